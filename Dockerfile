@@ -22,7 +22,7 @@ RUN cd /venv/lib/python3.*/site-packages \
 FROM slim AS code
 COPY . .
 RUN python -m pip install -qq --no-deps --no-build-isolation --prefix /installed -e . && cp -r /installed/. /venv \
-    && /venv/bin/python -m compileall -q --invalidation-mode unchecked-hash gdpo_core views serve.py \
+    && /venv/bin/python -m compileall -q --invalidation-mode unchecked-hash gdpo_core gdpo_audit views serve.py \
     && /venv/bin/gdpo audit data/samples/trl_gdpo >/dev/null \
     && /venv/bin/python -c "import serve, app; app.app.run()" >/dev/null
 

@@ -128,7 +128,7 @@ lowest:
 	.lowest/bin/python -m uv pip install -q $(if $(TORCH_INDEX),--torch-backend cpu) --resolution lowest-direct \
 		-e . 'pandas>=2.2' 'pyarrow>=19'
 	.lowest/bin/python -m uv pip install -q pytest pytest-xdist hypothesis pyyaml jsonschema
-	.lowest/bin/python -m pytest $(WORKERS) tests gdpo_core -m "not slow" --hypothesis-profile=dev
+	.lowest/bin/python -m pytest $(WORKERS) tests gdpo_core gdpo_audit -m "not slow" --hypothesis-profile=dev
 
 # Whether the library can be installed beside each trainer, and with which versions; half a minute.
 TRAINERS = axolotl==0.19.0 verl[vllm]==0.9.1 verl[fsdp]==0.9.1 ms-swift==4.6.0 trl==1.16.0

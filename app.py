@@ -748,10 +748,11 @@ def run_address(corrections, log, page, primary, report, run, sample, what_if_se
 @app.cell
 def use_claim(use_open):
     mo.stop(not use_open())
+    import gdpo_audit as ga
     from views import use
 
     mo.md(use.configure.OPENING)
-    return (use,)
+    return ga, use
 
 
 @app.cell
@@ -774,12 +775,12 @@ def use_lines(gate, shown, trainer, use, use_open):
 
 
 @app.cell
-def use_advice(audited, gate, shown, source, use, use_open):
+def use_advice(audited, ga, gate, shown, source, use, use_open):
     # Whose rewards are judged, judged, and what GDPO would change on them: advice.
     mo.stop(not use_open())
     _of_run = source.value == "run"
     judged = audited() if _of_run else use.advise.report_of(shown(), gate.value)
-    advice = gc.advise(judged) if judged else []
+    advice = ga.advise(judged) if judged else []
     use.advise.section(advice, judged, _of_run)
     return advice, judged
 

@@ -1,4 +1,4 @@
-"""The command line: `gdpo audit`, `gdpo compare` and `gdpo explain`; what they do is in `gdpo_core/cli.py`.
+"""The command line: `gdpo audit`, `gdpo compare` and `gdpo explain`; what they do is in `gdpo_audit/cli.py`.
 
 This file imports nothing of the library, so that neither help nor shell completion waits a second for torch.
 
@@ -142,7 +142,7 @@ def explain_command(
     gdpo explain 111 110 011 101 --convention trl --weights 1,0.5,2
     gdpo explain 01 00 / 11 00 --method grpo
     """
-    from gdpo_core import cli
+    from gdpo_audit import cli
 
     cli.run_explain(context.params)
 
@@ -186,7 +186,7 @@ def audit_command(
 
     Exit status: 0 with a report, 1 where --fail-on finds something, 2 where a log cannot be read.
     """
-    from gdpo_core import cli
+    from gdpo_audit import cli
 
     return cli.run_audit(context.params)
 
@@ -213,6 +213,6 @@ def compare_command(
     gdpo compare before.csv after.csv --group prompt_id --html changes.html
     gdpo compare runs/grpo-1 runs/grpo-2 --with runs/gdpo-1 --with runs/gdpo-2
     """
-    from gdpo_core import cli
+    from gdpo_audit import cli
 
     cli.run_compare(context.params)

@@ -27,7 +27,7 @@ start = time.perf_counter()
 import gdpo_core as gc
 imported, before = time.perf_counter() - start, peak()
 start = time.perf_counter()
-report = gc.audit(gc.read_run(sys.argv[1]))
+report = ga.audit(ga.read_run(sys.argv[1]))
 taken = time.perf_counter() - start
 source, run = report.source, report.run
 print(imported, before, taken, peak(), source["responses"], source["groups"], run["method"], run["max_error"])

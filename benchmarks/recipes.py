@@ -15,8 +15,8 @@ import polars as pl
 import torch
 
 from benchmarks.table import record, show
-from gdpo_core.runs.recipe import Recipe, compare, tensors_of
-from gdpo_core.runs.solve import solve
+from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
+from gdpo_audit.recipe.solve import solve
 
 ROUND = (1, 0.5, 2, 0.1, 0.2, 0.25, 0.3, 0.75, 0.8, 1.5, 3, 5, 10, -1, -0.5)
 PRECISIONS = ("float32", "bf16", "float16", "4 decimals", "3 decimals", "2 decimals")

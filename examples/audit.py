@@ -8,10 +8,10 @@ app = marimo.App()
 def _():
     import polars as pl
 
-    import gdpo_core as gc
+    import gdpo_audit as ga
 
     table = pl.read_parquet("data/samples/trl_gdpo/*.parquet")  # or pandas, Arrow, a list of dicts
-    report = gc.audit(gc.read_run(table))
+    report = ga.audit(ga.read_run(table))
     report
     return (report,)
 

@@ -195,7 +195,7 @@ def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
 
 @singledispatch
 def notebook_html(report: object) -> str:
-    """What a notebook shows of a report; `gdpo_core.report` says it for each kind."""
+    """What a notebook shows of a report; `gdpo_audit.report` says it for each kind."""
     raise NotImplementedError
 
 

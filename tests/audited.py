@@ -4,9 +4,9 @@ import math
 
 import polars as pl
 
+from gdpo_audit.findings.facts import Finding
+from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core.conventions import NAMES
-from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.facts import Finding
 
 METHODS = ("grpo", "grpo_no_std", "gdpo")
 

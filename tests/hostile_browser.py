@@ -11,8 +11,9 @@ from urllib.parse import quote
 import polars as pl
 from helpers import arrived
 
+import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_core.report import document
+from gdpo_audit.report import document
 
 # Each would set window.hacked, were it HTML, an attribute, CSS, a script or Markdown; the last one is for terminals.
 PAYLOADS = (
@@ -82,7 +83,7 @@ def test_no_string_of_a_log_runs_in_the_page(visit, browser):
 
 
 def test_no_string_of_a_log_runs_in_the_report_or_in_a_notebook(browser):
-    report = gc.audit(gc.read_run({f"{PAYLOADS[1]}.parquet": log()}), primary=PAYLOADS[2])
+    report = ga.audit(ga.read_run({f"{PAYLOADS[1]}.parquet": log()}), primary=PAYLOADS[2])
     quiet(browser, document(report, note=PAYLOADS[0]))
     quiet(browser, f"<div>{report._repr_html_()}</div>")
 

@@ -12,6 +12,7 @@ import pytest
 from fake_logs import generic_frame, make_steps
 from helpers import nearly
 
+import gdpo_audit as ga
 import gdpo_cli
 import gdpo_core as gc
 
@@ -125,11 +126,11 @@ def write_trackio(path: Path, runs: Mapping[str, list], ids: bool = True, key: s
 # --- what is said of them --------------------------------------------------------------------------------------------
 
 
-def issues(run: gc.Run) -> dict:
+def issues(run: ga.Run) -> dict:
     return {issue.id: issue.details for issue in run.issues}
 
 
-def assert_reads(run: gc.Run, expected: Mapping) -> None:
+def assert_reads(run: ga.Run, expected: Mapping) -> None:
     """Each name is a fact of the run, or a column of its table, with this value; `issues` are details by id."""
     whole = pl.concat(list(run.tables()))
     for name, value in expected.items():
@@ -141,7 +142,7 @@ def assert_reads(run: gc.Run, expected: Mapping) -> None:
 def refused(source, message: str, **options) -> str:
     """The one line in which reading, or the first look at the rows, refuses it; `message` is a pattern in it."""
     with pytest.raises(gc.InputError, match=message) as refusal:
-        for _ in gc.read_run(source, **options).tables():
+        for _ in ga.read_run(source, **options).tables():
             pass
     text = str(refusal.value)
     assert "\n" not in text and len(text) < 1000
@@ -150,11 +151,11 @@ def refused(source, message: str, **options) -> str:
 
 def figures(source, *without: str, **options) -> dict:
     """A report without the path of its log, and without these members of `source`."""
-    report = gc.audit(gc.read_run(source, **options)).to_dict()
+    report = ga.audit(ga.read_run(source, **options)).to_dict()
     return report | {"source": {k: v for k, v in report["source"].items() if k not in ("path", *without)}}
 
 
-def found(report: gc.AuditReport) -> dict:
+def found(report: ga.AuditReport) -> dict:
     return {finding.id: finding for finding in report.findings}
 
 

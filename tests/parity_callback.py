@@ -5,7 +5,7 @@ The model has random weights and the tokenizer twelve words, so that nothing is 
 
 import pytest
 
-import gdpo_core as gc
+import gdpo_audit as ga
 
 trl = pytest.importorskip("trl")
 transformers = pytest.importorskip("transformers")
@@ -53,7 +53,7 @@ def trained(tmp_path_factory):
     """The trainer after its run, and the callback."""
     from datasets import Dataset
 
-    from gdpo_core.callbacks import AuditCallback
+    from gdpo_audit.callback import AuditCallback
 
     args = trl.GRPOConfig(
         output_dir=str(tmp_path_factory.mktemp("out")),
@@ -97,7 +97,7 @@ def test_metrics_are_logged_through_the_trainer(trained):
 
 def test_the_callback_says_what_an_audit_of_the_files_says(trained):
     trainer, callback = trained
-    fresh = gc.audit(gc.read_run(trainer.args.output_dir), primary="has_a")
+    fresh = ga.audit(ga.read_run(trainer.args.output_dir), primary="has_a")
     assert callback.report.to_dict() == fresh.to_dict()
     assert fresh.run["method"] == "gdpo" and fresh.run["reproduced"] is True
     assert fresh.source["steps"] == STEPS and fresh.source["responses"] == 32 * STEPS

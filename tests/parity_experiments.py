@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-import gdpo_core as gc
+import gdpo_audit as ga
 from experiments import train
 from experiments.setups import METHODS, setup_named
 
@@ -11,7 +11,7 @@ STEPS = 3
 
 
 def log_of(folder, method):
-    return gc.read_run(folder / "pays_5" / method / "0")
+    return ga.read_run(folder / "pays_5" / method / "0")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_the_same_seed_gives_the_same_log(runs, method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_audit_finds_out_what_was_set(runs, method):
-    run = gc.audit(log_of(runs[0], method)).run
+    run = ga.audit(log_of(runs[0], method)).run
     assert (run["method"], run["convention"], run["reproduced"]) == (method, "trl", True)
     assert run["weights"] == pytest.approx(dict.fromkeys(("correctness", "style", "conciseness"), 1), rel=1e-3)
 

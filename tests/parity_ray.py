@@ -7,8 +7,10 @@ from pathlib import Path
 import fake_logs
 import pytest
 
+import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_core.runs import engine_ray, summarise
+from gdpo_audit import engine_ray
+from gdpo_audit.findings import summarise
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,7 @@ def ray():
 
 
 def same(path, read=None, **named) -> bool:
-    local = gc.audit(gc.read_run(path, **(read or {})), **named).to_dict(groups=True)
+    local = ga.audit(ga.read_run(path, **(read or {})), **named).to_dict(groups=True)
     assert engine_ray.audit_on_ray(str(path), **(read or {}), **named).to_dict(groups=True) == local
     return True
 

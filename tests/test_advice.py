@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_audit.audit import gather
+from gdpo_audit.findings import trials
+from gdpo_audit.findings.shares import weights_for
+from gdpo_audit.findings.trials import sample_of
+from gdpo_audit.report import summary
 from gdpo_core import advice
-from gdpo_core.report import summary
-from gdpo_core.runs import trials
-from gdpo_core.runs.audit import gather
-from gdpo_core.runs.shares import weights_for
-from gdpo_core.runs.trials import sample_of
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
@@ -34,7 +35,7 @@ def log_of(rewards, names, method="grpo", weights=None, convention=gc.TRL):
 
 
 def audited(table, **options):
-    return gc.audit(gc.read_run(table, group_size=ROLLOUTS), **options)
+    return ga.audit(ga.read_run(table, group_size=ROLLOUTS), **options)
 
 
 def found(report, which):
@@ -188,7 +189,7 @@ def test_the_gate_is_on_the_reward_that_makes_the_inversions():
 @pytest.mark.parametrize("method", ["grpo", "gdpo", "grpo_no_std", "grpo_batch_std"])
 def test_weights_that_give_the_wanted_shares(method):
     rewards, wanted = np.random.default_rng(5).normal(size=(4, PROMPTS, ROLLOUTS, 3)) * [1, 0.1, 10], (0.2, 0.5, 0.3)
-    facts = gather(gc.read_run(log_of(rewards, LOUD, method), group_size=ROLLOUTS))
+    facts = gather(ga.read_run(log_of(rewards, LOUD, method), group_size=ROLLOUTS))
     weights = weights_for(facts, method, dict(enumerate(wanted)))
     anew = audited(log_of(rewards, LOUD, method, weights))
     assert [r["update_share"][method] for r in anew.rewards] == pytest.approx(wanted, abs=0.01)
@@ -247,7 +248,7 @@ def test_of_two_proportional_updates_none_is_recommended(scale):
         for g in range(100)
         for j in range(8)
     ]
-    report = gc.audit(gc.read_run(rows))
+    report = ga.audit(ga.read_run(rows))
     for reward in report.rewards:
         assert [reward["update_share"][m] for m in ("grpo", "gdpo")] == pytest.approx([0.5, 0.5], abs=1e-3)
     assert report.first is None and "Use GDPO" not in report.verdict
@@ -256,7 +257,7 @@ def test_of_two_proportional_updates_none_is_recommended(scale):
 def test_eight_responses_without_a_primary_reward_are_no_reason_to_use_gdpo():
     acc, style = [1, 0, 1, 0, 1, 1, 0, 0], [0, 1, 1, 0, 0, 1, 1, 0]
     rows = [{"prompt": i // 4, "acc": acc[i], "style": style[i]} for i in range(8)]
-    report = gc.audit(gc.read_run(rows, rewards=["acc", "style"], group="prompt"))
+    report = ga.audit(ga.read_run(rows, rewards=["acc", "style"], group="prompt"))
     first = summary.to_do(report)
     assert first.startswith("Too few to judge (8 responses in 2 groups). So far: ") and "Use GDPO" not in first
     assert found(report, "ties-hide-signal")[0].to_do.startswith("Name the reward that matters most")
@@ -272,7 +273,7 @@ def test_below_thirty_groups_every_first_line_says_so():
 def test_what_is_no_report_is_refused():
     for other in (5, None, {}):
         with pytest.raises(gc.InputError, match=r"report: expected what gdpo_core\.audit returns, got"):
-            gc.advise(other)
+            ga.advise(other)
 
 
 # --- should I? order first -------------------------------------------------------------------------------------------
@@ -294,8 +295,8 @@ def judged(seed):
         {"group": int(g)} | dict(zip(names, rewards[g, j].tolist(), strict=True)) | {"advantage": float(logged[g, j])}
         for g, j in np.ndindex(*shape)
     ]
-    run = gc.read_run([row if method else row | {"advantage": None} for row in rows], rewards=names, group="group")
-    return gc.audit(run, weights=dict(zip(names, weights.tolist(), strict=True)), primary="a")
+    run = ga.read_run([row if method else row | {"advantage": None} for row in rows], rewards=names, group="group")
+    return ga.audit(run, weights=dict(zip(names, weights.tolist(), strict=True)), primary="a")
 
 
 def holds_order_first(report, more=None):
@@ -309,7 +310,7 @@ def holds_order_first(report, more=None):
         gdpo = dict(report.methods["gdpo"]) | {"inversions": least + more}
         report = replace(report, methods=dict(report.methods) | {"gdpo": gdpo})
     more = report.methods["gdpo"]["inversions"] - least
-    answers = gc.advise(report)
+    answers = ga.advise(report)
     said = " ".join([advice.verdict(answers), *(a.sentence for a in answers)])
     assert not more > 0 or not re.search("Yes|none speaks against|None of these checks|helps with the ties", said), said
     effects = {a.title: a.effect for a in answers}
@@ -344,13 +345,13 @@ def test_no_method_helps_with_the_order_of_a_run_that_is_upside_down():
     draw = np.random.default_rng(0).random((STEPS, PROMPTS, ROLLOUTS, 2))
     report = audited(log_of(draw, ("right", "short"), weights=[-1, -0.3]), primary="right")
     assert report.methods["gdpo"]["inversions"] > 0.8
-    assert advice.verdict(gc.advise(report)).startswith("**Not yet:** the advantages are upside down.")
+    assert advice.verdict(ga.advise(report)).startswith("**Not yet:** the advantages are upside down.")
 
 
 def test_without_a_primary_reward_the_verdict_is_open_and_says_what_to_name():
     for report in map(judged, range(10)):
         open_one = replace(report, run=report.run | {"primary": None})
-        answers = gc.advise(open_one)
+        answers = ga.advise(open_one)
         names = " or ".join(", ".join(r["name"] for r in report.rewards).rsplit(", ", 1))
         assert advice.verdict(answers).startswith(f"**Open:** name the reward that matters most ({names}).")
         assert "helps" not in {a.effect for a in answers}

@@ -12,14 +12,14 @@ import torch
 from helpers import nearly
 
 import gdpo_core as gc
+from gdpo_audit.audit import audit, findings
+from gdpo_audit.findings import thresholds as t
+from gdpo_audit.findings.findings import KINDS
+from gdpo_audit.logs.columns import Columns
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.logs.run import LogIssue, Rows, Run
+from gdpo_audit.report.audit_report import NAME_PRIMARY
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
-from gdpo_core.runs import thresholds as t
-from gdpo_core.runs.audit import audit, findings
-from gdpo_core.runs.audit_report import NAME_PRIMARY
-from gdpo_core.runs.columns import Columns
-from gdpo_core.runs.findings import KINDS
-from gdpo_core.runs.read import read_run
-from gdpo_core.runs.run import LogIssue, Rows, Run
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
 NAMES = ("correct", "format", "brief")
@@ -197,7 +197,7 @@ def test_a_weight_is_solved_from_batches_all_over_the_run(monkeypatch):
     rewards[..., 1] = 1.0
     report = audit(made_run(rewards, "gdpo", weights=[1, 0.5, 2]))
     assert report.run["weights"]["format"] is None and report.run["weights_used"]["format"] == 1
-    monkeypatch.setattr(sys.modules["gdpo_core.runs.audit"], "SAMPLE", 2 * PROMPTS * ROLLOUTS)
+    monkeypatch.setattr(sys.modules["gdpo_audit.audit"], "SAMPLE", 2 * PROMPTS * ROLLOUTS)
     rewards = varied(steps=8)
     rewards[:4, ..., 1] = 1.0  # constant at first
     report = audit(made_run(rewards, "gdpo", weights=[1, 0.5, 2]))
@@ -232,7 +232,7 @@ def test_findings_read_facts_alone(monkeypatch):
     def findings_of_a_closed_log(facts):
         return findings(dataclasses.replace(facts, run=dataclasses.replace(facts.run, _rows=None)))
 
-    monkeypatch.setattr(sys.modules["gdpo_core.runs.audit"], "findings", findings_of_a_closed_log)
+    monkeypatch.setattr(sys.modules["gdpo_audit.audit"], "findings", findings_of_a_closed_log)
     rewards, advantage = mixed_with_an_evaluation()
     assert "eval-overwrote" in ids(audit(made_run(rewards, advantage=advantage)))
     advantage[2] = advantages(rewards, "grpo_no_std", [1, 0.5, 2])[2]

@@ -14,11 +14,11 @@ from pathlib import Path
 import audited
 import pytest
 
+import gdpo_audit as ga
 import gdpo_cli
-import gdpo_core as gc
+from gdpo_audit.findings.facts import Finding
+from gdpo_audit.report import terminal
 from gdpo_core import cli
-from gdpo_core.report import terminal
-from gdpo_core.runs.facts import Finding
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")
@@ -267,7 +267,7 @@ def test_the_status_stands_though_the_reader_has_left(monkeypatch):
         ([TRL, "--weight", "format_reward=nan"], "weight: expected NAME=NUMBER"),
         ([TRL, "--weight", "format_reward=1e300"], "weight: expected a number of at most 1e+30"),
         ([TRL, "--weight", "a=1", "--weight", "a=2"], "weight: expected each reward once, got 'a' twice"),
-        ([TRL, *(f"--weight={name}=0" for name in gc.read_run(TRL).rewards)], "weight: expected one that is not 0"),
+        ([TRL, *(f"--weight={name}=0" for name in ga.read_run(TRL).rewards)], "weight: expected one that is not 0"),
         ([TRL, "--weight", "nope=1"], "weights: expected names of rewards"),
         ([TRL, "--group-size", "0"], "group-size: expected a whole number from 1, got '0'"),
         ([TRL, "--group-size", "1" * 10], "group-size: expected a whole number from 1 with at most 9 digits, got '1"),

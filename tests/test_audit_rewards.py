@@ -6,11 +6,12 @@ import pytest
 import torch
 from test_audit import ids, made_run, one, silenced, varied, with_id
 
+import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_core.report import document
-from gdpo_core.runs import thresholds as t
-from gdpo_core.runs.audit import audit
-from gdpo_core.runs.findings import KINDS
+from gdpo_audit.audit import audit
+from gdpo_audit.findings import thresholds as t
+from gdpo_audit.findings.findings import KINDS
+from gdpo_audit.report import document
 
 
 def coin(shape, p=0.5, seed=1):
@@ -205,7 +206,7 @@ def test_round_off_shows_no_method(tmp_path, monkeypatch, writer, method):
         drawn = np.random.default_rng(0).normal(size=(4, 8))
         monkeypatch.setattr(fake_logs, "advantages_of", lambda *_: drawn - drawn.mean(1, keepdims=True))
     writer(tmp_path, steps=6, rewards=close, weights=(1.0, 1.0), method="gdpo" if method == "any" else method)
-    report = gc.audit(gc.read_run(tmp_path))
+    report = ga.audit(ga.read_run(tmp_path))
     assert (report.run["method"], report.run["reproduced"], report.run["weights"]) == (None, None, None)
     assert report.what_ran.startswith("The rewards differ by little more than float32's round-off")
     assert not {"advantages-not-reproduced", "no-components"} & {finding.id for finding in report.findings}

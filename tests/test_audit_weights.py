@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.runs.audit import audit
-from gdpo_core.runs.read import read_run
-from gdpo_core.runs.score import weights_of
+from gdpo_audit.audit import audit
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.logs.score import weights_of
 
 NAMES = ("accuracy", "format", "length_penalty")
 BY_NAME = dict(zip(NAMES, WEIGHTS, strict=True))

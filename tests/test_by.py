@@ -9,8 +9,8 @@ import pytest
 from helpers import nearly
 from logs import audit_cli, found, frames_of, in_form
 
-import gdpo_core as gc
-from gdpo_core.runs import by as by_module
+import gdpo_audit as ga
+from gdpo_audit.findings import by as by_module
 
 NAMES = ("a", "b", "c")
 TASKS = {"task": lambda n: [f"t{i // 8 % 3}" for i in range(n)]}
@@ -32,7 +32,7 @@ def log(steps=6, groups=8, size=6, seed=0, tasks=("code", "math", None, "chat"),
 
 
 def audited(table, **named):
-    return gc.audit(gc.read_run(table, group="id", rewards=list(NAMES), by="task", **named), primary="a")
+    return ga.audit(ga.read_run(table, group="id", rewards=list(NAMES), by="task", **named), primary="a")
 
 
 def parts(audit):
@@ -55,20 +55,20 @@ def test_every_figure_is_that_of_the_rows_of_the_value(tasks):
         rows = table.filter(pl.col("task").eq_missing(value))
         assert (part["column"], part["values"], part["method"]) == ("task", 1, "grpo")
         assert part["responses"] == len(rows) and part["groups"] == rows["id"].n_unique()
-        alone = gc.audit(gc.read_run(rows.drop("task"), group="id"), primary="a")  # GRPO has no step over the batch
+        alone = ga.audit(ga.read_run(rows.drop("task"), group="id"), primary="a")  # GRPO has no step over the batch
         for mine, its in zip(part["rewards"], alone.rewards, strict=True):
             assert mine["name"] == its["name"] and mine["mean"] == nearly(its["mean"])
             assert mine["dead_groups"] == nearly(its["dead_groups"])
             assert mine["update_share"] == nearly(its["update_share"]["grpo"])
         for name in ("groups_with_ties", "silent_groups", "inversions"):
             assert part[name] == nearly(alone.methods["grpo"][name])
-    whole = gc.audit(gc.read_run(table.drop("task"), group="id"), primary="a").to_dict()
+    whole = ga.audit(ga.read_run(table.drop("task"), group="id"), primary="a").to_dict()
     assert {**of_all.to_dict(), "by": [], "source": 0} == {**whole, "source": 0}
 
 
 def test_the_shares_under_gdpo_are_of_advantages_of_the_whole_batch():
     table = log(steps=1, groups=12, seed=3)
-    of_all = gc.audit(gc.read_run(table, group="id", rewards=list(NAMES), by="task"), asked="gdpo")
+    of_all = ga.audit(ga.read_run(table, group="id", rewards=list(NAMES), by="task"), asked="gdpo")
     r = table.select(NAMES).to_numpy().reshape(12, 6, 3)
     std = r.std(1, ddof=1, keepdims=True)
     z = (r - r.mean(1, keepdims=True)) / np.where(std > 0, std, 1)
@@ -86,7 +86,7 @@ def test_the_shares_under_gdpo_are_of_advantages_of_the_whole_batch():
 def test_the_parts_of_all_values_add_up_to_the_run(tmp_path, method):
     """What comes from a step over the batch too, in steps whose spreads differ."""
     fake_logs.write_trl(tmp_path, steps=6, groups=8, method=method, extra=TASKS)
-    audit = gc.audit(gc.read_run(tmp_path, by="task"), primary="accuracy")
+    audit = ga.audit(ga.read_run(tmp_path, by="task"), primary="accuracy")
     assert audit.run["method"] == method and groups_of(audit) == [("t0", 18), ("t1", 18), ("t2", 12)]
 
     def mean(of_part):
@@ -99,7 +99,7 @@ def test_the_parts_of_all_values_add_up_to_the_run(tmp_path, method):
 
 def test_batches_that_are_counted_once_are_counted_once_by_value(tmp_path):
     fake_logs.write_trl(tmp_path, steps=4, iterations=2, extra=TASKS)
-    audit = gc.audit(gc.read_run(tmp_path, by="task"))
+    audit = ga.audit(ga.read_run(tmp_path, by="task"))
     assert groups_of(audit) == [("t0", 8), ("t1", 4), ("t2", 4)] and audit.source["groups"] == 32
 
 
@@ -130,13 +130,13 @@ def test_every_reader_knows_the_column(tmp_path):
         fake_logs.write_lines(file, rows)
     expected = [("t0", 8), ("t1", 4), ("t2", 4)]
     for name in ("trl", "verl", "nemo_rl", "ms_swift"):
-        audit = gc.audit(gc.read_run(tmp_path / name, by="task"))
+        audit = ga.audit(ga.read_run(tmp_path / name, by="task"))
         assert audit.source["framework"] == name and "task" not in audit.source["left_out"]
         assert groups_of(audit) == expected
-        assert audit.run == gc.audit(gc.read_run(tmp_path / name, rewards=audit.source["rewards"])).run
+        assert audit.run == ga.audit(ga.read_run(tmp_path / name, rewards=audit.source["rewards"])).run
     for kind in ("csv", "jsonl", "parquet"):
         log = {f"run.{kind}": in_form(kind, pl.concat(frames_of(tmp_path / "trl")))}
-        assert groups_of(gc.audit(gc.read_run(log, framework="generic", by="task", group_size=8))) == expected
+        assert groups_of(ga.audit(ga.read_run(log, framework="generic", by="task", group_size=8))) == expected
 
 
 @pytest.mark.parametrize(

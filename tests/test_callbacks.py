@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from helpers import nearly
 
+import gdpo_audit as ga
 import gdpo_core as gc
 
 NAMES = [name for name, _ in fake_logs.REWARDS]
@@ -58,9 +59,9 @@ def callbacks(monkeypatch):
     stub = ModuleType("transformers")
     stub.Trainer, stub.TrainerCallback = Trainer, type("TrainerCallback", (), {})
     monkeypatch.setitem(sys.modules, "transformers", stub)
-    monkeypatch.delitem(sys.modules, "gdpo_core.callbacks", raising=False)
-    yield importlib.import_module("gdpo_core.callbacks")
-    sys.modules.pop("gdpo_core.callbacks", None)
+    monkeypatch.delitem(sys.modules, "gdpo_audit.callback", raising=False)
+    yield importlib.import_module("gdpo_audit.callback")
+    sys.modules.pop("gdpo_audit.callback", None)
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_every_third_logged_step_and_the_end_are_audited_on_the_last_three(callb
     logged = ours(trainer.state.log_history)
     assert list(logged) == [3, 6, 8]
     assert len(trainer.written) == len(set(trainer.written)) == 8  # our metrics do not write completions again
-    fresh = gc.audit(gc.read_run(tmp_path / "out"), primary="accuracy")
+    fresh = ga.audit(ga.read_run(tmp_path / "out"), primary="accuracy")
     assert callback.report.to_dict() == nearly(fresh.to_dict())
     assert {name for name in trainer.state.log_history[-1] if name != "step"} == {
         *(f"audit/{what}/{reward}" for what in ("update_share/gdpo", "constant_groups") for reward in NAMES),
@@ -99,7 +100,7 @@ def test_every_third_logged_step_and_the_end_are_audited_on_the_last_three(callb
     # The rows of a step are written after it is logged.
     for step, (first, upto) in {3: (1, 2), 6: (3, 5), 8: (6, 8)}.items():
         files = [str(made / f"completions_{n:05d}.parquet") for n in range(first, upto + 1)]
-        alone = gc.audit(gc.read_run(files), primary="accuracy")
+        alone = ga.audit(ga.read_run(files), primary="accuracy")
         for reward in alone.rewards:
             name = reward["name"]
             assert logged[step][f"audit/constant_groups/{name}"] == pytest.approx(constant(made, name, first, upto))
@@ -178,6 +179,6 @@ def test_what_the_caller_gives_wrong_is_refused_at_once(callbacks):
 
 def test_without_transformers_the_import_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    monkeypatch.delitem(sys.modules, "gdpo_core.callbacks", raising=False)
-    with pytest.raises(ImportError, match=r"^gdpo_core.callbacks needs transformers, .*: pip install transformers$"):
-        importlib.import_module("gdpo_core.callbacks")
+    monkeypatch.delitem(sys.modules, "gdpo_audit.callback", raising=False)
+    with pytest.raises(ImportError, match=r"^gdpo_audit.callback needs transformers, .*: pip install transformers$"):
+        importlib.import_module("gdpo_audit.callback")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import gdpo_core as gc
-from gdpo_core.runs.changes import recipe_of_one_batch
+import gdpo_audit as ga
+from gdpo_audit.recipe.changes import recipe_of_one_batch
 
 NAMES, EPS = ("right", "short", "vowels"), 1e-4
 STEPS, GROUPS, SIZE = 18, 4, 8
@@ -47,7 +47,7 @@ def draw_run(weights_at, method, seed=0, decimals=None, continuous=False):
 
 
 def audit(rows, **named):
-    report = gc.audit(gc.read_run(rows), primary="right", **named)
+    report = ga.audit(ga.read_run(rows), primary="right", **named)
     return report, {finding.id: finding for finding in report.findings}
 
 
@@ -161,6 +161,6 @@ def test_the_sign_that_flips_half_way(method):
 def test_no_schedule_is_seen_in_advantages_that_no_weights_make():
     rows = draw_run(lambda t: (1, 0.5, 2), "grpo")[0]
     rows = [row | {"advantage": row["advantage"] / (1 + (row["advantage"] < 0))} for row in rows]
-    run = gc.read_run(rows)
+    run = ga.read_run(rows)
     assert recipe_of_one_batch(run, list(run.tables())) is None
-    assert gc.audit(run).run["method"] is None
+    assert ga.audit(run).run["method"] is None

@@ -8,7 +8,7 @@ import pytest
 
 import gdpo_cli
 import gdpo_core as gc
-from gdpo_core.report import terminal
+from gdpo_audit.report import terminal
 
 EXAMPLE = [[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1]]
 RESPONSES = ["111", "110", "011", "101"]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from logs import VERL, assert_reads, found, in_form, lines, parquet, refused
 
+import gdpo_audit as ga
 import gdpo_core as gc
 
 STEPS, GROUPS, SIZE = 12, 4, 8
@@ -33,7 +34,7 @@ def table(**columns):
 
 
 def audited(options=None, **columns):
-    return gc.audit(gc.read_run(table(**columns), **(options or {})))
+    return ga.audit(ga.read_run(table(**columns), **(options or {})))
 
 
 def advantages(names, weights, method="grpo"):
@@ -81,7 +82,7 @@ CHOSEN = [
 
 @pytest.mark.parametrize(("columns", "options", "expected"), CHOSEN)
 def test_rewards_are_told_from_totals_and_settings(columns, options, expected):
-    assert_reads(gc.read_run(table(**columns), **options), expected)
+    assert_reads(ga.read_run(table(**columns), **options), expected)
 
 
 ASKED = [
@@ -100,7 +101,7 @@ ASKED = [
 @pytest.mark.parametrize(("columns", "message"), ASKED)
 def test_what_may_be_either_is_asked_about(columns, message):
     refused(table(**columns), message)
-    assert gc.read_run(table(**columns), rewards=[*columns]).rewards == tuple(columns)
+    assert ga.read_run(table(**columns), rewards=[*columns]).rewards == tuple(columns)
 
 
 @pytest.mark.parametrize("columns", [{"_step": COUNT, "train/reward": BRIEF}, {"Step": COUNT, "run - reward": BRIEF},
@@ -122,9 +123,9 @@ def test_metrics_are_no_rewards_unless_named(name):
     values = np.random.default_rng(3).random(ROWS)
     trl = {"prompt": [f"q{g}" for g in WHERE["group"]], "completion": "x"}
     for log in (table(**REWARDS, **{name: values}), table(**trl, **REWARDS, **{name: values}).drop("group")):
-        run = gc.read_run(log)
+        run = ga.read_run(log)
         assert run.rewards == ("correct", "fmt", "brief") and name in run.left_out
-        assert gc.read_run(log, rewards=["correct", name]).rewards == ("correct", name)
+        assert ga.read_run(log, rewards=["correct", name]).rewards == ("correct", name)
 
 
 def test_verls_metrics_are_no_rewards_where_the_score_does_not_tell():
@@ -133,7 +134,7 @@ def test_verls_metrics_are_no_rewards_where_the_score_does_not_tell():
         VERL | {"input": f"q{i // 8}", "score": draw.random(), "acc": i % 2, "fmt": i % 3, "response_len": i}
         for i in range(64)
     ]
-    run = gc.read_run({"1.jsonl": lines(*items)})
+    run = ga.read_run({"1.jsonl": lines(*items)})
     assert run.rewards == ("acc", "fmt") and "response_len" in run.left_out
 
 
@@ -151,10 +152,10 @@ def test_a_total_is_known_in_the_tables_of_trainers(tmp_path):
     totals = [{"reward": (step.flat()[0] @ fake_logs.WEIGHTS).tolist()} for step in steps]
     fake_logs.write_lines(path, [event | total for event, total in zip(events, totals, strict=True)])
     for framework in ("trl", "ms_swift"):
-        run = gc.read_run(tmp_path / framework)
+        run = ga.read_run(tmp_path / framework)
         assert run.framework == framework and run.rewards == ("accuracy", "format", "length_penalty")
         assert list(run.weights.values()) == pytest.approx(fake_logs.WEIGHTS) and run.weights_by == "score"
-        assert gc.audit(run).run["reproduced"]
+        assert ga.audit(run).run["reproduced"]
 
 
 def test_a_part_that_the_total_leaves_out_is_no_reward():
@@ -173,7 +174,7 @@ def test_a_total_is_found_whatever_its_weights_and_place(weights, seed, place):
     values = np.random.default_rng(seed).random((ROWS, len(weights))).round(2)
     columns = [*zip(names, values.T, strict=True)]
     columns.insert(min(place, len(columns)), ("reward", values @ weights))
-    run = gc.read_run(table(**dict(columns)))
+    run = ga.read_run(table(**dict(columns)))
     assert run.rewards == tuple(names)
     assert [run.weights[name] for name in names] == pytest.approx(weights)
 
@@ -187,7 +188,7 @@ def test_a_total_that_was_clipped_is_said_to_be_none():
 
 @pytest.mark.parametrize("name", ["reward", "score", "total_reward"])
 def test_a_total_alone_has_no_components(name):
-    report = gc.audit(gc.read_run(table(**{name: TOTAL, "prompt": "q", "completion": "a"}).drop("step")))
+    report = ga.audit(ga.read_run(table(**{name: TOTAL, "prompt": "q", "completion": "a"}).drop("step")))
     finding = found(report)["no-components"]
     assert finding.severity == "error" and finding.evidence["has"] == [name]
     assert found(audited(accuracy=CORRECT))["no-components"].severity == "info"  # any other name may be one's
@@ -260,15 +261,15 @@ def test_rewards_that_nearly_agree_are_no_copies():
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_a_log_that_lost_a_column_is_never_all_well(kind):
     log = table(fmt=FMT).with_columns(style=None, accuracy=pl.lit("high"), tool=pl.lit("search"), advantages=None)
-    run = gc.read_run({f"a.{kind}": in_form(kind, log)})
+    run = ga.read_run({f"a.{kind}": in_form(kind, log)})
     assert run.rewards == ("fmt",) and run.left_out == ("style", "accuracy", "tool") and run.has_advantage
-    report = gc.audit(run)
+    report = ga.audit(run)
     assert report.verdict == (
         "Every logged advantage is missing, so the log does not show which method ran. "
         "No finding asks for a change, but style and accuracy were not read: they hold no number."
     )
     assert "not style, accuracy and tool" in found(report)["no-components"].message
-    assert gc.read_run({f"a.{kind}": in_form(kind, log)}, rewards="fmt").lost == ()
+    assert ga.read_run({f"a.{kind}": in_form(kind, log)}, rewards="fmt").lost == ()
 
 
 # --- nested ----------------------------------------------------------------------------------------------------------
@@ -318,9 +319,9 @@ def test_nested_rewards_are_read_alike_in_every_form(rows, expected, form):
     frame = pl.DataFrame(rows, infer_schema_length=None)
     of_form = {"jsonl": {"a.jsonl": lines(*rows)}, "json": {"a.json": json.dumps(rows).encode()}, "frame": frame}
     log = (of_form | {"parquet": {"a.parquet": parquet(frame)}, "dicts": rows})[form]
-    run = gc.read_run(log)
+    run = ga.read_run(log)
     assert_reads(run, expected)
     if "metrics.turns" in run.left_out:
-        assert gc.read_run(log, rewards="metrics.turns").rewards == ("metrics.turns",)
+        assert ga.read_run(log, rewards="metrics.turns").rewards == ("metrics.turns",)
     if "total_only" in expected:
-        assert ("no-components" in found(gc.audit(run))) == expected["total_only"]
+        assert ("no-components" in found(ga.audit(run))) == expected["total_only"]

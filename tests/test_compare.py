@@ -7,11 +7,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+import gdpo_audit as ga
 import gdpo_cli
 import gdpo_core as gc
-from gdpo_core import report
+from gdpo_audit import report
+from gdpo_audit.compare import SEEDS_CLEAR, caveat, changes, headline
 from gdpo_core.intervals import half_width
-from gdpo_core.report.changes import SEEDS_CLEAR, caveat, changes, headline
 
 ROOT = Path(__file__).parent.parent
 TRL = ROOT / "data/samples/trl_gdpo"
@@ -47,7 +48,7 @@ COLUMNS = ["--reward", "a", "--reward", "b", "--group", "prompt", "--columns", "
 
 def audits(paths):
     named = {"rewards": ["a", "b"], "group": "prompt", "columns": {"step": "step"}}
-    return [gc.audit(gc.read_run(path, **named)) for path in paths]
+    return [ga.audit(ga.read_run(path, **named)) for path in paths]
 
 
 def compared(a: Path, b: Path):
@@ -270,8 +271,8 @@ def test_the_html_file_says_what_the_terminal_says(capsys, tmp_path):
 
 
 def test_a_name_of_a_reward_stays_text_in_the_html_file():
-    a = gc.audit(
-        gc.read_run(
+    a = ga.audit(
+        ga.read_run(
             [{"step": t, "prompt": t, "<b>x": i % 2, "y": i % 3} for t in range(6) for i in range(6)],
             group="prompt",
             columns={"step": "step"},

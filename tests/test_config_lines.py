@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import gdpo_core as gc
+from gdpo_audit.logs.forms import FORMS
 from gdpo_core import config_lines
 from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS, READABLE, conventions_to_try, framework_named
-from gdpo_core.runs.forms import FORMS
 
 REWARDS, WEIGHTS = ["correct", "format", "brief"], [1.0, 0.5, 2.0]
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import gdpo_audit as ga
 import gdpo_core as gc
 from experiments import setups, train
 from experiments.requests import TEMPLATES, answer, draw, pieces, task_of
@@ -216,7 +217,7 @@ def test_a_sample_is_the_log_of_its_run(method, table):
     rows = table.filter(pl.col("step") <= 50, setup="pays_5", method=method, seed=0).sort("step")
     passed = log.group_by("step").agg((pl.col(setups.REWARDS) > 0).mean()).sort("step")
     assert np.allclose(rows.select(setups.REWARDS), passed.select(setups.REWARDS), atol=1e-6)
-    report = gc.audit(gc.read_run(path), primary="correctness")
+    report = ga.audit(ga.read_run(path), primary="correctness")
     weights = {"correctness": 1, "style": 1, "conciseness": 1}
     assert report.run["method"] == method and report.run["weights"] == pytest.approx(weights, rel=1e-3)
     assert report.run["reproduced"] is True and report.source["steps"] == 50

@@ -13,7 +13,7 @@ import torch
 from fake_logs import write_trl, write_verl
 from logs import LOGS, NAMES, assert_reads, figures, frames_of, refused
 
-import gdpo_core as gc
+import gdpo_audit as ga
 
 ROOT = Path(__file__).parents[1]
 GROUPS = {"group": [1, 1, 2, 2]}
@@ -64,10 +64,10 @@ def test_any_table_is_read_with_the_columns_that_are_named_and_nested_rewards_ar
     nested = [{"accuracy": i % 2, "format": i % 3 == 0} for i in range(16)]
     table = pl.DataFrame({"who": [i // 4 for i in range(16)], "good": [i % 2 for i in range(16)], "rewards": nested})
     assert_reads(
-        gc.read_run(KINDS[kind](table), rewards=["good"], group="who"),
+        ga.read_run(KINDS[kind](table), rewards=["good"], group="who"),
         dict(framework="generic", group_size=4, rewards=("good",), good=[i % 2 for i in range(16)]),
     )
-    run = gc.read_run(KINDS[kind](table.drop("good").rename({"who": "group"})))
+    run = ga.read_run(KINDS[kind](table.drop("good").rename({"who": "group"})))
     assert_reads(run, dict(rewards=("accuracy", "format"), format=[float(row["format"]) for row in nested]))
 
 
@@ -81,7 +81,7 @@ def test_dicts_may_hold_numbers_of_numpy_and_torch_lack_some_and_have_values_of_
     }
     rows = [{"group": i // 4, "a": np.float32(i % 3), "b": torch.tensor(i % 2), "c": np.int64(i)} for i in range(8)]
     del rows[5]["c"]
-    run = gc.read_run([row | of_any_kind for row in rows])
+    run = ga.read_run([row | of_any_kind for row in rows])
     c = [0, 1, 2, 3, 4, np.nan, 6, 7]
     assert_reads(run, dict(rewards=("a", "b", "c"), a=[0, 1, 2, 0, 1, 2, 0, 1], b=[0, 1] * 4, c=c))
     assert r"\ud800" in run.left_out
@@ -136,11 +136,11 @@ def test_a_url_reaches_polars(monkeypatch, tmp_path, url, asked):
         return scan(tmp_path / "completions")
 
     monkeypatch.setattr(pl, "scan_parquet", recorded)
-    run = gc.read_run(url)
+    run = ga.read_run(url)
     monkeypatch.undo()
     assert urls == [asked]
     assert (run.path, run.framework, run.rewards) == (url, "trl", NAMES)
-    assert gc.audit(run).to_dict() | {"source": 0} == figures(tmp_path) | {"source": 0}
+    assert ga.audit(run).to_dict() | {"source": 0} == figures(tmp_path) | {"source": 0}
 
 
 def test_lines_of_json_behind_a_url_are_read_as_their_frameworks(monkeypatch, tmp_path):
@@ -164,11 +164,11 @@ def test_what_polars_says_of_a_url_is_one_line(monkeypatch):
 
 
 def test_a_report_shows_itself_in_a_notebook_and_its_findings_are_a_table():
-    report = gc.audit(gc.read_run(trl("gdpo")))
+    report = ga.audit(ga.read_run(trl("gdpo")))
     kind, html = report._mime_()
     assert (kind, html) == ("text/html", report._repr_html_()) and "<html" not in html
     assert report.verdict.split(".")[0] in html and all(finding.id in html for finding in report.findings)
-    other = gc.audit(gc.read_run(trl("grpo_none")))
+    other = ga.audit(ga.read_run(trl("grpo_none")))
     table = other.findings_table()
     assert table.columns == ["id", "severity", "message", "fix"] and table.schema == report.findings_table().schema
     assert table["id"].to_list() == [finding.id for finding in other.findings]
@@ -177,7 +177,7 @@ def test_a_report_shows_itself_in_a_notebook_and_its_findings_are_a_table():
 @pytest.mark.slow
 def test_reading_files_takes_neither_narwhals_nor_a_notebook():
     code = (
-        "import sys, gdpo_core as gc; gc.audit(gc.read_run(sys.argv[1]))._repr_html_(); "
+        "import sys, gdpo_core as gc; ga.audit(ga.read_run(sys.argv[1]))._repr_html_(); "
         "print(sorted({'narwhals', 'marimo', 'altair', 'pandas', 'pyarrow'} & {*sys.modules}))"
     )
     run = [sys.executable, "-c", code, str(LOGS / "trl/gdpo")]

@@ -17,15 +17,16 @@ import torch
 from helpers import nearly
 from test_trackers import write_trackio, write_wandb
 
+import gdpo_audit as ga
 import gdpo_cli
 import gdpo_core as gc
+from gdpo_audit.findings.examples import FINDINGS, MOST
+from gdpo_audit.findings.facts import Finding
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.logs.texts import readable
+from gdpo_audit.report.groups import MARKS, group_tables
 from gdpo_core import _words
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.report.groups import MARKS, group_tables
-from gdpo_core.runs.examples import FINDINGS, MOST
-from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.read import read_run
-from gdpo_core.runs.texts import readable
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = sorted((ROOT / "data/samples").iterdir())
@@ -102,7 +103,7 @@ LOGS = {
 @pytest.mark.parametrize("primary", [None, "right"])
 def test_the_groups_shown_are_those_that_a_search_finds(kind, seed, asked, primary):
     run = read_run(drawn(seed, **LOGS[kind]), group="prompt")
-    report = gc.audit(run, weights=[1, 1, 0.5] if seed else None, primary=primary, asked=asked)
+    report = ga.audit(run, weights=[1, 1, 0.5] if seed else None, primary=primary, asked=asked)
     assert report.run["method"] is None
     assert shown(report) == searched(run, report, primary)
 
@@ -121,7 +122,7 @@ def test_under_the_method_that_made_the_log(tmp_path, method, missing):
         rewards=(*fake_logs.REWARDS[:2], ("brief", lambda draw, groups, size: draw.random((groups, size)) < 0.5)),
     )
     run = read_run(tmp_path)
-    report = gc.audit(run, primary="accuracy")
+    report = ga.audit(run, primary="accuracy")
     assert report.run["method"] == method
     assert shown(report) == searched(run, report, "accuracy")
     for group in report.groups:
@@ -136,17 +137,17 @@ def test_under_the_method_that_made_the_log(tmp_path, method, missing):
 @pytest.mark.parametrize("asked", [None, "gdpo"])
 def test_of_samples_and_recorded_logs(log, asked):
     run = read_run(log)
-    report = gc.audit(run, primary=run.rewards[0], asked=asked)
+    report = ga.audit(run, primary=run.rewards[0], asked=asked)
     assert shown(report) == searched(run, report, run.rewards[0])
 
 
 @pytest.mark.slow
 def test_however_the_run_is_cut(monkeypatch):
     run = read_run(drawn(5, groups=90, sizes=(2, 6)), group="prompt")
-    whole = gc.audit(run, primary="right", asked="grpo")
+    whole = ga.audit(run, primary="right", asked="grpo")
     assert {g.finding for g in whole.groups} == {*FINDINGS} - {"advantage-impossible"}  # of a log without advantages
-    monkeypatch.setattr("gdpo_core.runs.summarise._AT_ONCE", 30)
-    cut = gc.audit(run, primary="right", asked="grpo", engine=lambda *a: reversed([*map(*a)]))
+    monkeypatch.setattr("gdpo_audit.findings.summarise._AT_ONCE", 30)
+    cut = ga.audit(run, primary="right", asked="grpo", engine=lambda *a: reversed([*map(*a)]))
     assert cut.groups == whole.groups and cut.to_dict() == nearly(whole.to_dict())
 
 
@@ -156,7 +157,7 @@ def test_batches_that_the_audit_leaves_out_are_not_shown(tmp_path):
         tmp_path, steps=5, groups=6, iterations=3, method="grpo", rewards=fake_logs.REWARDS[:2], weights=None
     )
     run = read_run(tmp_path)
-    report = gc.audit(run, primary="accuracy")
+    report = ga.audit(run, primary="accuracy")
     repeated = [step for step in range(1, 16) if step % 3 != 1]
     assert report.notes
     assert shown(report) == searched(run, report, "accuracy", but=repeated)
@@ -164,7 +165,7 @@ def test_batches_that_the_audit_leaves_out_are_not_shown(tmp_path):
 
 @pytest.mark.slow
 def test_what_a_group_computes_is_what_explain_says():
-    report = gc.audit(read_run(drawn(3, missing=0.1), group="prompt"), weights=[1, 2, 0.5], primary="right")
+    report = ga.audit(read_run(drawn(3, missing=0.1), group="prompt"), weights=[1, 2, 0.5], primary="right")
     assert len(report.groups) > 10
     for group in report.groups:
         for method in ("grpo", "grpo_no_std", "gdpo"):
@@ -295,7 +296,7 @@ def test_prompts_and_completions_are_those_of_the_rows(kind):
     named = {"group": "Question"} if "question" in kind else {}
     named |= {"group_size": 4} if kind.startswith(("trl", "ms")) else {}
     named |= {"rewards": [name for name, _ in BINARY]} if kind == "verl" else {}
-    report = gc.audit(read_run(source, **named))
+    report = ga.audit(read_run(source, **named))
     assert check_texts(report, log) >= 5
     again = pickle.loads(pickle.dumps(report))
     assert again.groups == report.groups and again.groups_table().equals(report.groups_table())
@@ -306,21 +307,21 @@ def test_the_texts_of_trackers(tmp_path, write):
     log = drawn(11, groups=48, sizes=(4, 4)).with_columns(advantage=pl.lit(0.0))
     tables = steps_of(log)
     path = write(tmp_path / "t.db", {"run": tables}) if write is write_trackio else write(tmp_path / "t", tables)
-    assert check_texts(gc.audit(read_run(path, group_size=4)), log) >= 5
+    assert check_texts(ga.audit(read_run(path, group_size=4)), log) >= 5
 
 
 def test_bad_lines_that_are_left_out_move_no_text():
     log = drawn(2, groups=40, sizes=(4, 4))
     content = lines(log.to_dicts()).split(b"\n")
     content[5:5] = [b"{broken", b"", b'"no object"']
-    assert check_texts(gc.audit(read_run({"a.jsonl": b"\n".join(content)}, skip_bad=True)), log) >= 5
+    assert check_texts(ga.audit(read_run({"a.jsonl": b"\n".join(content)}, skip_bad=True)), log) >= 5
 
 
 def test_a_file_that_is_gone_or_was_rewritten_gives_no_texts(tmp_path):
     log = drawn(2, groups=60, sizes=(4, 4))
     for name, content in SOURCES["trl"](log).items():
         (tmp_path / name).write_bytes(content)
-    reports = [gc.audit(read_run(tmp_path, group_size=4)) for _ in range(3)]
+    reports = [ga.audit(read_run(tmp_path, group_size=4)) for _ in range(3)]
     assert check_texts(reports[0], log)
     files = sorted(tmp_path.iterdir())
     files[-1].write_bytes(parquet(log.with_columns(advantage=pl.lit(0.0))))
@@ -335,7 +336,7 @@ def test_a_file_that_is_gone_or_was_rewritten_gives_no_texts(tmp_path):
 def test_a_log_without_texts_shows_its_numbers(capsys, tmp_path):
     log = drawn(2, groups=60, sizes=(4, 4)).drop("completion").rename({"prompt": "prompt_id"})
     log.write_csv(tmp_path / "a.csv")
-    report = gc.audit(read_run(tmp_path))
+    report = ga.audit(read_run(tmp_path))
     assert report.groups and all(group.prompt is group.completions is None for group in report.groups)
     text = printed(capsys, tmp_path, "--groups", "1")
     assert "answer 4 " in text and "Prompt" not in text
@@ -351,7 +352,7 @@ def odd(prompt, completions):
 @pytest.mark.parametrize("kind", ["lines", "dicts"])
 def test_texts_are_clipped_and_whole_characters(kind):
     rows = odd("p" * 1001, ["x" * (1 << 20), "half \ud83d", None, "\N{GRINNING FACE} whole"])
-    [group, *_] = gc.audit(read_run({"a.jsonl": lines(rows)} if kind == "lines" else rows, group_size=4)).groups
+    [group, *_] = ga.audit(read_run({"a.jsonl": lines(rows)} if kind == "lines" else rows, group_size=4)).groups
     assert group.prompt == "p" * 1000 + "… (1,001 characters)"
     half = "half \ufffd"  # no column of polars can hold half a character
     assert group.completions == ("x" * 2000 + "… (1,048,576 characters)", half, None, "\N{GRINNING FACE} whole")
@@ -395,7 +396,7 @@ def tied(tmp_path):
 @pytest.mark.slow
 def test_the_terminal_shows_so_many_groups_of_each_finding(capsys, tied):
     assert "answer 1" not in printed(capsys, tied, "--primary", "right")
-    report = gc.audit(read_run(tied), primary="right")
+    report = ga.audit(read_run(tied), primary="right")
     group = next(g for g in report.groups if g.finding == "ties-hide-signal")
     for number in (1, 5):
         text = printed(capsys, tied, "--primary", "right", "--groups", number)
@@ -408,7 +409,7 @@ def test_the_terminal_shows_so_many_groups_of_each_finding(capsys, tied):
 
 
 def test_each_advantage_stands_in_its_row_and_ties_have_one_mark(capsys, tied):
-    report = gc.audit(read_run(tied))
+    report = ga.audit(read_run(tied))
     finding = next(f for f in report.findings if f.id == "ties-hide-signal")
     group = next(g for g in report.groups if g.finding == finding.id)
     table = group_tables(report, finding)[0]
@@ -422,7 +423,7 @@ def test_each_advantage_stands_in_its_row_and_ties_have_one_mark(capsys, tied):
 
 
 def test_an_empty_answer_is_said_to_be_empty():
-    report = gc.audit(read_run(odd("q", ["", " \n", "4", None])))
+    report = ga.audit(read_run(odd("q", ["", " \n", "4", None])))
     finding = next(f for f in report.findings if f.id == "ties-hide-signal")
     assert [row[0] for row in group_tables(report, finding)[0].rows] == ["(empty)", "(empty)", "4", "answer 4"]
 
@@ -430,7 +431,7 @@ def test_an_empty_answer_is_said_to_be_empty():
 def test_a_group_of_ten_thousand_different_answers():
     draw = np.random.default_rng(0)
     log = pl.DataFrame({"a": draw.normal(size=20_000), "b": draw.normal(size=20_000), "completion": ["x"] * 20_000})
-    report = gc.audit(read_run(log.with_columns(step=pl.int_range(20_000) // 10_000), group_size=10_000))
+    report = ga.audit(read_run(log.with_columns(step=pl.int_range(20_000) // 10_000), group_size=10_000))
     group = report.groups[0]
     assert len(group.rewards) == len(group.completions) == 10_000
     finding = Finding(message="", evidence={"reward": "a"}, id="reward-dominates", title="")
@@ -441,7 +442,7 @@ def test_a_group_of_ten_thousand_different_answers():
 def test_json_holds_groups_only_beside_the_option(capsys, tied):
     assert "answer 1" not in (plain := printed(capsys, tied, "--json", "-")) and "groups" not in json.loads(plain)
     asked = json.loads(printed(capsys, tied, "--json", "-", "--groups", 2))["groups"]
-    report = gc.audit(read_run(tied))
+    report = ga.audit(read_run(tied))
     whole = report.to_dict(groups=True)["groups"]
     assert "groups" not in report.to_dict() and len(whole) == len(report.groups)
     assert asked == [g for f in FINDINGS for g in [g for g in whole if g["finding"] == f][:2]]
@@ -463,7 +464,7 @@ def test_script_markup_and_escapes_in_a_log_stay_text(capsys, tmp_path):
 def test_rewards_of_few_bits_tie_in_the_list_as_in_the_log(tmp_path):
     log = pl.DataFrame({"group": [0] * 3, "a": [0.1, 0.3, 1.0], "b": [0.2, 0.0, 1.0]})
     log.with_columns(pl.col("a", "b").cast(pl.Float32)).write_parquet(tmp_path / "log.parquet")
-    group = next(g for g in gc.audit(read_run(tmp_path / "log.parquet")).groups if g.finding == "ties-hide-signal")
+    group = next(g for g in ga.audit(read_run(tmp_path / "log.parquet")).groups if g.finding == "ties-hide-signal")
     assert (group.score, group.ties("grpo")) == (1, [0, 0, None])
     assert group.tensor.dtype == torch.float32
 
@@ -472,6 +473,6 @@ def test_groups_of_missing_rewards_and_of_huge_ones_are_shown():
     nan = float("nan")
     rewards = [(nan, nan), (nan, nan), (1e50, 1.0), (-1e50, nan), (5.0, 5.0), (5.0, 5.0)]
     rows = [{"group": i // 2, "a": a, "b": b} for i, (a, b) in enumerate(rewards)]
-    groups = gc.audit(read_run(rows)).groups
+    groups = ga.audit(read_run(rows)).groups
     assert {g.group for g in groups if g.finding == "silent-groups"} == {0, 2}
     assert all(len(g.advantages_under(m)) == len(g.ties(m)) == 2 for g in groups for m in ("grpo", "gdpo"))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import gdpo_core as gc
+import gdpo_audit as ga
+from gdpo_audit.report import terminal
 from gdpo_core._errors import InputError
-from gdpo_core.report import terminal
 from tests.fuzz import targets
 from tests.fuzz.hostile import CSV, EITHER, LINES, REPORT, REPORTS, is_line, outcome
 from views.run.downloads import neutral, to_csv
@@ -77,7 +77,7 @@ def test_what_a_fuzzer_found_gets_one_line_or_a_report(name):
     elif target == "huge":
         frame = pl.DataFrame({"group": [i // 4 for i in range(16)], "acc": [float(i % 3) for i in range(16)]})
         frame = frame.with_columns(advantage=pl.Series([7.6e247, -1.8e230, 1e-313, 0.5] * 4))
-        gc.audit(gc.read_run(frame))
+        ga.audit(ga.read_run(frame))
     else:
         targets.expect_refusal(targets.TARGETS[target], data)
 
@@ -112,7 +112,7 @@ def test_no_string_of_a_log_speaks_to_a_terminal():
     frame = pl.DataFrame({"group": [i // 4 for i in range(32)]} | rewards)
     content = io.BytesIO()
     frame.write_parquet(content)
-    report = gc.audit(gc.read_run({f"a{ESCAPES}.parquet": content.getvalue()}))
+    report = ga.audit(ga.read_run({f"a{ESCAPES}.parquet": content.getvalue()}))
     out = io.StringIO()
     terminal.show([report], out)
     assert not {c for c in out.getvalue() if not c.isprintable()} - {"\n"}

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdpo_audit.report import figures, svg
 from gdpo_core import _html, _theme
 from gdpo_core._html import Cell, Html, Row
 from gdpo_core.board import Board
-from gdpo_core.report import figures, svg
 from views import html
 
 NASTY = "<script>alert(\"1\" + '2')</script> & </td></table>"
@@ -141,7 +141,7 @@ def test_methods_differ_without_colour():
     assert len({look.dash for look in looks}) == len({look.shape for look in looks}) == len(looks) == 3
 
 
-@pytest.mark.parametrize("file", ["views/theme.css", "gdpo_core/board/board.css", "gdpo_core/report/report.css"])
+@pytest.mark.parametrize("file", ["views/theme.css", "gdpo_core/board/board.css", "gdpo_audit/report/report.css"])
 def test_every_property_of_the_theme_that_a_sheet_uses_is_there(file):
     sheet = Path(file).read_text(encoding="utf-8")
     used = set(re.findall(r"var\(--((?:type|space|light|dark|r\d|grpo|gdpo|alarm|sans|mono)[\w-]*)", sheet))

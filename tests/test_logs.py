@@ -45,11 +45,11 @@ from logs import (
     zip_of_folder,
 )
 
-import gdpo_core as gc
-from gdpo_core.runs.columns import batches
-from gdpo_core.runs.sizes import infer
+import gdpo_audit as ga
+from gdpo_audit.logs.columns import batches
+from gdpo_audit.logs.sizes import infer
 
-read_run = gc.read_run
+read_run = ga.read_run
 NAN = float("nan")
 METHODS = ("grpo", "grpo_no_std", "grpo_batch_std", "gdpo")
 
@@ -287,7 +287,7 @@ def drawn(steps) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([r for r, _, _ in flat]), np.concatenate([a for _, a, _ in flat])
 
 
-def assert_read(run: gc.Run, steps, rewards=NAMES) -> None:
+def assert_read(run: ga.Run, steps, rewards=NAMES) -> None:
     """The table holds what was drawn, in order, in groups as drawn."""
     r, a = drawn(steps)
     size = steps[0].advantages.shape[1]
@@ -413,7 +413,7 @@ def test_steps_that_fall_are_a_restart_where_whole_batches_come_again(frame, ste
     assert of_batch["step"].to_list() == steps and {*sizes_of(run)} <= {8, 3}
     key = ["step", *NAMES, "advantage"]
     assert run.table.select(key).sort(key).equals(frame.select(key).sort(key))
-    twice = found(gc.audit(run)).get("steps-repeated")
+    twice = found(ga.audit(run)).get("steps-repeated")
     assert (twice is not None) == (len(steps) > 12 and frame is not COPIED)  # copies are left out
 
 
@@ -430,7 +430,7 @@ def test_blocks_are_tried_where_prompts_alone_show_groups_and_one_was_drawn_twic
     prompt = pl.format("question {}", pl.when(drawn < 2).then(0).otherwise(drawn))  # the first two groups are of one
     run = read_run({"a.csv": in_form("csv", IN_ORDER.drop("group").with_columns(prompt=prompt))})
     assert run.grouped_by == "the column prompt" and sizes_of(run) == {16: 12, 8: 24} and run.other_sizes == (8,)
-    report = gc.audit(run)
+    report = ga.audit(run)
     assert report.run["reproduced"] and report.source["grouped_by"] == "blocks of 8 rows"
 
 
@@ -549,7 +549,7 @@ def test_an_evaluation_with_smaller_groups_in_some_files_leaves_the_groups(tmp_p
         pl.concat([kept.head(12), written.cast(dict(kept.schema))]).write_parquet(path)
     run = read_run(tmp_path)
     assert run.group_size == 8 and run.grouped_by == "blocks of 8 rows"
-    report = gc.audit(run)
+    report = ga.audit(run)
     assert (report.run["method"], report.run["steps_off"]) == (method, [4, 8, 12])
 
 
@@ -569,7 +569,7 @@ def test_prompts_of_verl_that_stand_in_two_groups_and_groups_that_lost_rows_are_
     evidence = issues(run)["ragged-batches"]
     assert run.group_size is None and evidence["groups"] == sum(n for size, n in sizes_of(run).items() if size != 8) > 0
     assert (evidence["group_size"], evidence["batches"], evidence["of"], evidence["step"]) == (8, 1, 3, 2)
-    assert "rows were lost" in found(gc.audit(run))["ragged-batches"].message
+    assert "rows were lost" in found(ga.audit(run))["ragged-batches"].message
 
 
 # --- whole batches ---------------------------------------------------------------------------------------------------
@@ -577,7 +577,7 @@ def test_prompts_of_verl_that_stand_in_two_groups_and_groups_that_lost_rows_are_
 
 @pytest.mark.parametrize("one_file", [False, True])
 def test_tables_split_no_batch_and_number_batches_and_groups_once(tmp_path, monkeypatch, one_file):
-    monkeypatch.setattr("gdpo_core.runs.tables.ROWS", 50)
+    monkeypatch.setattr("gdpo_audit.logs.tables.ROWS", 50)
     steps = write_trl(tmp_path, steps=9, one_file=one_file)
     run = read_run(tmp_path)
     tables = list(run.tables())
@@ -592,7 +592,7 @@ def test_batches_are_whole_however_the_rows_arrive(sizes, chunk, rows):
     steps = [i for i, n in enumerate(sizes) for _ in range(n)]
     frame = pl.DataFrame({"step": steps, "row": range(len(steps))})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gdpo_core.runs.tables.ROWS", rows)
+        patch.setattr("gdpo_audit.logs.tables.ROWS", rows)
         parts = list(batches((frame[i : i + chunk] for i in range(0, len(frame), chunk)), ["step"]))
     together = pl.concat(parts)
     assert together["row"].to_list() == list(range(len(steps))) and together["batch"].to_list() == steps

@@ -6,8 +6,8 @@ import torch
 from test_audit import advantages, ids, made_run, one, varied, with_id
 
 import gdpo_core as gc
-from gdpo_core.report import summary
-from gdpo_core.runs.audit import audit
+from gdpo_audit.audit import audit
+from gdpo_audit.report import summary
 
 STEPS, PROMPTS, ROLLOUTS = 12, 8, 8
 BOUND = 7 / np.sqrt(8)

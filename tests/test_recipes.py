@@ -10,14 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import gdpo_core as gc
+import gdpo_audit as ga
 from benchmarks.recipes import MAKERS, random_log, round_to, verdict
-from gdpo_core import CONVENTIONS, InputError
-from gdpo_core._groups import make_batch
-from gdpo_core.conventions import NAMES
-from gdpo_core.registry import method_for
-from gdpo_core.runs.read import read_run
-from gdpo_core.runs.recipe import (
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.recipe.recipe import (
     GRIDS,
     TOLERANCE,
     Recipe,
@@ -28,7 +24,11 @@ from gdpo_core.runs.recipe import (
     same_direction,
     tensors_of,
 )
-from gdpo_core.runs.solve import simple_near, solve
+from gdpo_audit.recipe.solve import simple_near, solve
+from gdpo_core import CONVENTIONS, InputError
+from gdpo_core._groups import make_batch
+from gdpo_core.conventions import NAMES
+from gdpo_core.registry import method_for
 
 GOLDENS = Path(__file__).parent / "goldens"
 FRAMEWORK = {"ms_swift": "ms_swift", "nemo_rl": "nemo_rl", "nemo_rl_loo": "nemo_rl", "verl": "verl", "paper": "generic"}
@@ -479,7 +479,7 @@ def test_a_rounded_number_is_on_its_grid_and_no_farther_than_half_a_step(x, grid
 def test_the_report_names_the_rounding():
     r = draw(batches=12)
     log = table(r, round_to(made(r, "grpo", batches=12).ravel(), "4 decimals"), 12)
-    report = gc.audit(read_run(log, rewards=names(r), framework="trl", group_size=8))
+    report = ga.audit(read_run(log, rewards=names(r), framework="trl", group_size=8))
     run = report.run
     assert (run["method"], run["reproduced"], run["weights_up_to_scale"]) == ("grpo", True, True)
     assert 2e-5 < run["max_error"] <= 6e-5 and run["remarks"] == ["logged with 4 decimals"]

@@ -31,8 +31,9 @@ from logs import (
     zip_of_folder,
 )
 
+import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_core.runs import files as log_files
+from gdpo_audit.logs import files as log_files
 
 BATCH = trl()
 CSV = "group,acc,fmt\na,1,0\na,0,1\nb,1,1\nb,0,0\n"
@@ -287,7 +288,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(log, message, then, options)
     """Some logs are read once the caller says more."""
     refused(log, message, **options)
     if then:
-        run = gc.read_run(log, **then)
+        run = ga.read_run(log, **then)
         assert run.table.height and set(run.rewards) >= {*np.atleast_1d(then.get("rewards", []))}
 
 
@@ -327,11 +328,11 @@ def test_a_file_that_is_handed_over_beside_a_log_is_not_dropped_without_a_word(t
     packed = zip_of_folder(tmp_path)
     beside = {"run.zip": packed, "other.csv": b"group,acc\n1,0\n1,1\n"}
     refused(beside, r"other\.csv: expected a file of the same log as run\.zip:")
-    assert len(gc.read_run({"run.zip": packed, "args.json": b"{}"}).files) == 4
+    assert len(ga.read_run({"run.zip": packed, "args.json": b"{}"}).files) == 4
 
 
 def test_rows_are_counted_in_their_file_where_it_is_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("gdpo_core.runs.tables.ROWS", 10)
+    monkeypatch.setattr("gdpo_audit.logs.tables.ROWS", 10)
     table(40, fmt=lambda i: i % 2).write_parquet(tmp_path / "a.parquet")
     table(40, fmt=lambda i: float("inf") if i == 26 else 0.5).write_parquet(tmp_path / "b.parquet")
     refused(tmp_path, r"b\.parquet, row 27: expected finite")
@@ -354,9 +355,9 @@ def test_a_number_type_that_polars_does_not_know_is_refused():
     ],
 )
 def test_what_an_audit_cannot_be_asked_is_refused(arguments, message):
-    run = gc.read_run([{"prompt": "ab"[i // 4], "correct": i % 2, "short": float(i % 3 == 0)} for i in range(8)])
+    run = ga.read_run([{"prompt": "ab"[i // 4], "correct": i % 2, "short": float(i % 3 == 0)} for i in range(8)])
     with pytest.raises(gc.InputError, match=message):
-        gc.audit(run, **arguments)
+        ga.audit(run, **arguments)
 
 
 @pytest.mark.slow
@@ -373,6 +374,6 @@ def test_damage_anywhere_is_read_or_refused_in_one_line(data, kind):
     damage = data.draw(st.binary(max_size=8))
     damaged = content[:at] + damage + content[at + data.draw(st.integers(0, 60)) :]
     try:
-        assert sum(map(len, gc.read_run({name: damaged}).tables())) > 0
+        assert sum(map(len, ga.read_run({name: damaged}).tables())) > 0
     except gc.InputError as error:
         assert "\n" not in str(error)

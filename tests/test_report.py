@@ -13,14 +13,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gdpo_core import report as drawn
+from gdpo_audit import report as drawn
+from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.findings import KINDS, PAPER, links
+from gdpo_audit.report import figures, summary, svg, terminal
+from gdpo_audit.report.sections import sections
 from gdpo_core._errors import InputError
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.report import figures, summary, svg, terminal
-from gdpo_core.report.sections import sections
-from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.findings import KINDS, PAPER, links
 
 VOID = {"meta", "br", "path", "rect", "circle"}
 

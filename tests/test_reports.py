@@ -19,6 +19,7 @@ from fake_logs import Step, generic_frame, write_ms_swift, write_nemo_rl, write_
 from logs import LOGS, frames_of, lines, parquet, write_trackio, write_wandb
 from test_logs import METHODS, OF_ANY_TABLE, OF_TRAINERS
 
+import gdpo_audit as ga
 import gdpo_core as gc
 from benchmarks.recipes import MAKERS, simulate
 
@@ -207,8 +208,8 @@ def figures(name: str, folder: Path) -> dict:
     """What is held of the report on a log; of a log that is refused, the sentence."""
     source, options, arguments = ALL[name]
     try:
-        run = gc.read_run(source(folder), **options)
-        report = gc.audit(run, **{"primary": run.rewards[0]} | arguments).to_dict()
+        run = ga.read_run(source(folder), **options)
+        report = ga.audit(run, **{"primary": run.rewards[0]} | arguments).to_dict()
     except gc.InputError as error:
         return {"refused": str(error).replace(str(folder), "")}
     counts, recipe = ("framework", "rewards", "groups", "group_size", "responses", "steps"), report["run"]

@@ -4,9 +4,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_core.runs.residual import residual
-from gdpo_core.runs.solve import solve
+from gdpo_audit.findings.residual import residual
+from gdpo_audit.recipe.solve import solve
 
 GROUPS, SIZE, WEIGHTS = 40, 8, np.array([1, 0.5])
 FACTOR = np.random.default_rng(9).uniform(0.5, 2, GROUPS)
@@ -93,7 +94,7 @@ def made(make, seed=0):
 
 
 def audited(log):
-    report = gc.audit(gc.read_run(log, rewards=["correct", "style"], group="group", columns={"step": "step"}))
+    report = ga.audit(ga.read_run(log, rewards=["correct", "style"], group="group", columns={"step": "step"}))
     return report, [f for f in report.findings if f.id == "advantages-not-reproduced"]
 
 

@@ -16,8 +16,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_core.report import body, details, front
+from gdpo_audit.report import body, details, front
 from views.html import board_or_reason
 from views.nav import Nav
 from views.run import choose, downloads, groups, show
@@ -289,7 +290,7 @@ def test_a_group_that_the_board_cannot_show_is_a_sentence():
     rows = [{"prompt": "x", "a": i % 2, "b": i % 3, "completion": f"<i>{i}"} for i in range(65)]
     missing = [{"prompt": "x", "a": i % 2, "b": None if i == 1 else 1 - i % 2, "completion": "y"} for i in range(4)]
     for log, said in ((rows, "expected 2 to 64 answers, got 65"), (missing, "got nan in answer 2, reward 2")):
-        audit = gc.audit(gc.read_run(log, group_size=len(log)))
+        audit = ga.audit(ga.read_run(log, group_size=len(log)))
         choice = groups.choice(audit)
         html = groups.group_view(
             audit, choice, board_or_reason(lambda one=choice, of=audit: groups.board(one.value, of))
@@ -305,7 +306,7 @@ def test_a_setting_gives_the_numbers_of_the_core_for_a_sample_and_for_an_upload_
     assert setting == {"method": "grpo", "weights": {"length_reward": 0.2}} and not groups.what_if_arguments(
         {"if_method": "", "if_weights": ""}
     )
-    mine = gc.audit(gc.read_run(ROOT / "data/samples" / TRL.path)).what_if(**setting)
+    mine = ga.audit(ga.read_run(ROOT / "data/samples" / TRL.path)).what_if(**setting)
     for log in (read(TRL), read(TRL, files_of(TRL))):
         found = logs.what_if(log, audit_log(log, None, ""), "", setting)
         assert found.to_dict() == mine.to_dict()

@@ -10,8 +10,8 @@ import audited
 import jsonschema
 import pytest
 
+import gdpo_audit as ga
 import gdpo_cli
-import gdpo_core as gc
 
 ROOT = Path(__file__).parent.parent
 SCHEMA = json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8"))
@@ -23,7 +23,7 @@ RECORDED = [path for path in sorted([*FOLDER.glob("*"), *(FOLDER / "trl").iterdi
 
 
 def report(log) -> dict:
-    return gc.audit(gc.read_run(log)).to_dict()
+    return ga.audit(ga.read_run(log)).to_dict()
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_what_compare_prints_fits(capsys):
 
 
 def test_every_member_of_a_report_is_described():
-    whole = gc.audit(gc.read_run(ROOT / "data/samples/trl_gdpo")).to_dict(groups=True)
+    whole = ga.audit(ga.read_run(ROOT / "data/samples/trl_gdpo")).to_dict(groups=True)
     parts = {name: set(part["properties"]) for name, part in SCHEMA["$defs"].items()}
     assert set(whole) | {"what_if"} == parts["ReportPart"] and set(whole["source"]) == parts["SourcePart"]
     assert set(whole["run"]) == parts["RunPart"] and set(whole["rewards"][0]) == parts["RewardPart"]

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.runs.recipe import Recipe
-from gdpo_core.runs.summarise import pieces, summarise, summarise_all
-from gdpo_core.runs.sums import Plan, bin_batches, concat, take, total
+from gdpo_audit.findings.summarise import pieces, summarise, summarise_all
+from gdpo_audit.findings.sums import Plan, bin_batches, concat, take, total
+from gdpo_audit.recipe.recipe import Recipe
 
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
 EXTREMES = ("low", "high", "max_error")  # each of one row; a break-even weight is a quotient of sums
@@ -319,7 +319,7 @@ def test_equal_rewards_with_different_advantages_are_hidden_groups():
 def test_pieces_of_whole_batches_come_to_the_same(monkeypatch, ragged):
     table, plan = random_table(0, batches=9, ragged=ragged, missing=0.1, lengths=True), plan_for(3, primary=0)
     whole = summarise(table, plan).batches
-    monkeypatch.setattr("gdpo_core.runs.summarise._AT_ONCE", 50)
+    monkeypatch.setattr("gdpo_audit.findings.summarise._AT_ONCE", 50)
     done = []
     parts = one_by_one(table)
     cut = list(pieces([pl.concat(parts[5:]), pl.concat(parts[:5])]))

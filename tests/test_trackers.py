@@ -11,8 +11,8 @@ import pytest
 from fake_logs import write_trl
 from logs import LOGS, figures, frames_of, refused, write_trackio, write_wandb
 
-import gdpo_core as gc
-from gdpo_core.runs import trackers
+import gdpo_audit as ga
+from gdpo_audit.logs import trackers
 
 WANDB, TRACKIO = LOGS / "wandb/gdpo/table", LOGS / "trackio/project.db"
 PARQUET = LOGS / "trl/gdpo/completions/completions_00001.parquet"
@@ -71,14 +71,14 @@ def test_a_table_may_be_handed_over_as_bytes():
     tables = {path.name: path.read_bytes() for path in WANDB.iterdir()}
     for files in (tables, {"project.db": content}, {"project.db::gdpo": content}):
         assert figures(files) == expected()
-    assert gc.read_run({"a::b.parquet": PARQUET.read_bytes()}).framework == "trl"
+    assert ga.read_run({"a::b.parquet": PARQUET.read_bytes()}).framework == "trl"
 
 
 def test_a_step_may_be_text_of_a_float_and_advantages_have_their_name_in_ms_swift(tmp_path):
     floats = [frame.with_columns(pl.col("step").cast(pl.Float64)) for frame in GDPO]
     assert figures(write_wandb(tmp_path / "w", floats)) == expected()
     GDPO[0].rename({"advantage": "advantages"}).write_parquet(tmp_path / "completions_00001.parquet")
-    assert gc.audit(gc.read_run(tmp_path / "completions_00001.parquet")).run["logged"] == len(GDPO[0])
+    assert ga.audit(ga.read_run(tmp_path / "completions_00001.parquet")).run["logged"] == len(GDPO[0])
 
 
 def test_half_a_character_in_a_table_is_written_as_an_escape(tmp_path):
@@ -92,7 +92,7 @@ def test_half_a_character_in_a_table_is_written_as_an_escape(tmp_path):
                     row[table["columns"].index("prompt")] += "\ud800"
             path.write_text(json.dumps(table))
     assert figures(tmp_path / "value") == expected()
-    assert r"note\ud800" in gc.read_run(tmp_path / "name").left_out
+    assert r"note\ud800" in ga.read_run(tmp_path / "name").left_out
 
 
 @pytest.mark.parametrize("framework", ["verl", "nemo_rl", "ms_swift"])
@@ -116,7 +116,7 @@ def test_a_table_of_unique_prompts_shows_no_groups(tmp_path):
     setting = r"GRPOConfig\(log_unique_prompts=False, num_completions_to_print=None\)"
     refused(tmp_path, rf"as many per prompt, got others: .* log all rows with {setting}")
     for options in ({"group_size": 4}, {"group": "prompt"}):
-        first = gc.audit(gc.read_run(tmp_path, **options)).findings[0]
+        first = ga.audit(ga.read_run(tmp_path, **options)).findings[0]
         assert (first.id, first.severity) == ("groups-sampled", "error")
         assert "wandb_log_unique_prompts=True" in first.message
         assert first.fix.startswith("GRPOConfig(log_unique_prompts=False")
@@ -132,7 +132,7 @@ def test_a_table_of_some_rows_of_each_group_shows_no_groups(tmp_path):
 def test_a_table_as_long_as_wandb_takes_is_probably_cut(tmp_path, rows, cut):
     write_trl(tmp_path / "out", steps=1, groups=1_252, text=1)
     [frame] = frames_of(tmp_path / "out")
-    findings = gc.audit(gc.read_run(write_wandb(tmp_path / "w", [frame.head(rows)]))).findings
+    findings = ga.audit(ga.read_run(write_wandb(tmp_path / "w", [frame.head(rows)]))).findings
     sampled = [finding for finding in findings if finding.id == "groups-sampled"]
     assert [finding.evidence["tables"] for finding in sampled] == [1] * cut
     assert all("1 table of W&B has 10,000 rows" in finding.message for finding in sampled)
@@ -186,7 +186,7 @@ def test_tables_of_two_runs_in_one_folder_are_refused_with_the_list(tmp_path):
     message = r"expected the tables of one run.*, got several of one number, .*: completions_0_0+\.table\.json, com"
     for source in (tmp_path, {path.name: path.read_bytes() for path in tmp_path.iterdir()}):
         assert "and 2 more" in refused(source, message)
-    assert len(gc.read_run(str(tmp_path / "*_00000000000000000000.table.json")).files) == 1
+    assert len(ga.read_run(str(tmp_path / "*_00000000000000000000.table.json")).files) == 1
 
 
 def test_the_artifacts_of_two_runs_are_told_apart(tmp_path):
@@ -195,12 +195,12 @@ def test_the_artifacts_of_two_runs_are_told_apart(tmp_path):
         (tmp_path / "artifacts" / folder).mkdir(parents=True)
         shutil.copy(table, tmp_path / "artifacts" / folder / "completions.table.json")
     refused(tmp_path / "artifacts", "got several, .*completions of W&B in run-abc .*; .* in run-def ")
-    assert len(gc.read_run(str(tmp_path / "artifacts/run-abc-*/*.json")).files) == 2
+    assert len(ga.read_run(str(tmp_path / "artifacts/run-abc-*/*.json")).files) == 2
 
 
 def test_an_evaluations_tables_are_read_where_there_are_no_others(tmp_path):
     write_wandb(tmp_path, GDPO, "completions_eval")
-    assert gc.read_run(tmp_path).table["step"].n_unique() == len(GDPO)
+    assert ga.read_run(tmp_path).table["step"].n_unique() == len(GDPO)
     assert figures(write_wandb(tmp_path, GDPO)) == expected()
     refused(sorted(tmp_path.iterdir()), "under one key, got those of completions and completions_eval")
 
@@ -252,7 +252,7 @@ def test_a_database_that_is_no_log_is_refused_in_one_line(tmp_path, monkeypatch)
 
 def test_reading_leaves_nothing_behind(tmp_path):
     shutil.copy(TRACKIO, tmp_path)
-    gc.read_run(tmp_path)
+    ga.read_run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["project.db"]
 
 

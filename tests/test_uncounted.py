@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from test_audit import advantages, made_run, one, with_id
 
+from gdpo_audit.audit import audit
+from gdpo_audit.report import summary
 from gdpo_core.config_lines import switch_to_gdpo
-from gdpo_core.report import summary
-from gdpo_core.runs.audit import audit
 
 SHAPE = (12, 8, 8)
 OF_SHARES = {"reward-dominates", "reward-starved", "reward-noise"}

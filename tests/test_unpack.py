@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 from logs import VERL, in_form, lines, refused, zip_of
 
-import gdpo_core as gc
-from gdpo_core.runs import files as log_files
-from gdpo_core.runs import unpack
+import gdpo_audit as ga
+from gdpo_audit.logs import files as log_files
+from gdpo_audit.logs import unpack
 
-read_run = gc.read_run
+read_run = ga.read_run
 ROWS = [(step, group, acc, length / 10) for step, group, acc, length in product((1, 2), "ab", (0, 1), (5, 9, 12))]
 FRAME = pl.DataFrame(ROWS, schema=("step", "group", "acc", "brief"), orient="row")
 PLAIN = {kind: in_form(kind, FRAME) for kind in ("csv", "tsv", "jsonl", "json", "parquet")}
@@ -136,7 +136,7 @@ def test_files_that_cannot_be_read_are_left_out_counted_and_named(tmp_path, kind
     run = read_run(tmp_path, skip_bad=True)
     assert run.skipped_files == (names[1],) and list(run.files) == [names[0], *names[2:]]
     assert run.table.equals(whole.table.filter(whole.table["step"] != 2).with_columns(run.table["group"]))
-    report = gc.audit(run)
+    report = ga.audit(run)
     assert report.source["skipped_files"] == [names[1]] and report.source["files"] == 3
 
 

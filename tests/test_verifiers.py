@@ -5,7 +5,7 @@ import json
 import numpy as np
 from logs import LOGS, assert_reads, audit_cli, episodes
 
-import gdpo_core as gc
+import gdpo_audit as ga
 
 RECORDED = LOGS / "verifiers/traces.jsonl"
 WEIGHTS = {"correct": 1.0, "format": 0.5, "brief": 0.25}
@@ -31,7 +31,7 @@ def test_the_recorded_log_holds_what_its_file_says():
     rows = sorted(rows, key=lambda row: groups.index(row[1]))  # a table has the rows of a group together
     step, group, *columns = zip(*rows, strict=True)
     assert_reads(
-        gc.read_run(RECORDED.parent),
+        ga.read_run(RECORDED.parent),
         dict(framework="verifiers", rewards=tuple(WEIGHTS), group_size=4, weights=WEIGHTS, weights_by="log")
         | dict(left_out=("num_turns", "words", "the episodes of evaluations"), step=list(step))
         | dict(group=[groups.index(one) for one in group])
@@ -41,6 +41,6 @@ def test_the_recorded_log_holds_what_its_file_says():
 
 def test_the_weights_are_said_to_be_of_the_log_where_no_advantage_shows_them(capsys, tmp_path):
     (tmp_path / "traces.jsonl").write_bytes(episodes()["traces.jsonl"])
-    report = gc.audit(gc.read_run(tmp_path))
+    report = ga.audit(ga.read_run(tmp_path))
     assert report.run["weights_from"] == "log" and report.run["weights_used"] == {"right": 1.0, "short": 0.5}
     assert "from the log" in audit_cli(capsys, tmp_path)[1]

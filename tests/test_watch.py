@@ -18,10 +18,11 @@ import pytest
 from helpers import nearly
 from test_trackers import write_trackio
 
+import gdpo_audit as ga
 import gdpo_cli
 import gdpo_core as gc
-from gdpo_core.report import live
-from gdpo_core.runs import watch
+from gdpo_audit import watch
+from gdpo_audit.report import live
 
 GDPO = re.sub("python[^/]*$", "gdpo", sys.executable)
 ROOT = Path(__file__).parent.parent
@@ -53,7 +54,7 @@ def looks(path, **named):
 
 
 def same(report, path, **named) -> bool:
-    fresh = gc.audit(gc.read_run(path, **named)).to_dict(groups=True)
+    fresh = ga.audit(ga.read_run(path, **named)).to_dict(groups=True)
     assert report.to_dict(groups=True) == nearly(fresh)
     return True
 
@@ -206,5 +207,5 @@ def test_beside_a_writer_every_step_is_seen(tmp_path):
     assert (started.returncode, err) == (0, "") and said[0].startswith("waiting: ")
     assert [re.match(r"(\d) steps?, \d+ responses; ", line)[1] for line in said[1:]] == list("123")
     assert "\nThe logged advantages are GDPO" in out and "3 files, 3 steps, 96 responses" in out
-    fresh = gc.audit(gc.read_run(tmp_path / "seen")).to_dict()
+    fresh = ga.audit(ga.read_run(tmp_path / "seen")).to_dict()
     assert json.loads((tmp_path / "report.json").read_text()) == nearly(fresh)

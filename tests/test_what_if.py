@@ -12,12 +12,13 @@ import polars as pl
 import pytest
 from helpers import nearly
 
+import gdpo_audit as ga
 import gdpo_cli
 import gdpo_core as gc
+from gdpo_audit.findings.what_if import FIGURES, METHODS
+from gdpo_audit.logs import run as run_module
+from gdpo_audit.report import document, what_if
 from gdpo_core._parse import parse_setting
-from gdpo_core.report import document, what_if
-from gdpo_core.runs import run as run_module
-from gdpo_core.runs.what_if import FIGURES, METHODS
 
 ROOT = Path(__file__).parent.parent
 TRL, SWIFT, TOTAL = (str(ROOT / "data/samples" / name) for name in ("trl_gdpo", "ms_swift", "verl_v1"))
@@ -72,7 +73,7 @@ def looped(batches, method, weights, convention=gc.TRL) -> dict:
 def test_every_method_is_computed_batch_by_batch(tmp_path, method):
     steps = fake_logs.write_trl(tmp_path, steps=10, groups=6, rewards=BINARY, method="grpo", seed=3)
     names, weights = [name for name, _ in BINARY], (1.0, 0.5, 0.25)
-    found = gc.audit(gc.read_run(tmp_path), primary=names[0]).what_if(method, dict(zip(names, weights, strict=True)))
+    found = ga.audit(ga.read_run(tmp_path), primary=names[0]).what_if(method, dict(zip(names, weights, strict=True)))
     expected = looped([step.rewards for step in steps], method, weights)
     got = {"update_share": list(found.after["update_share"].values())} | {name: found.after[name] for name in FIGURES}
     assert got == {name: pytest.approx(value, abs=1e-9) for name, value in expected.items()}
@@ -82,7 +83,7 @@ def test_by_hand():
     """Two groups of four: all combinations of two rewards, and four equal responses."""
     groups = [(1, 1), (1, 0), (0, 1), (0, 0)], [(1, 1)] * 4
     rows = [{"prompt": g, "a": float(a), "b": float(b)} for g, pairs in enumerate(groups) for a, b in pairs]
-    report = gc.audit(gc.read_run(rows, group="prompt"), primary="a")
+    report = ga.audit(ga.read_run(rows, group="prompt"), primary="a")
     found = report.what_if(weights={"b": 2})
     # Sums 2, 1, 1, 0: one of six pairs is tied. Sums 3, 1, 2, 0: none is, and of the four pairs that differ in a one is
     # the wrong way round. The rewards are uncorrelated, so shares go by the squares of the weights.
@@ -106,7 +107,7 @@ def test_by_hand():
 def test_batches_that_the_audit_leaves_out_are_left_out(tmp_path):
     fake_logs.write_trl(tmp_path / "once", steps=5, rewards=BINARY)
     fake_logs.write_trl(tmp_path / "twice", steps=5, rewards=BINARY, iterations=2)
-    once, twice = (gc.audit(gc.read_run(tmp_path / name)).what_if("grpo") for name in ("once", "twice"))
+    once, twice = (ga.audit(ga.read_run(tmp_path / name)).what_if("grpo") for name in ("once", "twice"))
     assert once == twice and once.before["inversions"] is None
 
 
@@ -114,23 +115,23 @@ def test_batches_that_the_audit_leaves_out_are_left_out(tmp_path):
 def test_weights_that_the_log_shows_only_in_part(tmp_path):
     dead = ("never", lambda draw, groups, size: np.zeros((groups, size)))
     fake_logs.write_trl(tmp_path, rewards=(*BINARY[:2], dead), method="gdpo", weights=(1, 0.5, 1))
-    note, *_ = gc.audit(gc.read_run(tmp_path)).what_if("gdpo", {"format": 1}).notes
+    note, *_ = ga.audit(ga.read_run(tmp_path)).what_if("gdpo", {"format": 1}).notes
     assert note.startswith("“Had” is GDPO, with weights solved from the advantages")
     assert note.endswith(", but for never, whose weight it does not show.")
-    note, *_ = gc.audit(gc.read_run(tmp_path), weights=[1, 2, 3]).what_if("grpo").notes
+    note, *_ = ga.audit(ga.read_run(tmp_path), weights=[1, 2, 3]).what_if("grpo").notes
     assert note == "“Had” is GDPO, with weights as given."
 
 
 def test_a_convention_that_counts_tokens_says_where_the_log_has_none(tmp_path):
     fake_logs.write_verl(tmp_path)
-    report = gc.audit(gc.read_run(tmp_path))
+    report = ga.audit(ga.read_run(tmp_path))
     said = "GDPO’s last step, which verl weights by tokens, runs over responses here: the log has no lengths."
     assert said in report.what_if("gdpo").notes and said not in report.what_if("grpo").notes
     assert "weights from the logged score" in report.what_if("grpo").notes[0]
 
 
 def test_the_lines_are_those_of_the_framework_that_has_the_convention():
-    report = gc.audit(gc.read_run(TRL))
+    report = ga.audit(ga.read_run(TRL))
     assert report.what_if(weights={"length_reward": 0.2}).fix.startswith("GRPOConfig(reward_weights=[1.0, 0.5, 0.2])")
     assert 'scale_rewards="none"' in report.what_if("grpo_no_std").fix
     assert "adv_estimator=gdpo" in report.what_if(convention="verl").fix
@@ -161,27 +162,27 @@ def test_the_lines_are_those_of_the_framework_that_has_the_convention():
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(setting, said):
-    log = gc.read_run(TRL)
+    log = ga.read_run(TRL)
     with pytest.raises(gc.InputError, match=said):
-        gc.audit(log, what_if=setting)
+        ga.audit(log, what_if=setting)
 
 
 def test_a_log_without_its_rewards_is_refused():
     with pytest.raises(gc.InputError, match="expected a log with each reward in a column of its own, got one total"):
-        gc.audit(gc.read_run(TOTAL)).what_if("gdpo")
-    merged = gc.audit(gc.read_run(ROOT / "data/samples/trl_same_name"))
+        ga.audit(ga.read_run(TOTAL)).what_if("gdpo")
+    merged = ga.audit(ga.read_run(ROOT / "data/samples/trl_same_name"))
     with pytest.raises(gc.InputError, match="what_if: expected a log with every reward, got one that lacks some"):
         merged.what_if("gdpo")
 
 
 def test_a_report_keeps_its_log_to_itself():
-    report = gc.audit(gc.read_run(TRL))
+    report = ga.audit(ga.read_run(TRL))
     assert "_facts" not in report.to_dict() and "_facts" not in repr(report)
     back = pickle.loads(pickle.dumps(report))
     assert back.to_dict() == report.to_dict()
     with pytest.raises(gc.InputError, match=r"the audit takes what_if=\{...\} itself\), got one without its log"):
         back.what_if("grpo")
-    there = gc.audit(gc.read_run(TRL), what_if={"method": "grpo"})
+    there = ga.audit(ga.read_run(TRL), what_if={"method": "grpo"})
     back = pickle.loads(pickle.dumps(there))
     assert back.alternative == there.alternative == report.what_if("grpo") and report.alternative is None
     assert len(pickle.dumps(there.alternative)) < 2000
@@ -194,10 +195,10 @@ def test_a_log_that_changed_since(tmp_path, monkeypatch):
         pl.DataFrame(rows).write_parquet(tmp_path / "log.parquet")
 
     write(0)
-    report = gc.audit(gc.read_run(tmp_path, group="prompt"))
+    report = ga.audit(ga.read_run(tmp_path, group="prompt"))
     before = report.what_if("gdpo")
     monkeypatch.setattr(run_module, "IN_MEMORY", 0)  # as of a log that is too large
-    large = gc.audit(gc.read_run(tmp_path, group="prompt"))
+    large = ga.audit(ga.read_run(tmp_path, group="prompt"))
     assert large.what_if("gdpo") == before
     write(1)
     assert report.what_if("gdpo") == before
@@ -250,7 +251,7 @@ def test_the_terminal_shows_both_sides_and_the_lines(capsys):
     rows = [line.split() for line in out.splitlines()]
     assert ["whole", "run", "had", "would", "have"] in rows and ["weight,", "length_reward", "2", "0.2"] in rows
     assert ["method", "GDPO", "GRPO", "without", "std"] in rows
-    found = gc.audit(gc.read_run(TRL), primary="correctness_reward").what_if("grpo_no_std", {"length_reward": 0.2})
+    found = ga.audit(ga.read_run(TRL), primary="correctness_reward").what_if("grpo_no_std", {"length_reward": 0.2})
     before, after = (f"{100 * side['update_share']['length_reward']:.1f}" for side in (found.before, found.after))
     assert ["update,", "length_reward", before, "%", after, "%"] in rows
     assert found.fix in out and "“Had” is GDPO, with weights solved from the advantages." in out
@@ -261,7 +262,7 @@ def test_the_terminal_shows_both_sides_and_the_lines(capsys):
 @pytest.mark.slow
 def test_json_has_it_where_it_was_asked_for_of_each_run(capsys):
     found = json.loads(run(capsys, TRL, SWIFT, "--what-if", "method=grpo", "--json", "-")[1])["runs"]
-    expected = gc.audit(gc.read_run(TRL)).what_if("grpo")
+    expected = ga.audit(ga.read_run(TRL)).what_if("grpo")
     assert found[0]["what_if"] == json.loads(json.dumps(expected.to_dict())) and found[1]["what_if"]["fix"]
     assert "what_if" not in json.loads(run(capsys, TRL, "--json", "-")[1])
     code, _, err = run(capsys, TRL, SWIFT, "--what-if", "weights.length_reward=1")
@@ -273,7 +274,7 @@ def test_json_has_it_where_it_was_asked_for_of_each_run(capsys):
 def test_names_of_rewards_do_nothing_on_a_page():
     name = "<script>alert(1)</script>"
     rows = [{"prompt": i // 8, name: i % 3, "b": i % 2} for i in range(32)]
-    report = gc.audit(gc.read_run(rows, group="prompt"))
+    report = ga.audit(ga.read_run(rows, group="prompt"))
     found = report.what_if(weights={name: 0.5})
     kind, shown = found._mime_()
     assert kind == "text/html" and shown == found._repr_html_() and "weight, &lt;script&gt;" in shown

@@ -10,6 +10,7 @@ import pytest
 from helpers import nearly
 from logs import audit_cli, figures, found
 
+import gdpo_audit as ga
 import gdpo_core as gc
 
 
@@ -65,8 +66,8 @@ def test_ragged_batches_out_of_order(named, held):
             rows += [where | {"a": int(draw.random() < 0.5), "b": draw.random()} for _ in range(4 + group)]
     table = pl.DataFrame(rows)
     alone = table.filter(pl.col("step").is_in(held))
-    run = gc.read_run({"run.csv": table.write_csv().encode()}, group="id", **named)
-    report = gc.audit(run)
+    run = ga.read_run({"run.csv": table.write_csv().encode()}, group="id", **named)
+    report = ga.audit(run)
     assert sorted(set(run.table["step"])) == held and report.source["steps"] == len(held)
     assert report.source["window"] == [held[0], held[-1]] and report.source["responses"] == len(alone)
     assert report.rewards[0]["mean"] == pytest.approx(alone["a"].mean())
@@ -77,15 +78,15 @@ def test_ragged_batches_out_of_order(named, held):
 
 def test_a_window_is_no_gap_and_no_warning_of_other_steps(tmp_path):
     fake_logs.write_trl(tmp_path, steps=8, drop_rows={2: 3})
-    assert "ragged-batches" in found(gc.audit(gc.read_run(tmp_path)))
-    late = found(gc.audit(gc.read_run(tmp_path, steps=(4, 8))))
+    assert "ragged-batches" in found(ga.audit(ga.read_run(tmp_path)))
+    late = found(ga.audit(ga.read_run(tmp_path, steps=(4, 8))))
     assert not {"ragged-batches", "steps-missing"} & late.keys()
 
 
 def test_the_group_size_shows_in_the_whole_log(tmp_path):
     """One step of two groups whose advantages alone do not show the size."""
     fake_logs.write_trl(tmp_path, steps=8, groups=2, group_size=4, drop=("prompt",))
-    assert gc.read_run(tmp_path, last=1).group_size == gc.read_run(tmp_path).group_size == 4
+    assert ga.read_run(tmp_path, last=1).group_size == ga.read_run(tmp_path).group_size == 4
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,6 @@ def test_what_cannot_be_is_one_line(capsys, tmp_path, arguments, named):
 def test_what_a_caller_gives_wrong_is_named(wrong):
     log = {"a.csv": b"step,group,acc\n1,a,1\n1,a,0\n"}
     with pytest.raises(gc.InputError, match="steps: expected the first and the last step"):
-        gc.read_run(log, steps=wrong)
+        ga.read_run(log, steps=wrong)
     with pytest.raises(gc.InputError, match="last: expected a positive whole number of steps"):
-        gc.read_run(log, last=wrong if wrong != 5 else 0)
+        ga.read_run(log, last=wrong if wrong != 5 else 0)

@@ -3,7 +3,7 @@
 Only torch works in it: polars would have threads, which a fork loses and its children wait for.
 """
 
-import gdpo_core.advice  # noqa: F401 (of_group runs in workers)
+import gdpo_audit.advice  # noqa: F401 (of_group runs in workers)
 from gdpo_core.bfcl.prompts import other_orders
 from views.draws import MODELS, PROMPTS
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from gdpo_audit.audit import audit
+from gdpo_audit.findings.what_if import WhatIf
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.logs.run import Run
+from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError
-from gdpo_core.runs.audit import audit
-from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.read import read_run
-from gdpo_core.runs.run import Run
-from gdpo_core.runs.what_if import WhatIf
 from gdpo_core.scenarios import Setting
 
 MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two minutes after its visitor left

@@ -120,7 +120,7 @@ EITHER: dict[str, Case] = {
 
 def outcome(files: dict[str, bytes]) -> str:
     """The line that a log gets, or "report"; any other exception goes on."""
-    from gdpo_core import report
+    from gdpo_audit import report
     from gdpo_core._errors import InputError
     from views.run.downloads import downloads
     from views.run.log import audit_log, read

@@ -15,11 +15,11 @@ from urllib.parse import parse_qs
 
 import polars as pl
 
-from gdpo_core import report
+from gdpo_audit import report
+from gdpo_audit.audit import audit
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.report import terminal
 from gdpo_core._errors import InputError
-from gdpo_core.report import terminal
-from gdpo_core.runs.audit import audit
-from gdpo_core.runs.read import read_run
 from views.address import read, write
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import polars as pl
 
-from gdpo_core import report as reports
-from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.read import read_run
+from gdpo_audit import report as reports
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.report.audit_report import AuditReport
 from views import worker
 from views.run.log import Log
 

@@ -6,14 +6,14 @@ from typing import Any
 import marimo as mo
 
 import gdpo_core as gc
-from gdpo_core import report
+from gdpo_audit import report
+from gdpo_audit.findings.examples import ExampleGroup
+from gdpo_audit.findings.what_if import METHODS
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.groups import title
 from gdpo_core._errors import InputError
 from gdpo_core.board import Board
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.report.groups import title
-from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.examples import ExampleGroup
-from gdpo_core.runs.what_if import METHODS
 from gdpo_core.successors import TITLES
 from views.html import div, element, join, reason, show, tag
 from views.nav import Nav

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from gdpo_audit.audit import audit
+from gdpo_audit.findings.what_if import WhatIf
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.logs.run import Run
+from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError, expect
 from gdpo_core._parse import parse_count, parse_weights
 from gdpo_core._words import count
-from gdpo_core.runs.audit import audit
-from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.read import read_run
-from gdpo_core.runs.run import Run
-from gdpo_core.runs.what_if import WhatIf
 from views import memory, sessions, worker
 from views.run.samples import Sample
 
@@ -121,10 +121,10 @@ def program(log: Log, report: AuditReport, weights: str) -> str:
     how = "".join(f", {key}={value!r}" for key, value in log.how)
     corrected = {"weights": named_weights(weights), "primary": report.run["primary"]}
     options = "".join(f", {key}={value!r}" for key, value in corrected.items() if value is not None)
-    return f"""import gdpo_core as gc
+    return f"""import gdpo_audit as ga
 
-run = gc.read_run({(files[0] if len(files) == 1 else files)!r}{how})
-report = gc.audit(run{options})
+run = ga.read_run({(files[0] if len(files) == 1 else files)!r}{how})
+report = ga.audit(run{options})
 print(report.run["method"], report.run["convention"], report.run["weights_used"])
 for reward in report.rewards:
     print(reward["name"], reward["dead_groups"], reward["update_share"])

@@ -5,11 +5,11 @@ from typing import Any
 
 import marimo as mo
 
-from gdpo_core import report
+from gdpo_audit import report
+from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.findings import KINDS
+from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError
-from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.findings import KINDS
 from views import terms
 from views.address import CHAPTERS
 from views.html import Html, div, prose, reason, show, tag

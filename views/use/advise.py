@@ -1,14 +1,14 @@
-"""Should I? The answers of gdpo_core.advice, about the Lab's rewards or those of an audited run."""
+"""Should I? The answers of gdpo_audit.advice, about the Lab's rewards or those of an audited run."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 
 import marimo as mo
 
-from gdpo_core.advice import EFFECTS, Answer, of_group, priority, verdict
+from gdpo_audit.advice import EFFECTS, Answer, of_group, priority, verdict
+from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import State
-from gdpo_core.runs.audit_report import AuditReport
 from views.html import Html, prose, show, tag
 from views.onward import onward
 from views.use.configure import rewards

@@ -6,7 +6,7 @@ from functools import lru_cache
 import marimo as mo
 
 import gdpo_core as gc
-from gdpo_core import report
+from gdpo_audit import report
 from gdpo_core._words import count, listing, percent, word
 from gdpo_core.bfcl import prompts
 from gdpo_core.board.state import State

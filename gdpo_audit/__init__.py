@@ -1,0 +1,11 @@
+"""What the log of a run shows about its rewards: `read_run` reads it, `audit` judges it, `advise` says what to do."""
+
+from gdpo_audit import report  # noqa: F401 (how a notebook shows what `audit` returns)
+from gdpo_audit.advice import advise
+from gdpo_audit.audit import audit
+from gdpo_audit.findings.facts import Finding
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.logs.run import Run
+from gdpo_audit.report.audit_report import AuditReport
+
+__all__ = ["AuditReport", "Finding", "Run", "advise", "audit", "read_run"]

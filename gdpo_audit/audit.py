@@ -1,0 +1,269 @@
+"""The audit of a run: its tables in, findings out. The only place that knows the order of the steps."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.findings.by import by_value
+from gdpo_audit.findings.examples import best_groups
+from gdpo_audit.findings.facts import Facts, scaled_share
+from gdpo_audit.findings.findings import findings
+from gdpo_audit.findings.impossible import impossible
+from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
+from gdpo_audit.findings.sums import Array, Made, Plan, Sums, take
+from gdpo_audit.findings.thresholds import SCALE_ONLY
+from gdpo_audit.findings.trials import spread
+from gdpo_audit.findings.uncounted import counted
+from gdpo_audit.findings.what_if import compute_what_if, validate_setting
+from gdpo_audit.logs.grouping import regroup
+from gdpo_audit.logs.run import Run
+from gdpo_audit.recipe.changes import most_common, recipe_of_one_batch, recipes_by_batch
+from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
+from gdpo_audit.recipe.solve import solve
+from gdpo_audit.report.audit_report import AuditReport, report_of
+from gdpo_core._errors import InputError, expect
+from gdpo_core._inputs import ArrayLike, weights_by_name
+from gdpo_core.conventions import COMPARED, NAMES
+from gdpo_core.frameworks import FRAMEWORKS
+
+# Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
+# check the result.
+SAMPLE, _SAMPLE_OF_THE_REST = 50_000, 20_000
+LEFT_OUT = 4  # columns that are tried as rewards where nothing makes the advantages: each is another reading
+
+# Small batches can be equal by chance. A batch counts as repeated if it holds at least so many pairs of responses that
+# differ, or if at least this share of the run's batches equals the batch before.
+_PAIRS, _SHARE = 24, 0.4
+
+
+class Wanted(NamedTuple):
+    """What the caller of an audit, or a configuration beside the log, asks for."""
+
+    weights: Mapping[str, float]
+    primary: str | None
+    method: str | None
+
+
+def audit(
+    run: Run,
+    weights: Mapping[str, float] | ArrayLike | None = None,
+    primary: str | None = None,
+    *,
+    asked: str | None = None,
+    what_if: Mapping[str, Any] | None = None,
+    progress: Callable[[int], None] | None = None,
+    engine: Mapped = map,
+) -> AuditReport:
+    """What the log of a run shows about its rewards.
+
+    weights: {reward: weight}, or one number per reward. By default the weights that made the logged advantages, else
+    those in the log or in a configuration file beside it, else 1 each.
+    primary: the reward that matters most.
+    asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo.
+    what_if: a setting to compute the whole run under too, as the arguments of `AuditReport.what_if`.
+    progress: called after each table with its number of responses.
+    engine: computes the parts of a run, as `map` does.
+    Raises InputError.
+    """
+    setting = None if what_if is None else validate_setting(run, what_if)
+    facts = gather(run, weights, primary, asked, progress, engine)
+    report = report_of(facts, findings(facts))
+    alternative = None if setting is None else compute_what_if(facts, setting, engine)
+    return replace(report, alternative=alternative, _facts=_for_a_what_if(facts))
+
+
+def _for_a_what_if(facts: Facts) -> Facts:
+    """The facts without what only findings need."""
+    return replace(facts, tables=(), by=(), examples=None, summary=None, _trials={})
+
+
+def gather(
+    run: Run,
+    weights: Mapping[str, float] | ArrayLike | None = None,
+    primary: str | None = None,
+    asked: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    engine: Mapped = map,
+) -> Facts:
+    """The facts that the audit of a run stands on; arguments and errors as `audit`."""
+    expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
+    given = weights_by_name(weights, run.rewards)
+    expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
+    intended = run.configured_method if asked is None else asked
+    expect(intended is None or intended in tuple(NAMES), "asked", f"one of {', '.join(NAMES)}", repr(intended))
+    wanted = Wanted(given, primary, intended)
+    of_all = facts = _facts(run, wanted, engine, progress)
+    while fewer := counted(facts):
+        of_fewer = _facts(fewer, wanted, engine)
+        if of_fewer.reproduced != facts.reproduced:
+            break
+        facts = replace(of_fewer, with_all=_for_a_what_if(of_all))
+    unknown = facts.reproduced is False and facts.recipe is None
+    left_out = _left_out_reward(facts.run) if unknown else None
+    return replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts), summary=None)
+
+
+def _facts(run: Run, wanted: Wanted, engine: Mapped, progress: Callable[[int], None] | None = None) -> Facts:
+    """The facts of a run, with all of its rewards."""
+    run, sample, recipe = _solved(run, wanted)
+
+    def under(plan: Plan, progress: Callable[[int], None] | None = None) -> Facts:
+        return _each_once(run, summarise_all(run.tables(), plan, engine, progress), plan, wanted, sample)
+
+    # Where every step has weights of its own, no recipe makes many of them.
+    one = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
+    facts = under(_plan_of(run, wanted, one), progress)
+    if recipes := _recipes_of(facts):
+        plan = _plan_of(run, wanted, most_common([*recipes.values()]))
+        others = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != plan.recipe}
+        facts = under(replace(plan, changes=others).with_weights(wanted.weights))
+    elif one is not recipe:
+        facts = under(_plan_of(run, wanted, None))
+    return _without_others(facts)
+
+
+def _recipes_of(f: Facts) -> dict[int, Recipe]:
+    """The recipe of each batch, where weights that change explain what the run's recipe does not; else none."""
+    wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
+    if f.recipe is None or not wrong.any() or f.lacks_a_reward:
+        return {}
+    bad, whole = (set(f.batches.batch[which].tolist()) for which in (wrong, ~f.lack_rows))
+    return recipes_by_batch(f.run, f.recipe, f.batches.batch.tolist(), bad, whole)
+
+
+def _plan_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Plan:
+    """What the run is computed with, where one recipe, or none that is known, made all of it."""
+    made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
+    method = wanted.method if wanted.method in COMPARED else "grpo"
+    return Plan(
+        rewards=run.rewards,
+        weights=tuple(wanted.weights.get(name, made.get(name, 1.0)) for name in run.rewards),
+        convention=FRAMEWORKS[run.framework].convention if recipe is None else recipe.convention,
+        primary=None if wanted.primary is None else run.rewards.index(wanted.primary),
+        recipe=recipe,
+        examples_of=method if recipe is None else recipe.method,
+    )
+
+
+# --- what made the advantages -----------------------------------------------------------------------------------------
+
+
+def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
+    """The run, a sample of it and the recipe; in groups of another size where these alone give the advantages."""
+    sample = spread(run.tables(), SAMPLE)
+    recipe = _recipe(run, sample, wanted)
+    if recipe is not None or not run.has_advantage:
+        return run, sample, recipe
+    for other in (regroup(run, size) for size in run.other_sizes):
+        of_other = spread(other.tables(), SAMPLE)
+        if (recipe := _recipe(other, of_other, wanted)) is not None:
+            return other, of_other, recipe
+    return run, sample, _recipe_but_for_large(run, sample, wanted)
+
+
+def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
+    """The recipe of the sample's advantages; with the intended method, if several make the same ones."""
+    known = {**(run.weights or {}), **wanted.weights}
+    hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
+    recipe = solve(sample, run.rewards, run.framework, hint)
+    if recipe is None or wanted.method in (None, recipe.method):
+        return recipe
+    other = replace(recipe, method=wanted.method)
+    try:
+        return other if _reproduces(other, sample, run.rewards) else recipe
+    except InputError:  # the method needs lengths that are not logged
+        return recipe
+
+
+def _recipe_but_for_large(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
+    """The recipe that makes all advantages but some that no rewards make; it is solved without the groups of these."""
+    a = pl.col("advantage").fill_nan(None)
+    large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
+    kept = [table.with_columns(advantage=pl.when(~large).then(a).fill_null(float("nan"))) for table in sample]
+    left, of = (sum(int(table["advantage"].is_not_nan().sum()) for table in tables) for tables in (kept, sample))
+    if not of / 2 <= left < of or (recipe := _recipe(run, kept, wanted)) is None:
+        return None
+    return recipe if _reproduces(recipe, sample, run.rewards, but_impossible=True) else None
+
+
+def _left_out_reward(run: Run) -> tuple[str, Recipe] | None:
+    """A column that was not read, if it makes the advantages together with the rewards, and the recipe of all these."""
+    for name in run.left_out[:LEFT_OUT] if run._read_with else ():
+        with suppress(InputError):
+            assert run._read_with is not None
+            other = run._read_with((*run.rewards, name))
+            sample = spread(other.tables(), _SAMPLE_OF_THE_REST)
+            recipe = _recipe(other, sample, Wanted({}, None, None))
+            if recipe and recipe.weights[-1] and not recipe.unknown and _reproduces(recipe, sample, other.rewards):
+                return name, recipe
+    return None
+
+
+def _reproduces(
+    recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str], but_impossible: bool = False
+) -> bool:
+    """Whether the recipe makes all advantages; but_impossible: but for those that no rewards make."""
+    for log in (tensors_of(table, rewards) for table in tables):
+        c = compare(log, recipe)
+        wrong = c.error > c.allowed
+        if bool((wrong & ~impossible(log, recipe, c) if but_impossible else wrong).any()):
+            return False
+    return True
+
+
+# --- the facts --------------------------------------------------------------------------------------------------------
+
+
+def _each_once(run: Run, summary: Summary, plan: Plan, wanted: Wanted, sample: Sequence[pl.DataFrame]) -> Facts:
+    """What the findings read, with each batch once."""
+    batches = summary.batches
+    # TRL logs its last table to trackers twice.
+    twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
+    if twice and batches.fingerprint[-2] == batches.fingerprint[-1]:
+        batches = take(batches, slice(-1))
+    again = _repeats_the_one_before(batches)
+    return Facts(
+        run=run,
+        plan=plan,
+        batches=take(batches, ~again),
+        repeated_batches=take(batches, again),
+        overwritten_batches=take(batches, slice(0)),
+        steps=np.union1d(batches.step, batches.step_last).tolist(),
+        given_weights={name: w for name, w in wanted.weights.items() if name in run.rewards},
+        intended_method=wanted.method,
+        tables=sample,
+        summary=summary,
+    )
+
+
+def _repeats_the_one_before(batches: Sums[Array]) -> Array:
+    """(batches,) whether a batch repeats the rows of the batch before it."""
+    differs = batches.different_pairs > 0  # batches in which nothing differs are equal without being repeated
+    same = np.append(False, batches.fingerprint[1:] == batches.fingerprint[:-1]) & differs
+    often = len(same) >= 4 and same.sum() >= _SHARE * max(differs.sum() - 1, 1)
+    return same if often else same & (batches.different_pairs >= _PAIRS)
+
+
+def _without_others(f: Facts) -> Facts:
+    """The facts without the batches that evaluations wrote, or that another method made."""
+    wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
+    if f.recipe is None or f.lacks_a_reward or not wrong.any():
+        return f
+    bad = take(f.batches, wrong)
+    others = replace(f, batches=take(f.batches, ~wrong), overwritten_batches=bad)
+    # Evaluations differ by a factor, and have all rows. Guessed weights may be wrong by a factor themselves.
+    known = len(f.recipe.unknown) < len(f.rewards)
+    right = (f.batches.logged.count > 0) & (f.batches.logged.wrong == 0)
+    if f.framework.evaluation_overwrites and known and scaled_share(bad) >= SCALE_ONLY and right.any():
+        return others
+    first = bad.batch[bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST]
+    parts = [table.filter(pl.col("batch").is_in(bad.batch.tolist())) for table in f.run.tables()]
+    few = [part.filter(pl.col("batch").is_in(first.tolist())) for part in parts]
+    recipe = solve(few, f.rewards, f.run.framework)
+    if recipe is None or not _reproduces(recipe, (part for part in parts if len(part)), f.rewards):
+        return f
+    return replace(others, recipe_of_the_rest=recipe)

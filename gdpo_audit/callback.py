@@ -1,0 +1,120 @@
+"""A callback for transformers and TRL that audits the run while it trains, and logs what it finds as metrics."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from gdpo_audit.audit import audit
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.summary import shown_method
+from gdpo_core._errors import InputError, expect, is_whole
+
+try:
+    from transformers import Trainer, TrainerCallback
+except ImportError as error:
+    raise ImportError(
+        "gdpo_audit.callback needs transformers, which TRL brings: pip install transformers", name=error.name
+    ) from None
+
+_log = logging.getLogger("gdpo_core")
+
+
+class AuditCallback(TrainerCallback):
+    """Every few logged steps, audit the last steps that the trainer has written, and log their shares as `audit/…`.
+
+    `report` is the last audit: of the last steps, so that it shows when a reward dies, and after training of the whole
+    run. With NAME a reward and METHOD the method that made the advantages (where the log does not show it: the one
+    asked for, else grpo):
+
+        audit/update_share/METHOD/NAME   the reward's share of the update
+        audit/constant_groups/NAME       of the groups that hold the reward, the share in which it is constant
+        audit/groups_with_ties/METHOD    of the groups whose rewards differ, the share with a tie
+        audit/silent_groups/METHOD       the share of the groups in which every advantage is 0
+        audit/inversions/METHOD          of the pairs that differ in the primary reward, the share the wrong way round
+
+    What the log does not tell is left out.
+
+    trainer: metrics go through its logger, to wherever it reports. Without one they are added to the logs of the step,
+        which only callbacks that come later see.
+    path: the log; the trainer's output_dir by default, with log_completions=True.
+    every: logged steps from one audit to the next, and the steps that an audit is of.
+    weights, primary, asked: as in `audit`; named: further arguments of `read_run`.
+    Nothing raises while the trainer runs: a fault is one warning in the log `gdpo_core`.
+
+        trainer = GRPOTrainer(..., args=GRPOConfig(log_completions=True, ...))
+        trainer.add_callback(AuditCallback(trainer, primary="correctness"))
+    """
+
+    def __init__(
+        self,
+        trainer: Any = None,
+        *,
+        path: str | None = None,
+        every: int = 10,
+        weights: Mapping[str, float] | None = None,
+        primary: str | None = None,
+        asked: str | None = None,
+        **named: Any,
+    ) -> None:
+        expect(is_whole(every) and every > 0, "every", "a positive whole number", repr(every))
+        self.trainer, self.path, self.every, self.named = trainer, path, every, named
+        self.audit_args: dict[str, Any] = {"weights": weights, "primary": primary, "asked": asked}
+        self.report: AuditReport | None = None
+        self._logged, self._failed, self._logging = 0, 0, False
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Audit if it is time to. The rows of this step are written after it, so the next audit reads them."""
+        evaluation = any(name.startswith("eval_") for name in logs or ())
+        if self._logging or evaluation or not getattr(state, "is_world_process_zero", True):
+            return
+        self._logged += 1
+        if self._logged % self.every == 0:
+            self._audit(args, state, logs, self.every)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Log the last steps once more, now that all are written, and audit the whole run."""
+        if getattr(state, "is_world_process_zero", True):
+            self._audit(args, state, None, self.every)
+            self._audit(args, state, None, None)
+
+    def _audit(self, args: Any, state: Any, logs: dict[str, Any] | None, last: int | None) -> None:
+        try:
+            run = read_run(self.path or str(args.output_dir), last=last, **self.named)
+            self.report = audit(run, **self.audit_args)
+            if last is not None:
+                self._show(metrics_of(self.report), state, logs)
+            self._failed = 0
+        except Exception as error:
+            self._failed += 1
+            if self._failed == 2:  # the first time the trainer may not have written anything yet
+                what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+                said = " ".join(what.split())
+                _log.warning("The audit of this run failed, and training goes on without it: %s", said)
+
+    def _show(self, metrics: dict[str, float], state: Any, logs: dict[str, Any] | None) -> None:
+        """Hand the metrics to the trainer's logger."""
+        if self.trainer is not None:
+            # The log() of TRL's trainers writes its table of completions once more.
+            self._logging = True
+            try:
+                Trainer.log(self.trainer, metrics)
+            finally:
+                self._logging = False
+        elif logs is not None:
+            logs.update(metrics)
+            if getattr(state, "log_history", None):
+                state.log_history[-1].update(metrics)
+
+
+def metrics_of(report: AuditReport) -> dict[str, float]:
+    """The figures of a report as the metrics of `AuditCallback`."""
+    method = shown_method(report)[0] or "grpo"
+    measures = report.methods.get(method, {})
+    metrics = {f"{name}/{method}": measures.get(name) for name in ("groups_with_ties", "silent_groups", "inversions")}
+    for reward in report.rewards:
+        name = reward["name"]
+        metrics[f"update_share/{method}/{name}"] = reward["update_share"].get(method)
+        if reward["missing"] < report.source["responses"]:
+            metrics[f"constant_groups/{name}"] = reward["dead_groups"]
+    return {f"audit/{name}": x for name, x in metrics.items() if x is not None and x == x}

@@ -1,0 +1,325 @@
+"""What the commands do: each takes its options by name, as `gdpo_cli.py` has them."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from polars.exceptions import PolarsError
+from rich.console import Console
+from rich.text import Text
+
+from gdpo_audit.audit import audit
+from gdpo_audit.compare import changes
+from gdpo_audit.findings.examples import MOST
+from gdpo_audit.findings.facts import SEVERITIES
+from gdpo_audit.findings.findings import IDS
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.logs.unpack import format_suffix
+from gdpo_audit.report import comparison_document, document, terminal
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.live import follow
+from gdpo_cli import reader_may_leave
+from gdpo_core._errors import InputError, expect
+from gdpo_core._parse import parse_count, parse_number, parse_setting, parse_steps, parse_weights
+from gdpo_core._words import count, listing, one_line
+from gdpo_core.conventions import COMPARED
+from gdpo_core.frameworks import CONVENTIONS
+from gdpo_core.steps import Explanation, explain
+from gdpo_core.ties import collapse
+
+Options = Mapping[str, Any]
+
+
+def _key(name: str) -> str:
+    """A method or a convention in any spelling, as the code has it."""
+    return re.sub("[-. ]", "_", name.strip().lower())
+
+
+# --- gdpo explain ----------------------------------------------------------------------------------------------------
+
+
+def run_explain(options: Options) -> None:
+    """Print every number of one computation."""
+    rewards, prompts = _rewards(options["responses"])
+    method, convention = _key(options["method"]), _key(options["convention"])
+    for name, value, known in (("method", method, COMPARED), ("convention", convention, CONVENTIONS)):
+        expect(value in known, name, f"one of {', '.join(known)}", repr(options[name]))
+    explanation = explain(
+        rewards,
+        method,
+        weights=_numbers_of(options["weights"], "weights", len(rewards[0]), "reward"),
+        lengths=_numbers_of(options["lengths"], "lengths", len(rewards), "response"),
+        groups=prompts,
+        convention=CONVENTIONS[convention],
+    )
+    terminal.show_explanation(explanation, prompts, _ties(explanation, prompts), sys.stdout)
+
+
+def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
+    """The rewards of each response and the number of its prompt.
+
+    >>> _rewards(["10", "0,0.5", "/", "11"])
+    ([[1.0, 0.0], [0.0, 0.5], [1.0, 1.0]], [1, 1, 2])
+    """
+    rows: list[list[float]] = []
+    prompts: list[int] = []
+    prompt = 1
+    for text in responses:
+        if text == "/":
+            expect(prompt in prompts, f"prompt {prompt}", "at least one response", "none")
+            prompt += 1
+            continue
+        expect(not text.startswith("--"), "option", "--method, --convention, --weights or --lengths", repr(text))
+        name = f"response {len(rows) + 1}"
+        rows.append([float(mark) for mark in text] if re.fullmatch("[01]+", text) else _numbers(text, name))
+        prompts.append(prompt)
+        first = f"{count(len(rows[0]), 'reward')}, as response 1, {responses[0]!r}"
+        expect(len(rows[-1]) == len(rows[0]), name, first, f"{len(rows[-1])}, {text!r}")
+    expect(prompt in prompts, f"prompt {prompt}", "at least one response", "none")
+    return rows, prompts
+
+
+def _numbers(text: str, name: str) -> list[float]:
+    numbers = [parse_number(part) for part in text.split(",")]
+    expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
+    expect(None not in numbers, name, expected, repr(text))
+    return [number for number in numbers if number is not None]
+
+
+def _numbers_of(text: str | None, name: str, size: int, thing: str) -> list[float] | None:
+    if text is None:
+        return None
+    numbers = _numbers(text, name)
+    expect(len(numbers) == size, name, f"{count(size, 'number')}, one per {thing}", f"{len(numbers)}, {text!r}")
+    return numbers
+
+
+def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
+    """The responses of a prompt that share an advantage though their rewards differ; NaN advantages do not count."""
+    c = collapse(e.rewards, e.method, weights=e.weights, groups=prompts, lengths=e.lengths, convention=e.convention)
+    shared: dict[tuple[int, int], list[int]] = {}
+    for response, level in zip(c.response.tolist(), c.level.tolist(), strict=True):
+        shared.setdefault((prompts[response], level), []).append(response)
+    return [tied for tied in shared.values() if len({str(e.rewards[i].tolist()) for i in tied}) > 1]
+
+
+# --- gdpo audit ------------------------------------------------------------------------------------------------------
+
+
+def run_audit(options: Options) -> int:
+    """Print and write the reports of runs; 1 where one holds a finding of `--fail-on`, else 0."""
+    failing = _parse_fail_on(options["fail_on"])
+    groups = options["groups"]
+    fits = groups is None or re.fullmatch(f" *[1-{MOST}] *", groups)
+    expect(bool(fits), "groups", f"a whole number from 1 to {MOST}", repr(groups))
+    shown, paths, engine = int(groups or 0), options["paths"], options["engine"]
+    expect(engine in ("local", "ray"), "--engine", "local or ray", repr(engine))
+    only_json = options["json_"] == Path("-")
+    targets = _targets(options)
+    read_args, audit_args = _read_args(options), _audit_args(options)
+    if options["watch"]:
+        expect("what_if" not in audit_args, "--watch", "no --what-if beside it", "one")
+        expect(engine == "local", "--watch", "the engine local", engine)
+        expect(len(paths) == 1, "--watch", "one directory or file", f"{len(paths)}")
+        reports = [follow(paths[0], sys.stderr if only_json else sys.stdout, audit_args, **read_args)]
+    else:
+        reports = _audit_runs(_runs(paths), audit_args, read_args, targets, engine)
+    text = _json(reports, shown)
+    _write(targets, {"json": text, "html": document(reports) if "html" in targets else ""})
+    status = _status(reports, failing)
+    with reader_may_leave():
+        if only_json:
+            sys.stdout.write(text)
+        else:
+            terminal.show(reports, sys.stdout, options["verbose"], shown)
+    return status
+
+
+def _read_args(options: Options) -> dict[str, Any]:
+    """The arguments of `read_run` from the options of the command line."""
+    size, steps, last = options["group_size"], options.get("steps"), options.get("last")
+    return {
+        "framework": options["framework"],
+        "group_size": None if size is None else parse_count(size, "group-size"),
+        "rewards": options["reward"] or None,
+        "group": options["group"],
+        "columns": _columns(options["columns"]),
+        "skip_bad": options["skip_bad"],
+        "by": options.get("by"),
+        "steps": None if steps is None else parse_steps(steps, "steps"),
+        "last": None if last is None else parse_count(last, "last"),
+    }
+
+
+def _columns(text: str | None) -> dict[str, str] | None:
+    """The columns in a text such as "step=it,advantage=adv", by what they hold.
+
+    >>> _columns("step=it, length=tokens")
+    {'step': 'it', 'length': 'tokens'}
+    """
+    if text is None:
+        return None
+    parts = [part.strip().partition("=") for part in text.split(",")]
+    wanted = "step=NAME, advantage=NAME or length=NAME, with commas between several"
+    expect(all(equals for _, equals, _ in parts), "columns", wanted, repr(text))
+    return {what: name for what, _, name in parts}
+
+
+def _audit_args(options: Options) -> dict[str, Any]:
+    """The arguments of `audit` from the options of the command line."""
+    given: dict[str, Any] = {"weights": parse_weights(options["weight"] or [], "weight") or None}
+    if options.get("primary") is not None:
+        given["primary"] = options["primary"]
+    if options.get("asked") is not None:
+        given["asked"] = _key(options["asked"])
+    if options.get("what_if") is not None:
+        setting = parse_setting(options["what_if"], "what-if")
+        given["what_if"] = setting | {name: _key(setting[name]) for name in ("method", "convention") if name in setting}
+    return given
+
+
+def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
+    """The severities and ids in texts such as "warning,reward-dead"; a severity holds those above it.
+
+    >>> sorted(_parse_fail_on(["warning,reward-dead", "conflict"])), _parse_fail_on(None)
+    (['conflict', 'error', 'reward-dead', 'warning'], frozenset())
+    """
+    failing: set[str] = set()
+    for part in (part for text in texts or () for part in text.split(",")):
+        name = part.strip().lower().replace("_", "-")
+        known = f"{', '.join(SEVERITIES)} or the id of a finding: {', '.join(IDS)}"
+        expect(name in (*SEVERITIES, *IDS), "fail-on", known, repr(part))
+        failing.update(SEVERITIES[: SEVERITIES.index(name) + 1] if name in SEVERITIES else [name])
+    return frozenset(failing)
+
+
+def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
+    """1 if a report holds a finding of these severities or ids, which are named on stderr; else 0."""
+    status = 0
+    for report in reports:
+        ids = dict.fromkeys(f.id for f in report.findings if not failing.isdisjoint((f.id, f.severity)))
+        if ids:
+            status = 1
+            print(f"gdpo: fail-on: {one_line(report.source['path'])}: {listing(ids)}", file=sys.stderr)
+    return status
+
+
+def _audit_runs(
+    runs: Sequence[Sequence[str]], audit_args: Options, read_args: Options, targets: Mapping[str, Path], engine: str
+) -> list[AuditReport]:
+    """The reports of runs, each given by its paths; audit_args, read_args: arguments of `audit` and of `read_run`."""
+    reports = []
+    for paths in runs:
+        path = paths if len(paths) > 1 else paths[0]
+        with (
+            _name_in_errors(paths, len(runs) > 1),
+            Console(stderr=True).status(Text(f"reading {one_line(paths[0])} …")),
+        ):
+            if engine == "ray":
+                from gdpo_audit.engine_ray import audit_on_ray  # what only --engine ray needs
+
+                reports.append(audit_on_ray(path, **audit_args, **read_args))
+                continue
+            run = read_run(path, **read_args)
+            log = {os.path.realpath(name) for name in run.files}
+            for option, target in targets.items():
+                expect(os.path.realpath(target) not in log, option, "another file than the log", repr(str(target)))
+            weights = audit_args["weights"] or {}
+            all_zero = weights.keys() >= set(run.rewards) and not any(weights.values())
+            expect(not all_zero, "weight", "one that is not 0", "0 for every reward")
+            reports.append(audit(run, **audit_args))
+    return reports
+
+
+def _runs(paths: Sequence[str]) -> list[list[str]]:
+    """The paths of each run: files of one ending in one directory belong together, any other path is a run.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     names = [f"{folder}/{name}" for name in ("1.parquet", "2.parquet", "a.csv")]
+    ...     for name in names: pathlib.Path(name).touch()
+    ...     [[pathlib.Path(path).name for path in run] for run in _runs([*names, "elsewhere"])]
+    [['1.parquet', '2.parquet'], ['a.csv'], ['elsewhere']]
+    """
+    runs: dict[object, dict[str, str]] = {}
+    for path in paths:
+        real = os.path.realpath(path)
+        # Each zip holds a whole run.
+        part = os.path.isfile(path) and not path.lower().endswith(".zip")
+        run = runs.setdefault((os.path.dirname(real), format_suffix(path)) if part else real, {})
+        run.setdefault(real, path)
+    return [list(run.values()) for run in runs.values()]
+
+
+@contextmanager
+def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
+    """Make errors name the run, those that the readers did not foresee included."""
+    try:
+        yield
+    except InputError as error:
+        # Numbers that a computation refuses come from the log.
+        if (several or str(error).startswith(("rewards:", "lengths:"))) and not str(error).startswith(paths[0]):
+            raise InputError(f"{paths[0]}: {error}") from None
+        raise
+    except (OSError, PolarsError, UnicodeError) as error:
+        first = str(error).strip().split("\n")[0]
+        raise InputError(f"{paths[0]}: expected the log of a run, got {type(error).__name__}: {first}") from None
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+
+def _targets(options: Options) -> dict[str, Path]:
+    """The files to write, by their options."""
+    given = {"html": options["html"], "json": None if options["json_"] == Path("-") else options["json_"]}
+    targets = {option: path for option, path in given.items() if path is not None}
+    for option, path in targets.items():
+        fits = str(path) != "-" and path.parent.is_dir() and not path.is_dir()
+        expect(fits, option, "a file in a directory that exists", repr(str(path)))
+    return targets
+
+
+def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
+    for option, path in targets.items():
+        try:
+            path.write_bytes(texts[option].encode("utf-8", errors="replace"))
+        except OSError as error:
+            got = f"{str(path)!r} ({error.strerror})"
+            raise InputError(f"{option}: expected a file that can be written, got {got}") from None
+
+
+def _json(reports: Sequence[AuditReport], groups: int) -> str:
+    parts = [report.to_dict(groups) for report in reports]
+    return _dump(parts[0] if len(parts) == 1 else {"schema": 1, "runs": parts})
+
+
+def _dump(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+
+
+# --- gdpo compare ----------------------------------------------------------------------------------------------------
+
+
+def run_compare(options: Options) -> None:
+    """Print and write what changed from one run to another, or from some to others."""
+    runs, others, targets = options["runs"], options["with_"], _targets(options)
+    wanted = "two runs, A B, or several of each kind, A1 A2 --with B1 --with B2"
+    expect(len(runs) == 2 or bool(others), "compare", wanted, count(len(runs), "run"))
+    first, second = (runs, others) if others else (runs[:1], runs[1:])
+    sizes = f"{len(first)} and {len(second)}"
+    expect(not others or min(len(first), len(second)) > 1, "--with", "at least two runs on each side", sizes)
+    each = [[path] for path in (*first, *second)]
+    reports = _audit_runs(each, _audit_args(options), _read_args(options), targets, "local")
+    difference = changes(reports[: len(first)], reports[len(first) :])
+    text = _dump(difference.to_dict())
+    _write(targets, {"json": text, "html": comparison_document(difference)})
+    with reader_may_leave():
+        if options["json_"] == Path("-"):
+            sys.stdout.write(text)
+        else:
+            terminal.show_changes(difference, sys.stdout)

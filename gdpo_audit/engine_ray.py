@@ -1,0 +1,60 @@
+"""The audit of a log on Ray: what the local engine maps over the parts of a log here, workers do."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from gdpo_audit.audit import audit
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_core._errors import InputError
+
+AHEAD = 2  # parts per worker that wait for it: all others are still in the log
+RETRIES = 2  # of a part whose worker died
+
+
+def audit_on_ray(path: Any, *, framework: str | None = None, what_if: Any = None, **named: Any) -> AuditReport:
+    """The report of `audit(read_run(path))`, computed by the workers of a Ray cluster, or of one started here.
+
+    named: further arguments of `audit` and of `read_run`. Raises InputError, also if Ray is not installed or a worker
+    dies.
+    """
+    _ray()  # nothing is read in vain
+    mine = {name: named.pop(name) for name in ("weights", "primary", "asked") if name in named}
+    return audit(read_run(path, framework, **named), what_if=what_if, engine=map_on_ray, **mine)
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise InputError(
+            "--engine: expected ray to be installed for this engine, got none: pip install 'ray'"
+        ) from None
+    return ray
+
+
+def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator[Any]:
+    """What a function makes of each part, in their order, as `map`. Raises InputError if a worker dies."""
+    ray = _ray()
+    try:
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+        workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        remote = ray.remote(max_retries=RETRIES)(lambda part: _in_one_thread(function, part))
+        waiting = deque[Any]()
+        for part in parts:
+            waiting.append(remote.remote(part))
+            if len(waiting) > AHEAD * workers:
+                yield ray.get(waiting.popleft())
+        yield from map(ray.get, waiting)
+    except ray.exceptions.RayError as error:
+        why = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
+        raise InputError(f"--engine: expected ray's workers to finish, got {type(error).__name__}: {why}") from None
+
+
+def _in_one_thread(function: Callable[[Any], Any], part: Any) -> Any:
+    import torch
+
+    torch.set_num_threads(1)  # as many workers as cores
+    return function(part)

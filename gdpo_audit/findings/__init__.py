@@ -1,0 +1,1 @@
+"""The sums of a run, what they say, and what was tried on its log."""

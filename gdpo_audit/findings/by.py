@@ -1,0 +1,68 @@
+"""`--by COLUMN`: the facts of each value of a column, such as the task, beside those of the whole run."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.findings.facts import Facts, ValueFacts
+from gdpo_audit.findings.summarise import pieces, summarise
+from gdpo_audit.findings.sums import add_up, concat, take
+from gdpo_audit.logs.files import natural
+from gdpo_audit.logs.run import Run
+from gdpo_core._errors import InputError
+from gdpo_core._words import clip, count
+
+VALUES = 50  # that are looked at by themselves, those with the most groups; all others together
+LONGEST = 200  # characters of a value
+
+
+def by_value(f: Facts) -> tuple[ValueFacts, ...]:
+    """The facts of each value of the column that the run was read by, in order; the others, if any, last.
+
+    Advantages are those of whole batches, of which the responses of one value are a part. Two passes over the log.
+    Raises InputError where the column varies inside a group.
+    """
+    if f.run.by is None:
+        return ()
+    values = _values(f.run)
+    known, others = values.head(VALUES), len(values) - VALUES
+    plan = replace(f.plan, examples_of=None)
+    parts = [summarise(part, plan).batches for part in _numbered(f, known["key"])]
+    of = add_up(together := concat(parts), together.batch)
+    names = list(enumerate(known["value"].to_list()))
+    names.sort(key=lambda name: (name[1] is None, natural(name[1] or "")))
+    facts = {number: replace(f, batches=take(of, of.batch == number)) for number in of.batch.tolist()}
+    found = [ValueFacts(value, 1, facts[number]) for number, value in names if number in facts]
+    return (*found, *([ValueFacts(f"{count(others)} others", others, facts[VALUES])] if VALUES in facts else []))
+
+
+def _values(run: Run) -> pl.DataFrame:
+    """The values of the column, those with the most groups first: key, value, len. Raises InputError."""
+    counts = []
+    key, value = pl.col("_by").hash().alias("key"), pl.col("_by").str.slice(0, LONGEST).alias("value")
+    goes_on = (pl.col("group") == pl.col("group").shift(1)).fill_null(False)
+    for table in run.tables():
+        other = table.select(goes_on & pl.col("_by").ne_missing(pl.col("_by").shift(1))).to_series()
+        if (row := other.arg_max()) is not None and other[row]:
+            a, b = (repr(clip(x)) if x is not None else "a missing one" for x in table["_by"][row - 1 : row + 1])
+            step = table["step"][row]
+            raise InputError(
+                f"{run.path}: expected one value of the column {run.by!r} in all responses of a group, "
+                f"got {a} and {b} in a group of step {step}"
+            )
+        counts.append(table.filter(~goes_on).group_by(key, maintain_order=True).agg(value.first(), pl.len()))
+    together = pl.concat(counts).group_by("key", maintain_order=True).agg(pl.col("value").first(), pl.col("len").sum())
+    return together.sort("len", descending=True, maintain_order=True)
+
+
+def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
+    """The counted batches of the run, with the number of its value as the `part` of each response."""
+    numbers = pl.DataFrame({"key": keys, "part": np.arange(len(keys))})
+    for table in pieces(f.run.tables()):
+        rows = table.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+        if len(rows):
+            key = rows.select(pl.col("_by").hash().alias("key"))
+            part = key.join(numbers, on="key", how="left", maintain_order="left")["part"]
+            yield rows.with_columns(part.fill_null(VALUES))

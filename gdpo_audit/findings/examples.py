@@ -1,0 +1,150 @@
+"""The groups of a run that show a finding best: their numbers, and their texts where the log has them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+
+import numpy as np
+import polars as pl
+import torch
+
+from gdpo_audit.findings.facts import Examples, Facts, Finding
+from gdpo_audit.logs.texts import Texts
+from gdpo_audit.recipe.recipe import holds_lengths
+from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.steps import explain
+from gdpo_core.ties import collapse
+
+MOST = 5  # groups a finding, at most
+MOST_TEXTS = 256  # of a group, the first ones: a group may have any number of answers
+FINDINGS = ("advantage-impossible", "ties-hide-signal", "priority-inversion", "reward-dominates", "silent-groups")
+
+
+@dataclass(frozen=True)
+class ExampleGroup:
+    """One group that shows a finding best, answers in the order of the log.
+
+    >>> group = ExampleGroup("ties-hide-signal", 1, 0, 1.0, ("a", "b"), ((1, 0), (0, 1), (0, 0)), method="grpo",
+    ...     convention="paper", weights=(1, 1))
+    >>> [round(a, 2) for a in group.advantages], group.ties("grpo")
+    ([0.58, 0.58, -1.15], [0, 0, None])
+    """
+
+    finding: str  # its id
+    step: int
+    group: int  # its number in the run's table
+    # Pairs that are tied, inverted or lost in silence; a reward's share of the update of the group; the size of the
+    # largest logged advantage.
+    score: float
+    names: tuple[str, ...]  # of the rewards
+    rewards: tuple[tuple[float, ...], ...]  # answers × rewards; NaN = missing
+    method: str  # the run's, or what stands in for it
+    convention: str  # its key
+    weights: tuple[float, ...]
+    logged: tuple[float, ...] | None = None  # advantages
+    lengths: tuple[float, ...] | None = None  # tokens
+    reward: str | None = None  # the one that decides alone
+    prompt: str | None = None  # clipped, as all texts are
+    completions: tuple[str | None, ...] | None = None
+    places: tuple[int, ...] = ()  # of its answers in the files of the log
+
+    @property
+    def advantages(self) -> tuple[float, ...]:
+        """(answers,) of the run's method, for this group alone."""
+        return self.advantages_under(self.method)
+
+    def advantages_under(self, method: str) -> tuple[float, ...]:
+        """(answers,) the advantages of any method for this group alone, with the run's convention and weights."""
+        return tuple(explain(self.rewards, method, **self._settings()).advantages.tolist())
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """(answers, rewards) in float32 where the log holds such numbers, whose round-off breaks no tie."""
+        rewards = torch.tensor(self.rewards, dtype=torch.float64)
+        single = rewards.float()
+        return single if torch.equal(single.double().nan_to_num(), rewards.nan_to_num()) else rewards
+
+    def ties(self, method: str) -> list[int | None]:
+        """(answers,) which of the method's ties each answer is in: different rewards with one advantage, from 0."""
+        c = collapse(self.tensor, method, **self._settings())
+        levels = dict(zip(c.response.tolist(), c.level.tolist(), strict=True))
+        vectors: dict[int, set[str]] = {}
+        for answer, level in levels.items():
+            vectors.setdefault(level, set()).add(str(self.rewards[answer]))
+        tied = sorted((level for level, some in vectors.items() if len(some) > 1), reverse=True)
+        numbers = {level: number for number, level in enumerate(tied)}
+        return [numbers.get(levels.get(answer, -1)) for answer in range(len(self.rewards))]
+
+    def _settings(self) -> dict:
+        convention, lengths = ALL_CONVENTIONS[self.convention], self.lengths
+        if convention.last_step != "tokens":
+            lengths = None
+        elif lengths is None or min(lengths) < 1:  # as the audit computes such a log
+            lengths = None
+            convention = replace(convention, last_step="responses")
+        return {"weights": self.weights, "convention": convention, "lengths": lengths}
+
+
+def best_groups(f: Facts) -> Examples | None:
+    """The groups that show each thing best, so many as a report shows of each, among the batches that are counted."""
+    if f.summary is None or f.plan.examples_of is None:
+        return None
+    counted = f.summary.groups.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+    best = []
+    for name in counted.columns[2:]:
+        finding, _, reward = name.partition(" ")
+        of = pl.lit(finding).alias("finding"), pl.lit(int(reward) if reward else None, pl.Int64).alias("reward")
+        scores = counted.select(*of, pl.col(name).alias("score"), "group").drop_nulls("score")
+        best.append(scores.sort("score", "group", descending=[True, False]).head(MOST))
+    scores = pl.concat(best)
+    return Examples(scores, f.summary.rows.filter(pl.col("group").is_in(scores["group"].unique().implode())))
+
+
+def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
+    """The groups that show each of `FINDINGS` best, with their numbers alone; of batches that the facts count."""
+    if f.examples is None or f.plan.examples_of != f.method:
+        return ()
+    named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
+    share = np.nan_to_num(f.shares(f.method), nan=-np.inf)
+    reward = f.rewards.index(str(next(named, f.rewards[int(share.argmax())])))
+    of_group = {number: part for (number,), part in f.examples.rows.partition_by("group", as_dict=True).items()}
+    scores = f.examples.scores.filter(pl.col("reward").is_null() | (pl.col("reward") == reward))
+    return tuple(
+        _example(f, finding, score, of_group[group], f.rewards[reward] if finding == "reward-dominates" else None)
+        for finding in FINDINGS
+        for score, group in scores.filter(finding=finding).select("score", "group").rows()
+    )
+
+
+def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ExampleGroup:
+    def column(name: str) -> tuple[float, ...] | None:
+        values = tuple(rows[name].cast(pl.Float64).to_list()) if name in rows.columns else None
+        return None if values is None or any(v is None or isnan(v) for v in values) else values
+
+    return ExampleGroup(
+        finding=finding,
+        step=rows["step"][0],
+        group=rows["group"][0],
+        score=score,
+        names=f.rewards,
+        rewards=tuple(rows.select(f.rewards).rows()),
+        method=f.method,
+        convention=f.plan.convention,
+        weights=f.plan.of_batch(rows["batch"][0]).weights,
+        logged=column("advantage"),
+        lengths=column("length") if holds_lengths(rows, f.rewards) else None,
+        reward=reward,
+        places=tuple(rows["_place"].to_list()) if "_place" in rows.columns else (),
+    )
+
+
+def with_texts(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
+    """The groups with what the log says in their places."""
+    records = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
+    return tuple(_add_texts(group, [records.get(place) for place in group.places]) for group in groups)
+
+
+def _add_texts(group: ExampleGroup, records: Sequence) -> ExampleGroup:
+    prompt = next((one.prompt for one in records if one and one.prompt is not None), group.prompt)
+    completions = tuple(one and one.completion for one in records)
+    return replace(group, prompt=prompt, completions=group.completions if set(completions) <= {None} else completions)

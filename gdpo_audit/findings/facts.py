@@ -1,0 +1,475 @@
+"""What a finding reads: a run, the sums over its batches, and the recipe of the logged advantages."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import nan, sqrt
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.findings.relations import Relation, relations_of
+from gdpo_audit.findings.summarise import Summary
+from gdpo_audit.findings.sums import Array, MethodSums, Plan, Sums, total
+from gdpo_audit.findings.thresholds import CHANCE, MERGED, SCALE_ONLY
+from gdpo_audit.findings.trials import Trial, sample_of, sums_under
+from gdpo_audit.logs.run import Run
+from gdpo_audit.recipe.recipe import Recipe
+from gdpo_audit.recipe.solve import same_weights
+from gdpo_core._words import listing, number
+from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import FRAMEWORKS, Framework
+from gdpo_core.ties import Order
+
+SEVERITIES = ("error", "warning", "info")
+LISTED = 100  # steps in a report or in the evidence of a finding
+FEW_CHANGES = 3  # of the weights: so many are named one by one
+
+
+WEIGHTS_FROM = {
+    "given": "as given",
+    "solved": "solved from the advantages",
+    "score": "from the logged score",
+    "config": "from args.json",
+    "log": "from the log",
+    "assumed": "assumed",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that the owner of a run should know."""
+
+    id: str = ""  # `findings` gives it the name of the function that looks for it
+    severity: str = "warning"  # or info, or error
+    title: str  # the fact in a few words
+    message: str  # what it is and what it means
+    to_do: str = ""  # a sentence; empty where nothing has to be done
+    evidence: Mapping[str, object]  # the numbers, and the thresholds they were held against
+    # The lines of configuration that change it, for the framework of the run. What they do to its rewards was tried.
+    fix: str | None = None
+    effect: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # figures without and with it
+    tried_on: int = 0  # responses of the log on which the figures were computed
+    extent: float = 0.0  # how much of the run it is about, from 0 to 1
+    read_more: str = ""  # the chapter of the page, or section of docs/audit.md, about it
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The groups that show something best, and their rows."""
+
+    scores: pl.DataFrame  # finding, reward (the number of the one it is about, or null), score, group; the best first
+    rows: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A run as the findings read it. A batch that repeats the rows of the batch before it is counted once."""
+
+    run: Run
+    plan: Plan
+    batches: Sums[Array]
+    repeated_batches: Sums[Array]  # batches that repeat the rows of the batch before them; not in `batches`
+    overwritten_batches: Sums[Array]  # batches that an evaluation, or another method, made; not in `batches` either
+    steps: Sequence[int]  # the numbers of the steps that the log holds, ascending
+    given_weights: Mapping[str, float]  # that the caller named, by reward
+    intended_method: str | None  # that the caller, or a configuration beside the log, asks for
+    recipe_of_the_rest: Recipe | None = None  # of another method, which made `overwritten_batches`
+    tables: Sequence[pl.DataFrame] = ()  # whole batches from all over the run
+    summary: Summary | None = None  # of the whole run
+    examples: Examples | None = None
+    left_out_reward: tuple[str, Recipe] | None = None  # a column, and what makes the advantages if it is a reward too
+    with_all: "Facts | None" = None  # with the rewards that do not count, where there are such
+    by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
+    _trials: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def totals(self) -> Sums[float]:
+        """The sums over `batches`."""
+        return total(self.batches)
+
+    @property
+    def framework(self) -> Framework:
+        return FRAMEWORKS[self.run.framework]
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """How the logged advantages were made; None where the log does not show it."""
+        return None if self.only_round_off else self.plan.recipe
+
+    @cached_property
+    def only_round_off(self) -> bool:
+        """Whether advantages are logged that any recipe reproduces, as round-off may be as large as they are."""
+        if self.plan.recipe is None:
+            return False
+        parts = self.batches.logged, self.overwritten_batches.logged
+        return not any(part.wrong.any() or part.testable.any() for part in parts)
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        return self.plan.rewards
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that were computed on this log."""
+        return [m for m in NAMES if m in self.totals.methods]
+
+    @property
+    def method(self) -> str:
+        """The method that made the advantages; if the log does not show it, the intended one, else GRPO."""
+        if self.recipe is not None:
+            return self.recipe.method
+        intended = self.intended_method
+        return intended if intended is not None and intended in self.methods else "grpo"
+
+    @property
+    def known_weights(self) -> "Mapping[str, float]":
+        """The weights that the log shows, of most batches where they change."""
+        known = zip(self.rewards, self.recipe.known, strict=True) if self.recipe else ()
+        return {name: w for name, w in known if w is not None}
+
+    @property
+    def weights_from(self) -> str:
+        """Where the weights of the figures come from: a key of WEIGHTS_FROM."""
+        if self.given_weights:
+            return "given"
+        if self.recipe is not None and (len(self.recipe.unknown) < len(self.rewards) or not self.run.weights):
+            return "solved"
+        return self.run.weights_by if self.run.weights and self.run.weights_by else "assumed"
+
+    @property
+    def method_sums(self) -> MethodSums[float]:
+        """The sums of that method."""
+        return self.totals.methods[self.method]
+
+    @property
+    def is_gdpo(self) -> bool:
+        return self.method == "gdpo"
+
+    @property
+    def lead_in(self) -> str:
+        """The start of a sentence about that method."""
+        name = f"Under {NAMES[self.method]}"
+        if self.recipe is not None:
+            return name
+        why = "which was asked for" if self.intended_method == self.method else "taken as the default"
+        shows = "no known method made what the log holds" if self.contradicted else "the log does not show the method"
+        return f"{name} ({why}: {shows})"
+
+    @property
+    def reproduced(self) -> bool | None:
+        """Whether every logged advantage is reproduced; None where none is logged, or every method reproduces them."""
+        logged = self.totals.logged
+        if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):
+            return None
+        return bool(self.recipe is not None and logged.wrong == 0 and not len(self.overwritten_batches.batch))
+
+    @cached_property
+    def phases(self) -> "Sequence[Phase]":
+        """The weights that made the logged advantages, one after the other; none where the log does not show them."""
+        found, last = list[Phase](), self.recipe
+        if last is None:
+            return found
+        for batch, step in zip(self.batches.batch.tolist(), self.batches.step.tolist(), strict=True):
+            recipe = self.plan.of_batch(batch).recipe
+            assert recipe is not None, "there is one of the run"
+            if not found or not same_weights(last, recipe):
+                found.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
+                last = recipe
+        return found
+
+    @cached_property
+    def lack_rows(self) -> Array:
+        """(batches,) whether rows are missing: there are fewer than elsewhere, and the advantages are a multiple.
+
+        A method that looks at the whole batch made them of more rows. A cut group has others, as it lacks responses.
+        """
+        logged = self.batches.logged
+        if self.recipe is None or self.lacks_a_reward or self.recipe.method not in ("gdpo", "grpo_batch_std"):
+            return np.zeros(len(logged.wrong), dtype=bool)
+        most = self.batches.responses[logged.wrong == 0].max(initial=0)
+        multiple = logged.scaled_groups >= SCALE_ONLY * logged.wrong_groups
+        return (logged.wrong > 0) & multiple & (self.batches.responses < most)
+
+    @property
+    def all_zero(self) -> bool:
+        """Whether advantages are logged and all of them are 0."""
+        return bool(self.totals.logged.zeros == self.totals.logged.count > 0)
+
+    @property
+    def all_silent(self) -> bool:
+        """Whether every logged advantage is 0, and every method makes them 0."""
+        return self.all_zero and all(self.silent(m) == 1 for m in self.methods)
+
+    @property
+    def lacks_a_reward(self) -> bool:
+        """Whether a reward that made the advantages is missing, in a log with one column per reward function."""
+        if self.reproduced is not False or not self.framework.column_per_function or self.run.total_only:
+            return False
+        # A missing column is missing in every batch.
+        if self.recipe is not None and 2 * (self.batches.logged.wrong == 0).sum() > len(self.batches.batch):
+            return False
+        groups = self.totals.logged.wrong_groups or self.totals.mixed_groups
+        return bool(self.totals.logged.hidden_groups > MERGED * groups)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether no known method makes the logged advantages: then no share, tie or order is that of what ran."""
+        return self.recipe is None and self.reproduced is False and not self.all_zero
+
+    @cached_property
+    def relations(self) -> tuple[Relation, ...]:
+        """The rewards that follow from others: what one of these does, and what its weight asks for, is not known."""
+        return tuple(relations_of(self.rewards, self.totals))
+
+    @property
+    def alike(self) -> set[str]:
+        """The rewards of these relations, whose shares the log does not tell."""
+        return {part for name, parts in self.relations for part in (name, *parts)}
+
+    # --- one reward; k is its index ---
+
+    def dead(self, k: int) -> float:
+        """The share, of the groups that hold the reward, in which it is constant; 1 where no group holds it."""
+        holding = self.totals.rewards.holding_groups[k]
+        missing = self.totals.groups - holding
+        return ratio(self.totals.rewards.dead_groups[k] - missing, holding) if holding else 1.0
+
+    def dead_or_missing(self, k: int) -> float:
+        """The share of all groups in which the reward is constant or missing, so that it does nothing."""
+        return ratio(self.totals.rewards.dead_groups[k], self.totals.groups)
+
+    def coverage(self, k: int) -> float:
+        """The share of all groups that hold the reward."""
+        return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
+
+    def faint(self, k: int) -> float:
+        """The share, of the groups in which the reward differs, in which it is nearly constant."""
+        differs = self.totals.groups - self.totals.rewards.dead_groups[k]
+        return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
+
+    def mean(self, k: int) -> float:
+        return ratio(self.totals.rewards.total[k], self.totals.rewards.present[k])
+
+    def highest(self, k: int) -> float:
+        return float(self.totals.rewards.high[k])
+
+    def worst(self, k: int) -> float:
+        """What a closed gate puts in place of the reward: 0, or the worst value of a reward that can be a penalty."""
+        # A weight below 0 makes the highest value the worst.
+        if self.plan.weights[k] >= 0:
+            return min(float(self.totals.rewards.low[k]), 0.0)
+        return max(self.highest(k), 0.0)
+
+    def correlation(self, i: int, j: int) -> float:
+        """The correlation of two rewards inside groups; NaN where one of them is constant in every group."""
+        sums = self.totals.rewards
+        return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
+
+    def by_chance(self, *rewards: int) -> float:
+        """The correlation inside groups that independent rewards may show by chance."""
+        return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
+
+    def share_of_squares(self, k: int) -> float:
+        """What the weight asks for: the reward's share of the update if all rewards differed equally, uncorrelated.
+
+        It goes by the squares of the weights, in the groups that hold the reward.
+        """
+        return self._over_groups(self._by_weights(2, self.coverage)[k])
+
+    def due_share(self, k: int) -> float:
+        """The same in the groups in which the reward differs: no weight can do anything in the others."""
+        return self._over_groups(self.due_shares(k))
+
+    def due_shares(self, k: int) -> Array:
+        """(batches,) the same under the weights of each batch."""
+        return self._by_weights(2, lambda i: 1 - self.dead_or_missing(i))[k]
+
+    def weight_share(self, k: int) -> float:
+        """Its part of the weights. A weight acts only in the groups that hold its reward."""
+        return self._over_groups(self._by_weights(1, self.coverage)[k])
+
+    def _by_weights(self, power: int, acts: Callable[[int], float]) -> Array:
+        """(rewards, batches) each reward's part of the weights to this power, of which so much acts."""
+        parts = np.abs(self._weights) ** power * np.array([[acts(k)] for k in range(len(self.rewards))])
+        whole = parts.sum(0)
+        return np.divide(parts, whole, out=np.full_like(parts, nan), where=whole > 0)
+
+    @cached_property
+    def _weights(self) -> Array:
+        """(rewards, batches) the weights of each batch."""
+        batches = self.batches.batch.tolist()
+        each = [self.plan.of_batch(b).weights for b in batches] if self.plan.changes else [self.plan.weights]
+        return np.broadcast_to(each, (len(batches), len(self.rewards))).T
+
+    def _over_groups(self, of_batch: Array) -> float:
+        """The mean over the groups of what is known of their batches."""
+        known = of_batch == of_batch
+        return ratio(of_batch[known] @ self.batches.groups[known], self.batches.groups[known].sum())
+
+    @property
+    def ratios_alone(self) -> bool:
+        """Whether weights are known up to a common factor only."""
+        settled = self.given_weights or (self.run.weights and self.run.weights_by != "assumed")
+        return self.recipe is not None and self.recipe.up_to_scale and not settled
+
+    @property
+    def unit(self) -> float:
+        """What weights are multiplied by where they are printed: where only ratios are known, the smallest is 1."""
+        if self.recipe is None or not self.ratios_alone:
+            return 1.0
+        known = [abs(w) for w in self.recipe.known if w]
+        return 1 / min(known) if known else 1.0
+
+    def printed(self, weights: Iterable[float]) -> list[float]:
+        """Weights in that unit; ratios with as many digits as rounded logs show."""
+        digits = 5 if self.ratios_alone else 12
+        return [float(f"{self.unit * w:.{digits}g}") for w in weights]
+
+    def functions(self, weights: Iterable[float]) -> tuple[list[str], list[float]]:
+        """The reward functions and these weights as lines of configuration hold them: one of weight 0 has its place."""
+        of = {x.name: 0.0 for x in self.run.uncounted if x.function}
+        of |= zip(self.rewards, self.printed(weights), strict=True)
+        names = [name for name in self.run.columns if name in of]
+        return names, [of[name] for name in names]
+
+    # --- other settings, tried on the log ---
+
+    @cached_property
+    def sample(self) -> list[pl.DataFrame]:
+        """The responses on which settings are tried: those of `batches`, or whole batches from all over the run."""
+        counted = pl.col("batch").is_in(self.batches.batch.tolist())
+        return sample_of(table.filter(counted) for table in self.tables)
+
+    def try_setting(self, setting: Trial) -> "Facts":
+        """The facts of the sample under another setting. Raises InputError."""
+        if setting not in self._trials:
+            # The run's own weights are those that each batch had.
+            own = (setting.method, setting.weights) == (self.method, self.plan.weights)
+            plan = replace(self.plan, recipe=None, extra_method=setting.method, examples_of=None)
+            plan = plan if own else replace(plan, weights=setting.weights, changes={})
+            batches = sums_under(plan, setting.gates, self.sample)
+            self._trials[setting] = replace(self, plan=plan, batches=batches, _trials={})
+        return self._trials[setting]
+
+    @cached_property
+    def baseline(self) -> "Facts":
+        """The facts of the sample as the run was, to compare with what is tried."""
+        return self.try_setting(Trial(self.method, self.plan.weights))
+
+    # --- one method ---
+
+    def shares(self, method: str) -> list[float]:
+        """Each reward's share of the update, as `gdpo_core.update_share`; NaN if all advantages are 0.
+
+        NaN too for rewards of which one follows from others.
+        """
+        sums = self.totals.methods[method]
+        shares = zip(self.rewards, sums.update.tolist(), strict=True)
+        return [nan if name in self.alike else ratio(part, sums.squares) for name, part in shares]
+
+    def silent(self, method: str) -> float:
+        """The share of the groups in which every advantage is 0."""
+        return ratio(self.totals.methods[method].silent_groups, self.totals.groups)
+
+    def ties(self, method: str) -> float:
+        """The share, of the groups whose rewards differ, in which different rewards get the same advantage."""
+        sums = self.totals.methods[method]
+        return ratio(sums.tie_groups, sums.mixed_groups)
+
+    def tied_pairs(self, method: str) -> float:
+        """The share, of the pairs in a group whose rewards differ, that gets the same advantage."""
+        sums = self.totals.methods[method]
+        return ratio(sums.tied_pairs, sums.different_pairs)
+
+    def order(self, method: str) -> Order:
+        """The pairs with different primary reward by the order of their advantages."""
+        sums = self.totals.methods[method]
+        pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)
+        return Order(pairs - tied - wrong, tied, wrong)
+
+    def inversions(self, method: str) -> float:
+        """The share, of the pairs with different primary reward, in which the worse response gets more."""
+        return ratio(self.order(method).wrong, self.order(method).pairs)
+
+
+class Phase(NamedTuple):
+    """Weights that a run had for some time."""
+
+    step: int  # the first
+    weights: Mapping[str, float | None]  # None: the log does not show it
+    up_to_scale: bool
+
+
+@dataclass(frozen=True)
+class ValueFacts:
+    """What the groups with one value of a column show; or those with any of several values, which are too many."""
+
+    value: str | None  # None: missing
+    values: int  # how many these are
+    facts: Facts  # `batches` is all of these groups together
+
+
+def ratio(part: float, whole: float) -> float:
+    """One sum divided by another; NaN where the other is 0."""
+    return float(part / whole) if whole else nan
+
+
+def scaled_share(batches: Sums[Array]) -> float:
+    """Of the groups that are not reproduced, the share whose advantages are a positive multiple of the recipe's."""
+    return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
+
+
+def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
+    """Weights in a sentence; of weights that are known up to a common factor only the ratio.
+
+    >>> weights_in_words({"correct": 1.0, "short": 0.5}, False), weights_in_words({"correct": 1.0, "short": 0.5}, True)
+    ('correct 1, short 0.5', 'correct : short = 2 : 1 (the log shows their ratio alone)')
+    """
+    sizes = [abs(w) for w in weights.values() if w]
+    if not up_to_scale or not sizes:
+        return listing((f"{name} {number(w)}" for name, w in weights.items()), link="")
+    if len(weights) == 1:
+        return "of which the log shows only the ratio"
+    ratio_of = " : ".join(number(w / min(sizes)) for w in weights.values())
+    return f"{' : '.join(weights)} = {ratio_of} (the log shows their ratio alone)"
+
+
+def ratio_in_words(weights: Mapping[str, float | None]) -> str:
+    """Weights without their names.
+
+    >>> ratio_in_words({"correct": 1.0, "short": 0.5, "style": None})
+    '1 : 0.5 : ?'
+    """
+    return " : ".join("?" if w is None else number(w) for w in weights.values())
+
+
+def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) -> str:
+    """Weights that change, in a sentence: all of a few, else the first and the last.
+
+    >>> weights_in_turn([(1, {"correct": 1.0, "short": 0.5}), (11, {"correct": 1.0, "short": 0.2})])
+    'correct : short = 1 : 0.5 at first and 1 : 0.2 from step 11 on'
+    """
+    (_, first), *later = phases
+    turns = [f"{ratio_in_words(weights)} from step {step} on" for step, weights in later]
+    turns = turns if len(later) <= FEW_CHANGES else [f"{ratio_in_words(later[-1][1])} at last"]
+    return f"{' : '.join(first)} = {listing([f'{ratio_in_words(first)} at first', *turns])}"
+
+
+def some(items: Iterable[object]) -> str:
+    """Items in a sentence, which names about eight and counts the rest.
+
+    >>> some([1, 2, 3]), some(range(20))
+    ('1, 2 and 3', '0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
+    """
+    return listing(items, most=8)
+
+
+def at_steps(steps: Sequence[int]) -> str:
+    """The steps in a sentence.
+
+    >>> at_steps([3]), at_steps([3, 5])
+    ('step 3', 'steps 3 and 5')
+    """
+    return f"step{'s' * (len(steps) > 1)} {some(steps)}"

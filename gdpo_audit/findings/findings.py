@@ -1,0 +1,100 @@
+"""Every kind of finding: the function that looks for it, and where the page, docs/audit.md and the paper explain it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from gdpo_audit.findings import findings_log, findings_methods, findings_primary, findings_rewards
+from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding
+from gdpo_core.frameworks import FRAMEWORKS
+
+PAPER = "https://arxiv.org/abs/2601.05242"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """look: what finds it; place: a chapter of the page or a section of docs/audit.md; paper: what of the paper.
+
+    terms: of the glossary; scenario: of the chapter Train, that shows what the finding says.
+    first: before all others of its severity, however much of the run these are about.
+    """
+
+    look: Callable[[Facts], Iterator[Finding]]
+    place: str
+    paper: str = ""
+    terms: tuple[str, ...] = ()
+    scenario: str = ""
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Link:
+    """A page elsewhere that explains a finding."""
+
+    title: str
+    url: str
+
+
+_SCALE, _PRIORITY, _LEVELS = "page, chapter Train", "page, chapter Evidence", "page, chapter Lab"
+_USE, _LOG, _LIMITS = "page, chapter Use it", "docs/audit.md, Reading a log", "docs/audit.md, Limits"
+_FORMULAS = "equations 4 to 7"
+# Findings of one severity that are about as much of the run are shown in this order.
+_IN_ORDER = (
+    Kind(findings_primary.reward_falls, _SCALE, "", ("update share",), first=True),
+    Kind(findings_log.advantage_impossible, _LOG, "", ("advantage",)),
+    Kind(findings_log.groups_sampled, _LOG, "", ("group",)),
+    Kind(findings_log.advantages_upside_down, _USE, _FORMULAS, ("advantage",)),
+    Kind(findings_log.method_not_as_asked, _USE, _FORMULAS, ("convention",)),
+    Kind(findings_log.missing_rewards, _LOG),
+    Kind(findings_rewards.conflict, _SCALE, scenario="conflict"),
+    Kind(findings_rewards.reward_dominates, _SCALE, _FORMULAS, ("update share", "scale", "weight"), "scales"),
+    Kind(findings_rewards.reward_starved, _SCALE, _FORMULAS, ("update share", "scale", "weight")),
+    Kind(findings_rewards.reward_dead, _SCALE, "", ("zero-variance group",), "live"),
+    Kind(findings_rewards.reward_dead_in_part, _LOG, "", ("zero-variance group",)),
+    Kind(findings_rewards.reward_fades, _SCALE, "", ("zero-variance group", "update share")),
+    Kind(findings_rewards.reward_noise, _SCALE, _FORMULAS, ("normalise", "eps"), "noise"),
+    Kind(findings_methods.ties_hide_signal, _LEVELS, "section 3.1 and Fig. 2", ("tie", "level")),
+    Kind(findings_methods.silent_groups, _LEVELS, "", ("silent group",)),
+    Kind(findings_methods.priority_inversion, _PRIORITY, "equation 8", ("inversion",)),
+    Kind(findings_primary.no_right_answer, _PRIORITY, "equation 8", ("update share", "zero-variance group")),
+    Kind(findings_methods.blind_zero_std_metric, _LEVELS, "", ("zero-variance group",)),
+    Kind(findings_methods.filter_drops_signal, _LEVELS, "", ("silent group", "zero-variance group")),
+    Kind(findings_methods.batch_step_amplifies, _LEVELS, _FORMULAS, ("batch step", "silent group")),
+    Kind(findings_rewards.length_coupled, _USE, "equation 8"),
+    Kind(findings_log.steps_missing, _LOG),
+    Kind(findings_log.steps_repeated, _LOG),
+    Kind(findings_log.eval_overwrote, _LIMITS),
+    Kind(findings_log.rows_missing, _LOG, "", ("batch step",)),
+    Kind(findings_log.reward_columns_merged, _LOG),
+    Kind(findings_log.rewards_collinear, _LOG, "", ("weight",)),
+    Kind(findings_log.prompts_merged, _LOG, "", ("group",)),
+    Kind(findings_log.ragged_batches, _LOG, "", ("batch",)),
+    Kind(findings_log.score_not_a_sum, _LOG),
+    Kind(findings_log.no_components, _LIMITS),
+    Kind(findings_log.advantages_not_reproduced, _LOG, "", ("convention",)),
+    Kind(findings_log.weights_change, _USE, _FORMULAS, ("weight",)),
+    Kind(findings_log.weights_not_as_given, _USE, _FORMULAS, ("weight",)),
+)
+KINDS = {kind.look.__name__.replace("_", "-"): kind for kind in _IN_ORDER}  # by the finding's id
+IDS = tuple(sorted(KINDS))
+
+
+def findings(facts: Facts) -> tuple[Finding, ...]:
+    """All findings about a run: errors first, then warnings, then the rest; within these, what is about most of it."""
+    found = [replace(x, id=id_, read_more=kind.place) for id_, kind in KINDS.items() for x in kind.look(facts)]
+    # One reward that makes most of the update is why others make little, and puts answers in its own order: it is about
+    # as much of the run as these, and comes first.
+    follow = max((x.extent for x in found if x.id in ("priority-inversion", "reward-starved")), default=0.0)
+    found = [replace(x, extent=max(x.extent, follow)) if x.id == "reward-dominates" else x for x in found]
+    return tuple(sorted(found, key=lambda x: (SEVERITIES.index(x.severity), not KINDS[x.id].first, -x.extent)))
+
+
+def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
+    """The pages elsewhere about a finding; fixed: whether lines of the framework's configuration change it.
+
+    >>> [link.title for link in links("ties-hide-signal", "trl", True)]
+    ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']
+    """
+    of, paper = FRAMEWORKS[framework], KINDS[finding].paper if finding in KINDS else ""
+    in_paper = [Link(f"the GDPO paper, {paper}", PAPER)] if paper else []
+    documented = fixed and of.documentation
+    return *in_paper, *([Link(f"the documentation of {of.title}", of.documentation)] if documented else [])

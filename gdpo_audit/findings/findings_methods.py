@@ -1,0 +1,238 @@
+"""The findings about a method: ties, silent groups, inverted priorities, amplification, what metrics miss."""
+
+from collections.abc import Iterator, Mapping
+from math import ceil, floor, isfinite, log10
+
+import numpy as np
+
+from gdpo_audit.findings import thresholds as t
+from gdpo_audit.findings.facts import Facts, Finding, ratio, some
+from gdpo_audit.findings.remedies import break_ties, finding_members, put_first
+from gdpo_core._words import count, decimal, listing, number, percent
+from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import ALL_CONVENTIONS
+
+
+def ties_hide_signal(f: Facts) -> Iterator[Finding]:
+    """Different rewards get the same advantage."""
+    ties, with_gdpo, pairs = f.ties(f.method), f.ties("gdpo"), f.tied_pairs(f.method)
+    if f.contradicted or not ties >= t.TIES:
+        return
+    numbers: dict[str, object] = {"method": f.method, "groups_with_ties": ties, "tied_pairs": pairs}
+    numbers |= {"groups_with_ties_gdpo": with_gdpo, "mixed_groups": int(f.method_sums.mixed_groups)}
+    numbers |= {"threshold": t.TIES, "threshold_warning_pairs": t.TIED_PAIRS, "threshold_warning_left": t.TIES_LEFT}
+    message = [
+        f"{f.lead_in}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
+        f"the same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart."
+    ]
+    if f.plan.primary is not None and f.totals.primary_pairs:
+        methods = dict.fromkeys([f.method, "gdpo"])
+        for m in methods:
+            order = f.order(m)
+            numbers |= {f"right_{m}": order.right, f"inverted_{m}": order.wrong, f"tied_primary_pairs_{m}": order.tied}
+        of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.plan.primary]},"
+        message.append(f"{of} {'; '.join(f'{NAMES[m]} {_order_in_words(f, m)}' for m in methods)}.")
+    remedy = break_ties(f)
+    if not f.is_gdpo and with_gdpo < ties:
+        message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
+    if f.plan.primary is None:
+        to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
+    elif remedy is None:
+        message.append("What is tried here does not break ties without putting the wrong responses first more often.")
+        to_do = f"Grade in finer steps, above all {f.rewards[f.plan.primary]}, if the ties matter."
+    else:
+        first = f.rewards[f.plan.primary]
+        to_do = f"{remedy.words}: fewer ties, and the answer with less {first} comes first no more often."
+    by_method = not f.is_gdpo and f.tied_pairs("gdpo") <= t.TIES_LEFT * pairs
+    yield Finding(
+        severity="warning" if by_method and pairs >= t.TIED_PAIRS else "info",
+        title=f"{percent(pairs)} of the pairs of different responses get the same advantage",
+        message=" ".join(message),
+        to_do=to_do,
+        evidence=numbers,
+        extent=pairs,
+        **finding_members(remedy),
+    )
+
+
+def _order_in_words(f: Facts, method: str) -> str:
+    order = f.order(method)
+    right, wrong, tied = count(order.right), count(order.wrong), count(order.tied)
+    lost = f.totals.primary_pairs - order.pairs
+    missing = f" ({count(lost)} are lost to missing rewards)" if lost else ""
+    return f"has {right} the right way round, {wrong} the wrong way and {tied} tied{missing}"
+
+
+def silent_groups(f: Facts) -> Iterator[Finding]:
+    """Groups whose advantages are all 0."""
+    silent, with_gdpo = f.silent(f.method), f.silent("gdpo")
+    if not silent >= t.SILENT_INFO:
+        return
+    # A group whose rewards are all constant is silent. In every other silent group the rewards differ.
+    alike = f.totals.groups - f.totals.mixed_groups
+    cancelled = max(1 - ratio(alike, f.method_sums.silent_groups), 0.0)
+    message = [f"{f.lead_in}, {percent(silent)} of the groups are silent: every response there has advantage 0."]
+    if not f.is_gdpo and with_gdpo < silent:
+        message.append(f"Under GDPO it would be {percent(with_gdpo)}.")
+    if cancelled:
+        part = "all" if cancelled == 1 else percent(cancelled)
+        nothing = "" if all(f.plan.weights) else ", or the rewards that differ have weight 0"
+        message.append(f"In {part} of them the rewards differ and cancel in the sum{nothing}.")
+    if cancelled <= 0.5:
+        others = "The other prompts" if cancelled else "Such prompts"
+        message.append(f"{others} are mostly too easy or too hard.")
+        to_do = "Use other prompts, neither too easy nor too hard, or larger groups."
+    else:
+        message.append("Larger groups do not change that.")
+        to_do = "Use unequal weights, which say what counts more."
+    numbers = {"method": f.method, "silent_groups": silent, **{f"silent_groups_{m}": f.silent(m) for m in f.methods}}
+    numbers |= {"rewards_differ_in": cancelled, "groups": int(f.totals.groups)}
+    numbers |= {"threshold_info": t.SILENT_INFO, "threshold_warning": t.SILENT_WARNING}
+    yield Finding(
+        severity="warning" if silent >= t.SILENT_WARNING else "info",
+        title=f"{percent(silent)} of the groups teach nothing",
+        message=" ".join(message),
+        to_do=to_do,
+        evidence=numbers,
+        extent=silent,
+    )
+
+
+def priority_inversion(f: Facts) -> Iterator[Finding]:
+    """A response with less of the primary reward gets the larger advantage."""
+    inverted = f.inversions(f.method)
+    if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
+        return
+    primary = f.rewards[f.plan.primary]
+    orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}
+    tied = {m: order.tied / order.pairs for m, order in orders.items()}
+    right = {m: order.right / order.pairs for m, order in orders.items()}
+    best = max(right, key=lambda m: right[m])
+    compared = some(f"{NAMES[m]} {percent(f.inversions(m))} and {percent(tied[m])}" for m in orders)
+    most = (
+        f"{NAMES[best]} has the most pairs the right way round, {percent(right[best])}, but"
+        if right[best] > right[f.method]
+        else f"No other method has more than these {percent(right[f.method])} the right way round:"
+    )
+    needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.method, "gdpo"])}
+    weight = needed[f.method]
+    remedy = put_first(f, weight=_round_up(f.unit * weight) / f.unit if _usable(f, f.plan.primary, weight) else None)
+    numbers: dict[str, object] = {"primary": primary, "method": f.method, "inversions": inverted}
+    numbers |= {f"inversions_{m}": f.inversions(m) for m in orders} | {f"tied_{m}": tied[m] for m in orders}
+    numbers |= {"pairs": orders[f.method].pairs}
+    numbers |= {f"break_even_{m}": f.unit * w for m, w in needed.items() if isfinite(w)}
+    gets = "would get" if f.contradicted else "gets"
+    under = f"Under {NAMES[f.method]} the" if f.contradicted else "The"
+    yield Finding(
+        severity="warning" if inverted >= t.INVERTED_WARNING and not f.contradicted else "info",
+        title=f"{under} response with less {primary} {gets} more in {percent(inverted)} of the pairs",
+        message=f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
+        f"{primary} gets more, and {percent(tied[f.method])} are tied. By method, inverted and tied: {compared}. "
+        f"{most} no normalisation knows that {primary} matters most. {_break_even_in_words(f, f.plan.primary, needed)}",
+        to_do=f"{remedy.words if remedy else f'Decide how much {primary} counts: nothing tried here helps'}.",
+        evidence=numbers | {"threshold_info": t.INVERTED_INFO, "threshold_warning": t.INVERTED_WARNING},
+        extent=inverted,
+        **finding_members(remedy),
+    )
+
+
+def _usable(f: Facts, primary: int, weight: float) -> bool:
+    """Whether the other rewards still count beside such a weight on the primary one."""
+    return isfinite(weight) and weight <= t.BREAK_EVEN * max(
+        abs(w) for k, w in enumerate(f.plan.weights) if k != primary
+    )
+
+
+def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
+    """The weights above which no pair is the wrong way round, or that there is none."""
+    on, now = f.rewards[primary], number(f.unit * f.plan.weights[primary])
+    usable = {m: _round_up(f.unit * w) for m, w in needed.items() if _usable(f, primary, w)}
+    if usable:
+        weights = listing(f"{number(w)} under {NAMES[m]}" for m, w in usable.items())
+        return f"With a weight on {on} above {weights} (now {now}), no pair would be the wrong way round."
+    last = needed[f.method]
+    turns = "some pair never turns"
+    if isfinite(last):
+        turns = f"the last pair turns only at {number(_round_up(f.unit * last))}"
+    return f"No usable weight on {on} does either (now {now}): {turns}."
+
+
+def _round_up(weight: float) -> float:
+    """The next number of three digits.
+
+    >>> _round_up(1.2301), _round_up(-0.5)
+    (1.24, -0.5)
+    """
+    if not weight:
+        return 0.0
+    unit = 10.0 ** (floor(log10(abs(weight))) - 2)
+    return float(f"{ceil(weight / unit - 1e-6) * unit:.3g}")
+
+
+def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
+    """The std over the whole batch scales up the groups that differ, because silent groups lower it."""
+    by_batch_std = f.method == "grpo_batch_std"
+    by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.plan.convention].last_step != "group"
+    live = f.batches.live_responses > 0
+    if not (by_batch_std or by_gdpo) or not live.any():
+        return
+    # Without silent groups, and where each group is divided by its own std, advantages have mean square 1.
+    squares = f.batches.methods[f.method].squares if by_batch_std else f.batches.responses
+    factors = np.sqrt(squares[live] / f.batches.live_responses[live])
+    factor, largest = float(factors.mean()), float(factors.max())
+    if factor < t.AMPLIFIES:
+        return
+    share, at = ratio(f.totals.live_responses, f.totals.responses), int(f.batches.step[live][factors.argmax()])
+    most = f" (up to {decimal(largest, 2)}, at step {at})" if len(factors) > 1 else ""
+    numbers = {"method": f.method, "factor": factor, "largest_factor": largest, "largest_at_step": at}
+    yield Finding(
+        title=f"Silent groups scale the others up by {decimal(factor, 2)}",
+        message=f"The std of the batch, by which {NAMES[f.method]} divides, is small, as only {percent(share)} of the "
+        f"responses are in groups that differ. It multiplies their advantages by {decimal(factor, 2)} on "
+        f"average{most}. Adam removes a constant factor; what acts is how it changes from batch to batch, and its size "
+        "against a KL term.",
+        to_do="Watch how the share of silent groups changes.",
+        evidence=numbers | {"live_responses": share, "threshold": t.AMPLIFIES},
+        extent=1 - share,
+    )
+
+
+def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
+    """A reward is constant in many groups, and the trainer's metric does not show it."""
+    metric = f.framework.zero_std_metric
+    if metric is None or len(f.rewards) < 2:
+        return
+    most = max(range(len(f.rewards)), key=f.dead)
+    over_batch = f.recipe is not None and f.framework.zero_std_over_batch and f.method in ("gdpo", "grpo_batch_std")
+    constant = ratio(f.totals.constant_sums, f.totals.groups)
+    seen = 0.0 if over_batch else constant
+    if f.dead(most) - seen < t.BLIND:
+        return
+    looks = "whole batch" if over_batch else f"summed reward, which is constant in {percent(constant)}"
+    numbers: dict[str, object] = {"reward": f.rewards[most], "dead_groups": f.dead(most)}
+    yield Finding(
+        severity="info",
+        title=f"{f.framework.title}'s metric does not show that {f.rewards[most]} is constant",
+        message=f"{f.framework.title}'s {metric} does not show that {f.rewards[most]} is constant in "
+        f"{percent(f.dead(most))} of the groups: it looks at the {looks}.",
+        to_do=f"Log the share of groups in which each reward is constant, {f.rewards[most]} above all.",
+        evidence=numbers | {"groups_with_constant_sum": constant, "threshold": t.BLIND},
+        extent=f.dead(most) - seen,
+    )
+
+
+def filter_drops_signal(f: Facts) -> Iterator[Finding]:
+    """The trainer's filter on the summed reward would drop many groups that GDPO uses."""
+    share, option = ratio(f.totals.filtered_groups, f.totals.groups), f.framework.filter_option
+    if not share >= t.FILTERED or option is None or not f.is_gdpo:
+        return
+    groups = int(f.totals.filtered_groups)
+    yield Finding(
+        title="A filter would drop groups that GDPO can use",
+        message=f"A filter on the std of the summed reward ({option}) would drop {count(groups, 'group')} "
+        f"({percent(share)}) that GDPO uses: their rewards differ and cancel in the sum.",
+        to_do="Leave the filter on the summed reward off.",
+        evidence={"groups": groups, "share": share, "threshold": t.FILTERED},
+        fix=f.framework.lines.keep_groups,
+        extent=share,
+    )

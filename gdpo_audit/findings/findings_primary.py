@@ -1,0 +1,144 @@
+"""The findings about what a run is for: a reward whose mean falls, and groups in which no answer is right."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import copysign, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from gdpo_audit.findings import thresholds as t
+from gdpo_audit.findings.facts import Facts, Finding, ratio, some
+from gdpo_audit.findings.sums import take
+from gdpo_core._words import count, listing, number, percent
+
+
+class _Drift(NamedTuple):
+    """How the mean of a reward goes from the first quarter of the batches to the last."""
+
+    first: float
+    last: float
+    size: float  # of the change, in standard deviations of the reward; above 0 where its weight pays for the change
+    beyond_chance: bool
+
+    def moves(self, sign: int) -> bool:
+        """Whether it is for the better, 1, or for the worse, −1, by more than chance and than what is hardly seen."""
+        return self.beyond_chance and sign * self.size >= t.FALLS
+
+
+def reward_falls(f: Facts) -> Iterator[Finding]:
+    """The mean of the primary reward falls during the run; without a primary reward, that of any."""
+    drifts = _drifts(f)
+    primary = f.plan.primary
+    known = [k for k in drifts if f.plan.weights[k] and not (f.recipe and k in f.recipe.unknown)]
+    down = [k for k in (known if primary is None else [primary]) if k in drifts and drifts[k].moves(-1)]
+    up = sorted((k for k in drifts if drifts[k].moves(1)), key=lambda k: -drifts[k].size)
+    for k in down:
+        name, fell = f.rewards[k], drifts[k]
+        far = fell.size <= -t.FALLS_FAR
+        if not (far or up or primary is not None):
+            continue
+        step, before, after = _break(f, k)
+        goes = [f"{f.rewards[i]} goes from {number(drifts[i].first, 3)} to {number(drifts[i].last, 3)}" for i in up]
+        moves = "falls" if _sign(f, k) > 0 else f"rises against its weight of {number(f.plan.weights[k])}"
+        says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
+        meanwhile = f"Meanwhile {some(goes)}. " if up else "No other reward gets much better meanwhile. "
+        ask = "" if primary is not None else f" If {name} is what the run is for, name it (--primary)."
+        numbers: dict[str, object] = {"reward": name, "fall_in_stds": -fell.size, "since_step": step}
+        numbers |= {"mean_first_quarter": fell.first, "mean_last_quarter": fell.last}
+        numbers |= {"mean_before": before, "mean_after": after}
+        numbers |= {"rises": {f.rewards[i]: [drifts[i].first, drifts[i].last] for i in up}}
+        numbers |= {"threshold": t.FALLS, "threshold_far": t.FALLS_FAR, "threshold_standard_errors": t.CHANCE}
+        yield Finding(
+            severity="warning" if far or (up and primary is not None) else "info",
+            title=f"The mean of {says}",
+            message=f"The mean of {says}, between the first quarter of the batches and the last. The clearest break is "
+            f"at step {step}: {number(before, 3)} before it, {number(after, 3)} from there on. "
+            f"{meanwhile * (len(drifts) > 1)}Either the policy gives {name} up, or the prompts became harder: this "
+            f"report does not tell which.{ask}",
+            to_do=f"Find out why {says}{f', while {goes[0]}' if up else ''}: read answers from step {step} on, and "
+            "check whether the prompts became harder.",
+            evidence=numbers,
+            extent=min(-fell.size, 1.0),
+        )
+
+
+def _sign(f: Facts, k: int) -> float:
+    """1, or −1 for a reward that is to be low."""
+    return copysign(1.0, f.plan.weights[k]) if f.plan.weights[k] else 1.0
+
+
+def _drifts(f: Facts) -> dict[int, _Drift]:
+    """By reward; none where a quarter of the run holds too few batches or groups with the reward."""
+    quarter, step = len(f.batches.batch) // 4, f.batches.step
+    if len(step) < t.FADES_BATCHES or step[quarter - 1] == step[-quarter]:
+        return {}
+    parts = [replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None))]
+    drifts = {}
+    for k in range(len(f.rewards)):
+        spread = sqrt(ratio(f.totals.rewards.scatter[k], max(f.totals.rewards.present[k] - 1, 1)))
+        if not spread > 0 or any(part.totals.rewards.holding_groups[k] < t.FADES_GROUPS for part in parts):
+            continue
+        chance = t.CHANCE * sqrt(sum(_squared_error(part, k) for part in parts))
+        first, last = (part.mean(k) for part in parts)
+        drifts[k] = _Drift(first, last, _sign(f, k) * (last - first) / spread, abs(last - first) > chance)
+    return drifts
+
+
+def _squared_error(f: Facts, k: int) -> float:
+    """The squared standard error of a mean, by the means of the groups: responses to one prompt are alike."""
+    sums = f.totals.rewards
+    between = max(sums.scatter[k] - sums.squared[k, k], 0.0)
+    return ratio(between, (sums.holding_groups[k] - 1) * sums.present[k])
+
+
+def _break(f: Facts, k: int) -> tuple[int, float, float]:
+    """The step that parts the run so that the two means differ most beside their error, and these means."""
+    begins = np.flatnonzero(np.diff(f.batches.step, prepend=f.batches.step[0]))
+    n, total = (np.append(0, x.cumsum()) for x in (f.batches.rewards.present[k], f.batches.rewards.total[k]))
+    begins = begins[(n[begins] > 0) & (n[begins] < n[-1])]
+    before, after = total[begins] / n[begins], (total[-1] - total[begins]) / (n[-1] - n[begins])
+    at = int((n[begins] * (n[-1] - n[begins]) * np.maximum(_sign(f, k) * (before - after), 0) ** 2).argmax())
+    return int(f.batches.step[begins[at]]), float(before[at]), float(after[at])
+
+
+def no_right_answer(f: Facts) -> Iterator[Finding]:
+    """Much of the update comes from groups in which no answer has the primary reward."""
+    on = f.plan.primary
+    if on is None or f.contradicted or not _can_be_missed(f, on):
+        return
+    parts, groups = f.method_sums.update_unright, f.totals.unright_groups
+    share, of_all = ratio(parts.sum(), f.method_sums.squares), ratio(groups, f.totals.groups)
+    if not share >= t.UNRIGHT_INFO:
+        return
+    name, by_size = f.rewards[on], sorted(set(range(len(f.rewards))) - {on}, key=lambda k: -parts[k])
+    there = {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size}
+    teach = {other: part for other, part in there.items() if part > 0}
+    others, them = listing(teach), "it" if len(teach) == 1 else "them"
+    numbers: dict[str, object] = {"primary": name, "method": f.method, "update_share": share, "groups": groups}
+    numbers |= {"groups_of_all": of_all, "update_share_there": there}
+    yield Finding(
+        severity="warning" if share >= t.UNRIGHT_WARNING else "info",
+        title=f"{percent(share)} of the update comes from groups in which no response has {name}",
+        message=f"{f.lead_in}, {percent(share)} of the update comes from groups in which no response has {name}, that "
+        f"is more than 0 of it: {count(groups, 'group')}, {percent(of_all)} of all. What is taught there, by reward: "
+        f"{some(f'{other} {percent(part)}' for other, part in teach.items())}. That may be meant, as where a form is "
+        "learnt before what is right; or the policy learns to be wrong in a way that pays. A filter on the total keeps "
+        f"such groups; a filter on {name} drops them.",
+        to_do=f"Decide whether {others} should be taught where no response has {name}: if not, let {them} count only "
+        f"where {name} is there, or drop such groups.",
+        evidence=numbers | {"threshold_info": t.UNRIGHT_INFO, "threshold_warning": t.UNRIGHT_WARNING},
+        extent=share,
+    )
+
+
+def _can_be_missed(f: Facts, k: int) -> bool:
+    """Whether a value of 0 or less means that an answer lacks the reward: none is below 0, or it has two values."""
+    sums = f.totals.rewards
+    low, high, n = sums.low[k], sums.high[k], sums.present[k]
+    if f.plan.weights[k] < 0 or not low <= 0 < high:
+        return False
+    # Σ (x − low)(high − x) is 0 where every value is one of these two.
+    mean = f.mean(k)
+    between = (mean - low) * (high - mean) - sums.scatter[k] / n
+    return bool(low == 0 or between <= t.TWO_VALUES * (high - low) ** 2)

@@ -1,0 +1,391 @@
+"""The findings about single rewards: dead, fading, noise, dominant, opposed to another, coupled to the length."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import isfinite, nan, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from gdpo_audit.findings import thresholds as t
+from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding, ValueFacts, ratio, some
+from gdpo_audit.findings.remedies import finding_members, lower_weight, put_first, rebalance
+from gdpo_audit.findings.sums import bin_batches, take
+from gdpo_core._words import clip, count, number, percent, signed
+from gdpo_core.conventions import NAMES
+
+
+def reward_dead(f: Facts) -> Iterator[Finding]:
+    """A reward is constant in nearly all groups."""
+    for k, name in enumerate(f.rewards):
+        dead, acts = f.dead(k), f.totals.groups - f.totals.rewards.dead_groups[k]
+        if dead < t.DEAD:
+            continue
+        everywhere, title = f.coverage(k) == 1, f"{name} does nothing"
+        holding = "" if everywhere else f" that hold{'s' * (dead == 1)} it ({percent(f.coverage(k))} of all)"
+        says = f"in {'every' if everywhere else 'each'} group{holding}, so it does nothing, whatever its weight"
+        if dead < 1:
+            title = f"{name} is constant in nearly every group"
+            says = f"in {percent(dead)} of the groups{holding} and acts in the other {count(acts, 'group')} alone"
+        message = f"{name} is constant {says}. Its mean is {number(f.mean(k), 3)}."
+        missing = not f.totals.rewards.present[k]
+        numbers = {"reward": name, "dead_groups": dead, "groups": int(f.totals.rewards.holding_groups[k])}
+        yield Finding(
+            title=title,
+            message=f"{name} is missing in every response: it does nothing." if missing else message,
+            to_do=f"Log {name}, or take it out." if missing else f"Grade {name} in finer steps, or take it out.",
+            evidence=numbers | {"threshold": t.DEAD},
+            extent=f.weight_share(k),
+        )
+
+
+def reward_fades(f: Facts) -> Iterator[Finding]:
+    """A reward that differed inside groups at first no longer does."""
+    batches = len(f.batches.batch)
+    if batches < t.FADES_BATCHES:
+        return
+    quarter = batches // 4
+    first, last = (replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None)))
+    for k, name in enumerate(f.rewards):
+        groups = int(min(part.totals.rewards.holding_groups[k] for part in (first, last)))
+        if groups < t.FADES_GROUPS or not f.plan.weights[k] or f.dead(k) >= t.DEAD:
+            continue
+        dead = first.dead(k), last.dead(k)
+        share = first.shares(f.method)[k], last.shares(f.method)[k]
+        mean = first.mean(k), last.mean(k)
+        weaker = share[0] >= t.AMPLIFIED_SHARE and share[1] <= t.FADES_SHARE * share[0]
+        if dead[1] - dead[0] < t.FADES_DEAD or not (dead[1] >= t.DEAD or weaker):
+            continue
+        better = (mean[1] - mean[0]) * f.plan.weights[k] > 0
+        moves = f"Its part of the update goes from {percent(share[0])} to {percent(share[1])}. "
+        why = (
+            "If it is as good as it has to be, nothing is wrong."
+            if better
+            else "Where it is constant, it teaches nothing."
+        )
+        to_do = f"Find out why {name} fades: what the other rewards pay for, and whether the prompts became harder."
+        numbers: dict[str, object] = {"reward": name, "groups_in_a_quarter": groups}
+        for n, quarter_of in enumerate(("first_quarter", "last_quarter")):
+            numbers |= {f"dead_groups_{quarter_of}": dead[n], f"mean_{quarter_of}": mean[n]}
+            numbers |= {f"update_share_{quarter_of}": share[n]}
+        numbers |= {"threshold": t.DEAD, "threshold_rise": t.FADES_DEAD, "threshold_times_share": t.FADES_SHARE}
+        yield Finding(
+            severity="info" if better else "warning",
+            title=f"{name} fades",
+            message=f"{name} fades: it is constant in {percent(dead[0])} of the groups in the first quarter of the "
+            f"batches and in {percent(dead[1])} in the last, and its mean goes from {number(mean[0], 3)} to "
+            f"{number(mean[1], 3)}. {moves * (all(map(isfinite, share)) and not f.contradicted)}{why}",
+            to_do="" if better else to_do,
+            evidence=numbers,
+            extent=dead[1] - dead[0],
+        )
+
+
+def reward_noise(f: Facts) -> Iterator[Finding]:
+    """A reward is nearly constant, and GDPO gives it a large part of the update."""
+    grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
+    for k, name in enumerate(f.rewards):
+        faint = f.faint(k)
+        amplified = gdpo[k] >= t.AMPLIFIED_SHARE and gdpo[k] >= t.AMPLIFIED * abs(grpo[k])
+        if faint < t.FAINT or not amplified or len(f.rewards) < 2 or f.contradicted:
+            continue
+        remedy = None
+        if f.is_gdpo and 0 < grpo[k] < gdpo[k] < 1:
+            # Update shares follow the squares of the weights: this factor brings the share to its value under GRPO.
+            remedy = lower_weight(f, k, sqrt(grpo[k] / (1 - grpo[k]) * (1 - gdpo[k]) / gdpo[k]))
+        does, then, makes = ("divides", "is", "makes") if f.is_gdpo else ("would divide", "would be", "would make")
+        numbers: dict[str, object] = {"reward": name, "faint_groups": faint}
+        numbers |= {"update_share_gdpo": gdpo[k], "update_share_grpo": grpo[k]}
+        numbers |= {"threshold": t.FAINT, "threshold_std": t.FAINT_STD}
+        numbers |= {"threshold_times_grpo": t.AMPLIFIED, "threshold_update_share": t.AMPLIFIED_SHARE}
+        yield Finding(
+            severity="warning" if f.is_gdpo else "info",
+            title=f"{name} is nearly constant, and GDPO {makes} it loud",
+            message=f"{name} is nearly constant (std at most {percent(t.FAINT_STD)} of its largest absolute value) in "
+            f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
+            f"std: its part of the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}).",
+            to_do=f"Round {name}, or lower its weight, if such small differences mean nothing.",
+            evidence=numbers,
+            extent=gdpo[k],
+            **finding_members(remedy),
+        )
+
+
+# --- one reward makes most of the update, another next to nothing ----------------------------------------------------
+
+
+def reward_dominates(f: Facts) -> Iterator[Finding]:
+    """One reward makes most of the update, far more than its weight asks for."""
+    shares, gdpo = f.shares(f.method), f.shares("gdpo")
+    for n, k in enumerate(_dominant(f)):
+        name, asks = f.rewards[k], f.share_of_squares(k)
+        remedy = rebalance(f, k, lambda now, then, asks=asks: now - then >= t.EASED * (now - asks))  # type: ignore[misc]
+        why = [] if n else [_why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f)]
+        why += _why_scale_is_not_the_reason(f, k, k, shares[k], gdpo[k], asks)
+        makes = f"{name} makes {percent(shares[k])} of the update"
+        ask = f"Ask whether {name} is meant to make most of the update."
+        numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k]}
+        numbers |= {"weight_share": f.weight_share(k), "weight_asks_for": asks, "update_share_gdpo": gdpo[k]}
+        yield Finding(
+            severity="info" if k == f.plan.primary else "warning",  # what matters most may make most
+            title=makes,
+            message=f"{f.lead_in}, {makes} with {_of_the_weight(f, k)}. {' '.join(why)}".rstrip(),
+            to_do=f"{remedy.words}, if {name} is not meant to make most of the update." if remedy else ask,
+            evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
+            extent=shares[k] - asks,
+            **finding_members(remedy),
+        )
+
+
+def _dominant(f: Facts) -> list[int]:
+    """The rewards that make most of the update, far more than their weight asks for."""
+    able, shares = _acting_rewards(f), f.shares(f.method)
+    # The only reward that is neither constant nor noise makes most of the update; other findings say that.
+    loud = {k for k in able if f.dead(k) < t.DEAD and f.faint(k) < t.FAINT}
+    return [k for k in able if loud - {k} and _far_above(shares[k], f.share_of_squares(k))]
+
+
+def reward_starved(f: Facts) -> Iterator[Finding]:
+    """A reward with a weight makes next to nothing of the update, or the update works against it."""
+    shares, gdpo, able = f.shares(f.method), f.shares("gdpo"), _acting_rewards(f)
+    most = max(able, key=lambda i: shares[i], default=0)
+    said = bool(_dominant(f))  # the reason, in what is shown before
+    for k, late in _starved(f):
+        name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= t.STARVED * f.due_share(k)
+        share, with_gdpo = (shares[k], gdpo[k]) if whole else (late.share, late.share_gdpo)
+        remedy = None
+        if whole:  # else nothing is tried on the part in which it is starved
+            remedy = rebalance(f, k, lambda now, then, due=due: then - now >= t.EASED * (due - now) > 0)  # type: ignore[misc]
+        title = f"The update works against {name}" if share < 0 else f"{name} makes {percent(share)} of the update"
+        makes = f"the update works against {name}: its share is {percent(share)}" if share < 0 else title
+        where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
+        why = [] if said else [_why_others_do_little(f, most) if f.is_gdpo else _why_under_grpo(f)]
+        why += _why_scale_is_not_the_reason(f, k, most, share, with_gdpo, due)
+        said = True
+        numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k], "due_share": due}
+        numbers |= {"weight_share": f.weight_share(k), "update_share_gdpo": gdpo[k], "since_step": late.step}
+        yield Finding(
+            severity=_severity_of_starved(f, k),
+            title=title,
+            message=f"{f.lead_in}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could "
+            f"have {percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {' '.join(why)}".rstrip(),
+            to_do=f"{remedy.words if remedy else 'Look at what holds it down'}, if {name} is meant to count.",
+            evidence=numbers | {"threshold_of_due": t.STARVED},
+            extent=due - share,
+            **finding_members(remedy),
+        )
+
+
+class _End(NamedTuple):
+    """The end of a run, in all parts of which a reward has been starved."""
+
+    step: int | None  # where it begins; None: there is no such end, or the log is too short to show it
+    part: float  # of the run
+    share: float  # of the update there
+    share_gdpo: float  # the same under GDPO
+    saturated: bool  # the reward is better there than before, and nearly constant: it has done its work
+    words: str
+
+
+def _starved(f: Facts) -> list[tuple[int, _End]]:
+    """The rewards that make next to nothing of the update, in the order in which they are shown."""
+    shares, able, found = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
+    for k in able if len(able) > 1 else ():
+        due, late = f.due_share(k), _at_the_end(f, k)
+        share = shares[k] if shares[k] <= t.STARVED * due else late.share
+        if due < t.STARVED_DUE or f.dead(k) >= t.DEAD or late.saturated:
+            continue
+        if share <= t.STARVED * due and (shares[k] == share or late.part >= t.STARVED_PART):
+            found.append((_severity_of_starved(f, k), share - due, k, late))
+    return [(k, late) for _, _, k, late in sorted(found, key=lambda x: (SEVERITIES.index(x[0]), x[1]))]
+
+
+def _severity_of_starved(f: Facts, k: int) -> str:
+    return "info" if f.faint(k) >= t.FAINT and not f.is_gdpo else "warning"
+
+
+def _at_the_end(f: Facts, k: int) -> _End:
+    parts = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
+    if parts < 2:
+        return _End(None, 0.0, nan, nan, False, "in a log too short to say since when")
+    b = bin_batches(f.batches, parts)
+    own = b.methods[f.method]
+    of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
+    could = np.bincount(np.arange(len(of_batch)) * parts // len(of_batch), of_batch)
+    starved = (own.update[k] <= t.STARVED * could) & (could > 0)  # of no weight it is switched off
+    begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
+    if begin == parts:
+        return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
+    before, end = (replace(f, batches=take(b, part)) for part in (slice(begin), slice(begin, None)))
+    better = begin > 0 and (end.mean(k) - before.mean(k)) * f.plan.weights[k] > 0
+    return _End(
+        step=int(b.step[begin]),
+        part=1 - begin / parts,
+        share=end.shares(f.method)[k],
+        share_gdpo=end.shares("gdpo")[k],
+        saturated=better and (end.dead(k) >= t.DEAD or end.due_share(k) < t.STARVED_DUE),
+        words=f"since step {int(b.step[begin])}" if begin else "from the first step on",
+    )
+
+
+def _of_the_weight(f: Facts, k: int) -> str:
+    """The share of the weights, and what it asks for where weights are unequal."""
+    share, asks = f.weight_share(k), f.share_of_squares(k)
+    square = f" (weights act by their squares: {percent(asks)})" if abs(asks - share) >= 0.005 else ""
+    return f"{percent(share)} of the weight{square}"
+
+
+def _acting_rewards(f: Facts) -> list[int]:
+    """The rewards that have a weight and differ in some group; none where the log does not tell what they do."""
+    if f.contradicted or f.relations:
+        return []
+    return [k for k in range(len(f.rewards)) if f.dead(k) < 1 and f.weight_share(k) > 0]
+
+
+def _far_above(share: float, asks: float) -> bool:
+    """Whether a share of the update is large, beside what its weight asks for too; false where it is NaN."""
+    # A reward that should have half cannot have twice its share, so what is left for the others counts too.
+    beside = share >= t.DOMINATES_BY * asks or t.DOMINATES_BY * (1 - share) <= 1 - asks
+    return share >= t.DOMINATES and beside and share - asks >= t.MOVED
+
+
+def _why_under_gdpo(f: Facts, k: int) -> str:
+    return (
+        "Under GDPO, shares follow the squares of the weights if all rewards differ equally often and are not "
+        f"correlated; that would give it {percent(f.share_of_squares(k))}. {_why_others_do_little(f, k)}"
+    )
+
+
+def _why_under_grpo(f: Facts) -> str:
+    spreads = some(
+        f"{f.rewards[i]} {number(abs(f.plan.weights[i]) * _std_in_groups(f, i), digits=3)}" for i in _acting_rewards(f)
+    )
+    beside = "" if len(f.phases) > 1 else f" (weight times std there: {spreads})"
+    return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides{beside}."
+
+
+def _why_scale_is_not_the_reason(f: Facts, k: int, most: int, share: float, gdpo: float, asks: float) -> list[str]:
+    """What GDPO would make of a share, and what else keeps it there; nothing where GDPO moves it to what is asked."""
+    if f.is_gdpo or (gdpo - share) / (asks - share) >= t.BY_SCALE:
+        return []
+    says = f"GDPO would give {f.rewards[k]} {percent(gdpo)}, so scale is not the reason."
+    return [says, _why_others_do_little(f, most, "It" if k == most else f.rewards[most])]
+
+
+def _why_others_do_little(f: Facts, k: int, subject: str = "It") -> str:
+    """Why the other rewards make little of the update although all are normalised; empty without such a reason."""
+    able, reasons = _acting_rewards(f), []
+    if rarer := [i for i in able if f.dead_or_missing(i) > f.dead_or_missing(k)]:
+        constant = "constant" if all(f.coverage(i) == 1 for i in (k, *rarer)) else "constant or missing"
+        shares = some(f"{f.rewards[i]} in {percent(f.dead_or_missing(i))}" for i in (*rarer, k))
+        reasons.append(
+            f"{subject} differs in more groups ({constant}: {shares} of the groups). A larger weight does nothing "
+            f"where a reward is {constant}."
+        )
+    undone = [(i, j) for i, j in combinations(able, 2) if f.correlation(i, j) <= -f.by_chance(i, j)]
+    if undone:
+        pairs = some(f"{f.rewards[i]} and {f.rewards[j]} ({signed(f.correlation(i, j))})" for i, j in undone)
+        reasons.append(f"Rewards undo each other in part; correlation inside groups: {pairs}.")
+    return " ".join(reasons)
+
+
+def _std_in_groups(f: Facts, k: int) -> float:
+    """The pooled standard deviation of a reward inside its groups."""
+    return sqrt(f.totals.rewards.squared[k, k] / f.totals.rewards.degrees[k]) if f.totals.rewards.degrees[k] else 0.0
+
+
+# --- two rewards, a reward and the length -----------------------------------------------------------------------------
+
+
+def conflict(f: Facts) -> Iterator[Finding]:
+    """Two rewards oppose each other inside groups."""
+    shares = f.shares(f.method)
+    for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
+        correlation = f.correlation(i, j)
+        if not correlation <= min(t.CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
+            continue
+        first, second = f.rewards[i], f.rewards[j]
+        remedy = put_first(f, [j if f.plan.primary == i else i]) if f.plan.primary in (i, j) else None
+        decide = f"Decide which of {first} and {second} counts: give it the larger weight, or gate the other."
+        # A reward that makes nothing of the update undoes nothing there either.
+        least = min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)
+        yield Finding(
+            title=f"{first} and {second} work against each other",
+            message=f"{first} and {second} work against each other: inside a group their correlation is "
+            f"{signed(correlation)}. Normalising does not settle that: with equal weights they cancel under GDPO as "
+            "far as they oppose each other, and under GRPO the one that varies more wins.",
+            to_do=f"{remedy.words}." if remedy else decide,
+            evidence={"rewards": [first, second], "correlation": correlation, "threshold": t.CONFLICT},
+            extent=-correlation * min(1.0, 2 * least),
+            **finding_members(remedy),
+        )
+
+
+def length_coupled(f: Facts) -> Iterator[Finding]:
+    """A reward is correlated with the length of the response."""
+    if not f.run.has_length:
+        return
+    lengths = f.totals.lengths
+    silent = int(lengths.silent_responses)
+    pushed = float(lengths.silent_verl / silent) if silent else 0.0
+    by_tokens = f.framework.counts_tokens and f.is_gdpo and pushed > 0
+    for k, name in enumerate(f.rewards):
+        size = sqrt(lengths.squared * f.totals.rewards.squared[k, k])
+        correlation = float(lengths.products[k] / size) if size else 0.0
+        if abs(correlation) < max(t.LENGTH, f.by_chance(k)):
+            continue
+        more, which = ("more", "longer") if correlation > 0 else ("less", "shorter")
+        then = f"Teaching {name} then also teaches {which} answers."
+        to_do = f"Look for what in {name} prefers {which} answers, if that is not meant."
+        if by_tokens:
+            then = (
+                f"{f.framework.title} weighs GDPO's batch step by tokens: responses in groups without any signal get "
+                f"an advantage of size {number(pushed, 2)} on average ({count(silent, 'response')})."
+            )
+            to_do = "Watch the length of the answers that get no signal."
+        numbers: dict[str, object] = {"reward": name, "correlation": correlation, "responses_without_signal": silent}
+        yield Finding(
+            severity="warning" if by_tokens else "info",
+            title=f"Longer responses get {more} {name}",
+            message=f"Longer responses to one prompt get {more} {name}: correlation {signed(correlation)} inside "
+            f"groups. {then}",
+            to_do=to_do,
+            evidence=numbers | {"mean_size_of_advantage_without_signal": pushed, "threshold": t.LENGTH},
+            extent=correlation**2,
+        )
+
+
+# --- the values of a column, such as the tasks of a run ---------------------------------------------------------------
+
+
+def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
+    """A reward is constant in nearly all groups of some values, and acts in the others."""
+    for k, name in enumerate(f.rewards):
+        here = [
+            of for of in f.by if of.facts.totals.rewards.holding_groups[k] >= t.BY_GROUPS and of.facts.dead(k) >= t.DEAD
+        ]
+        (dead, holding), (dead_of_all, of_all) = (_dead_and_holding(some, k) for some in (here, f.by))
+        others = ratio(dead_of_all - dead, of_all - holding)
+        if not here or not others <= t.DEAD - t.BY_RISE or f.dead(k) >= t.DEAD:
+            continue
+        values = [clip("missing" if of.value is None else of.value, 30) for of in here]
+        where = f"{f.run.by} {values[0]}" if len(values) == 1 else f"{len(values)} values of {f.run.by}"
+        numbers: dict[str, object] = {"reward": name, "column": f.run.by, "values": values, "groups": holding}
+        numbers |= {"dead_groups": {value: of.facts.dead(k) for value, of in zip(values, here, strict=True)}}
+        numbers |= {"dead_groups_of_others": others, "threshold": t.DEAD, "threshold_groups": t.BY_GROUPS}
+        yield Finding(
+            title=f"{clip(name, 40)} does nothing in {clip(where, 40)}",
+            message=f"{name} is constant in {percent(dead / holding)} of the groups of {f.run.by} {some(values)}, and "
+            f"in {percent(others)} of the others: it does nothing there, which the figures of the whole run hide.",
+            to_do=f"Grade {name} in finer steps there, or look at whether these prompts are too easy or too hard.",
+            evidence=numbers | {"threshold_of_others": t.DEAD - t.BY_RISE},
+            extent=f.weight_share(k) * holding / of_all,
+        )
+
+
+def _dead_and_holding(parts: Sequence[ValueFacts], k: int) -> tuple[int, int]:
+    """The groups of these parts in which the reward is constant, and all that hold it."""
+    sums = [of.facts.totals for of in parts]
+    holding = int(sum(of.rewards.holding_groups[k] for of in sums))
+    return int(sum(of.rewards.dead_groups[k] - of.groups for of in sums)) + holding, holding

@@ -1,0 +1,100 @@
+"""Logged advantages that no rewards make: larger than a z-score can be, or divided by the round-off of a std of 0."""
+
+from math import inf, sqrt
+from typing import Literal, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gdpo_audit.findings.sums import Array
+from gdpo_audit.recipe.recipe import Comparison, Recipe, Tensors
+from gdpo_core.frameworks import ALL_CONVENTIONS
+
+# An advantage is divided by nothing if it is so many times what the rewards differ by: no weights are as large.
+_TIMES = 100.0
+_NEAR = 6e-3  # how near the other advantages of its group are to what leave-one-out makes of them, if rounded too
+
+Number = TypeVar("Number", float, Tensor)
+
+
+def last_z(recipe: Recipe) -> Literal["group", "batch"] | None:
+    """Whether advantages are z-scores in their group or in their batch; None where they are neither."""
+    c = ALL_CONVENTIONS[recipe.convention]
+    if recipe.method == "grpo" and not (c.leave_one_out or c.mean_of_others):
+        return "group"
+    by_batch = recipe.method in ("gdpo", "reinforce_pp", "reinforce_pp_baseline")
+    if not by_batch or (recipe.method == "gdpo" and c.last_step == "tokens"):
+        return None
+    return "group" if recipe.method == "gdpo" and c.last_step == "group" else "batch"
+
+
+def largest_z(n: Number, ddof: int) -> Number:
+    """The largest z-score among n values, where all others are equal: (n − 1)/√n, or √(n − 1) with ddof 0.
+
+    >>> round(largest_z(8.0, ddof=1), 4), round(largest_z(8.0, ddof=0), 4)
+    (2.4749, 2.6458)
+    """
+    return ((n - 1) * (n - ddof) / n) ** 0.5
+
+
+def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | None) -> Tensor:
+    """(responses,) whether no rewards make a logged advantage; of a known recipe, only what it does not make either."""
+    if recipe is None or comparison is None:
+        return _divided_by_nothing(log)
+    wrong = comparison.error > comparison.allowed
+    return (_divided_by_nothing(log) & wrong) | _beyond(log, recipe, comparison, wrong) if bool(wrong.any()) else wrong
+
+
+def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor) -> Tensor:
+    """(responses,) whether an advantage is beyond the largest z-score, while the recipe makes most others of its group.
+
+    It makes all that are not beyond as well: a group that was scaled, or that lacks rows, has others that are wrong.
+    """
+    over = last_z(recipe)
+    if over is None:
+        return torch.zeros_like(wrong)
+    index, unit = log.group_of_response, log.group_of_response if over == "group" else log.batch_of_response
+    n = unit.bincount().double()
+    bound = largest_z(n, ALL_CONVENTIONS[recipe.convention].ddof).masked_fill(n == 1, inf)
+    large = wrong & (log.advantages.abs() - comparison.allowed > bound[unit])
+    of_group = torch.zeros(3, len(log.batch)).index_add_(1, index, torch.stack([wrong, large, ~wrong]).float())
+    return large & ((of_group[0] == of_group[1]) & (of_group[1] < of_group[2]))[index]
+
+
+def _divided_by_nothing(log: Tensors) -> Tensor:
+    """(responses,) whether leave-one-out divided an advantage by the round-off of a std that is 0.
+
+    It shows in the group alone, whatever the weights: the other responses have equal rewards, so that their advantages
+    are ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0, and this one is many times as large as the rewards differ.
+    """
+    rewards, a = log.rewards.flatten(0, -2).numpy(), log.advantages.numpy()
+    sizes = log.group_of_response.bincount().numpy()
+    size, start = sizes.repeat(sizes), (sizes.cumsum() - sizes).repeat(sizes)
+    found = np.zeros(len(a), dtype=bool)
+    for i in np.flatnonzero(np.abs(a) > np.sqrt(size)):
+        group = slice(start[i], start[i] + size[i])
+        # One of the others alone tells most groups of other methods.
+        if _by_leave_one_out(a[i], a[start[i] + (i == start[i])], size[i]):
+            found[i] = alone_by_nothing(rewards[group], a[group]) == i - start[i]
+    return torch.from_numpy(found)
+
+
+def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
+    """The response of a group of which that is so; None if there is none. rewards: (responses, rewards).
+
+    >>> alone_by_nothing(np.array([[0.0]] + 7 * [[0.95]]), np.array([-2075.39] + 7 * [7**-0.5]))
+    0
+    """
+    n, at = len(advantages), int(np.abs(np.nan_to_num(advantages)).argmax())
+    others = np.delete(rewards, at, axis=0)
+    if np.isnan(rewards).any() or (others != others[0]).any():
+        return None
+    far = abs(advantages[at]) > _TIMES * np.abs(rewards[at] - others[0]).sum() > 0
+    return at if far and all(_by_leave_one_out(advantages[at], a, n) for a in np.delete(advantages, at)) else None
+
+
+def _by_leave_one_out(one: float, other: float, n: int) -> bool:
+    """Whether an advantage is what leave-one-out makes of n − 1 equal sums beside one other, and of the other sign."""
+    size, opposite = abs(other), one < 0 < other or other < 0 < one
+    return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

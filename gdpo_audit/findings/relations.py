@@ -1,0 +1,35 @@
+"""Rewards of which one follows from others inside every group, such as a total of others, or a copy."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from gdpo_audit.findings.sums import Sums
+from gdpo_audit.findings.thresholds import DEGREES, NO_SPREAD, VARYING
+
+# A reward, and the earlier ones of which it is a weighted sum, with their weights.
+Relation = tuple[str, dict[str, float]]
+
+
+def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relation]:
+    """Each reward that is a weighted sum of earlier ones inside every group."""
+    sums, independent = totals.rewards, list[int]()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = sums.products / np.sqrt(sums.squared * sums.squared.T)
+    varying = int(totals.groups) - sums.dead_groups
+    live = [k for k in range(len(rewards)) if varying[k] >= VARYING and sums.degrees[k] > DEGREES * len(rewards)]
+    for k in live:
+        # Where responses lack some of the rewards, their correlations are those of different responses.
+        whole = all(sums.present[i] == sums.present[k] for i in independent)
+        for before in ([independent] if whole else []) + [[i] for i in independent]:
+            own, of = correlation[np.ix_(before, before)], correlation[before, k]
+            if not before or not np.isfinite(of).all():
+                continue
+            w = np.linalg.solve(own, of)
+            if 1 - w @ of <= NO_SPREAD:
+                sizes = np.sqrt(np.diagonal(sums.squared))
+                raw = {rewards[i]: float(f"{x * sizes[k] / sizes[i]:.6g}") for i, x in zip(before, w, strict=True)}
+                yield rewards[k], {part: x for (part, x), one in zip(raw.items(), w, strict=True) if abs(one) > 1e-5}
+                break
+        else:
+            independent.append(k)

@@ -1,0 +1,201 @@
+"""What advantages show that no recipe makes: an estimator with a name, their order, or that something is missing.
+
+All look at a sample of the log. What is named holds in nearly all of its groups, and chance cannot make it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+import torch
+from torch import Tensor
+
+from gdpo_audit.findings.facts import weights_in_words
+from gdpo_audit.findings.thresholds import MERGED
+from gdpo_audit.recipe.recipe import Tensors, grid_of, hidden_inputs, tensors_of
+from gdpo_audit.recipe.weights import Terms, separating, solution_of, terms_of
+from gdpo_core._words import count, listing, number, percent
+from gdpo_core.conventions import PAPER
+
+_ENOUGH = 4000  # responses
+# An advantage fits if it is this near, relative to the largest of its unit: an eps that is not known moves z so far.
+_NEAR, _ROUND_OFF = 1e-3, 1e-6
+_NEARLY_ALL = 0.95  # of the groups
+_FEWEST, _EQUATIONS = 8, 20  # groups, and equations beyond those that any numbers solve: fewer fit by chance
+_PAIRS = 10  # for each reward, where the order is all there is
+_VARIES = 1.02  # the largest factor over the smallest: less is one factor
+_FOLLOWS = 0.5  # of the variance inside groups: what follows the rewards less is hardly made of them
+_FOLLOWS_ALONE = 0.8  # the same where no two responses are equal: nothing else speaks for the rewards there
+_RARE = 0.02  # of the responses
+_OF_GROUP = "a factor for each group"
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What was found; says: sentences. known: it is an estimator or the order, so that nothing is missing."""
+
+    pattern: str
+    says: str
+    known: bool = True
+    consistent: bool = True  # whether most of the advantages follows the rewards, where something is missing
+
+
+def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
+    """What these tables of a log show, whose advantages no recipe makes; None where that is nothing."""
+    table = pl.concat(tables)
+    ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
+    table = table.head(max(int(ends[ends <= _ENOUGH].max(initial=0)), int(ends[0])))
+    log = tensors_of(table, rewards)
+    log = replace(log, grid=grid_of(log.advantages))
+    t = terms_of(log, log.read(PAPER), "grpo")
+    for pattern, terms, says in _estimators(log, t, rewards):
+        w = _fit(terms)
+        if w is not None and (pattern != _OF_GROUP or _factors_vary(t, w)):
+            return Residual(pattern, says.replace("…", _in_words(rewards, w)))
+    hidden, groups = hidden_inputs(table, rewards), len(log.batch)
+    if hidden <= MERGED * groups and (found := _order(t, rewards)):
+        return found
+    return _mostly(t, hidden or hidden_inputs(table.drop("length", strict=False), rewards), groups)
+
+
+# --- estimators -------------------------------------------------------------------------------------------------------
+
+
+def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tuple[str, Terms, str]]:
+    """A pattern, terms of which a sum makes the advantages but for a factor of each group, and what that says."""
+    ratio = t.total(t.a.clamp(max=0)).abs() / t.total(t.a.clamp(min=0))
+    ratio = ratio[ratio.isfinite() & (ratio > 0)]
+    less = ratio.median().item() if len(ratio) >= _FEWEST else 1.0
+    if abs(less - 1) > _NEAR and ((ratio / less - 1).abs() <= _NEAR).double().mean() >= _NEARLY_ALL:
+        yield (
+            "signs",
+            replace(t, a=torch.where(t.a < 0, t.a / less, t.a)),
+            f"Those below 0 are {number(less, 3)} times what would make each group add up to 0; but for that they are "
+            "multiples of the centred sum ….",
+        )
+    else:
+        yield (
+            _OF_GROUP,
+            t,
+            "In each group they are those of GRPO …, times a factor that differs from group to group: a factor for the "
+            "difficulty of a prompt or for each batch, or a divisor other than the std, as in DVAO, does that.",
+        )
+    if log.lengths is not None:
+        length = log.lengths.double().flatten()
+        says = "Times the length of the response they are multiples of the centred sum …."
+        yield "length", replace(t, a=t.a * length / length.max()), says
+    for k, name in enumerate(rewards):
+        r = log.rewards[..., k].flatten().nan_to_num(-torch.inf)
+        top = r.max().item()
+        inside = (r >= top).double()
+        # A gate that is open, or closed, for few does little.
+        if _RARE < inside.mean() < 1 - _RARE and bool((t.a * (1 - inside)).abs().max() <= _ROUND_OFF):
+            yield (
+                "gate on the advantage",
+                replace(t, x=t.x * inside, a=t.a * inside, part=t.part * inside),
+                f"Where {name} reaches {number(top)} they are multiples of the centred sum …, as in GRPO, and "
+                "elsewhere they are 0: a gate on the advantage.",
+            )
+
+
+def _fit(t: Terms) -> Tensor | None:
+    """(rewards,) weights that make the advantages of nearly every group but for a factor; None where chance may."""
+    solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
+    if not solution.is_direction:
+        return None
+    part = (solution.directions[:, 0] * solution.size).abs()
+    w = solution.directions[:, 0].masked_fill(part <= _NEAR * part.max(), 0)
+    s = w @ t.x
+    square, largest = t.total(s.square()), _largest(t, t.a)
+    factor = t.total(s * t.a) / square.masked_fill(square == 0, torch.inf)
+    off = (t.a - factor[t.unit] * s).abs() - 2 * t.rounding
+    live = (largest > _ROUND_OFF) | (square > _NEAR**2 * square.mean())
+    good = live & (_largest(t, off.clamp(min=0)) <= _NEAR * largest + _ROUND_OFF) & (factor > 0)
+    kept, groups = good[t.unit] & (t.part > 0), int(good.sum())
+    draw = torch.rand(len(w), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    mark = torch.stack([t.unit[kept].double(), (t.x.T @ draw * 1e6).round()[kept]])  # equal for equal terms
+    equations = torch.unique(mark, dim=1).shape[1] - groups * (1 + _adds_up(t)) - int((w != 0).sum()) + 1
+    enough = groups >= _FEWEST and equations >= _EQUATIONS
+    return w if enough and groups >= _NEARLY_ALL * live.sum() else None
+
+
+def _factors_vary(t: Terms, w: Tensor) -> bool:
+    """Whether groups differ in what their sums, and in what their z-scores, are multiplied by."""
+    square = t.total((w @ t.x).square())
+    factor = t.total((w @ t.x) * t.a) / square
+    stds = [(square / (t.total(t.part) - ddof).clamp(min=1)).sqrt() for ddof in (1, 0)]
+    middle = torch.tensor([0.05, 0.95], dtype=factor.dtype)
+    ranges = [torch.quantile(x[x > 0], middle) for x in (factor, *(factor * std for std in stds))]
+    return all(high > _VARIES * low for low, high in ranges)
+
+
+def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
+    known = {name: w for name, w in zip(rewards, weights.tolist(), strict=True) if w}
+    words = weights_in_words(known, True).removesuffix(" (the log shows their ratio alone)")
+    return f"with weights {words}" if len(known) > 1 else f"of {listing(known)} alone"
+
+
+# --- order, and what is missing ---------------------------------------------------------------------------------------
+
+
+def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
+    """The order of a weighted sum, which no group contradicts; equal advantages contradict nothing."""
+    slack = t.rounding + _NEAR / 2 * _largest(t, t.a)[t.unit] + _ROUND_OFF
+    low, high, pairs = t.a - slack, t.a + slack, [t.unit.new_zeros(0, 2)]  # the first one has the higher advantage
+    for unit in range(len(t.batch)):
+        rows = ((t.unit == unit) & (t.part > 0)).nonzero()[:, 0]
+        pairs.append(rows[(low[rows][:, None] > high[rows]).nonzero()])
+    i, j = torch.cat(pairs).T
+    size = t.x.square().mean(1).sqrt()
+    groups = len(t.unit[i].unique())
+    if groups < _FEWEST or len(i) < _PAIRS * len(size):
+        return None
+    apart = ((t.x[:, i] - t.x[:, j]) / size.masked_fill(size == 0, 1)[:, None]).T  # the better one less the other
+    kinds = torch.unique((apart * 1e6).round(), dim=0)
+    y = separating(kinds.T, kinds.mean(0))
+    if not bool((kinds @ y > 0).all()):
+        return None
+    w = y / size.masked_fill(size == 0, torch.inf)
+    w = w / w.abs().max()
+    halved = w.sign() * 0.5 ** w.abs().argsort(descending=True).argsort()
+    simple = (w.sign(), halved, w.round(decimals=1))
+    w = next((v for v in simple if bool((kinds @ (v * size) > 1).all())), w)
+    words = f"a sum such as {_in_words(rewards, w)}" if len(rewards) > 1 else rewards[0]
+    return Residual(
+        "order",
+        f"In each of {count(groups, 'group')} their order is that of {words} (or they are equal): ranks, clipping or a "
+        "squashing function leave the order and change the sizes.",
+    )
+
+
+def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
+    """How much follows the rewards, though equal ones may have different advantages."""
+    mean, adds_up = t.total(t.a) / t.total(t.part).clamp(min=1), _adds_up(t)
+    a = (t.a - mean[t.unit]) * t.part
+    left = a - t.x.T @ (torch.linalg.pinv(t.x @ t.x.T) @ (t.x @ a))
+    follows = 1 - (left.square().sum() / a.square().sum()).nan_to_num(nan=1.0).item()
+    agrees = f"they add up to 0 in each group, and {percent(follows)} of their variance there follows the rewards"
+    if hidden <= MERGED * groups:
+        enough = int(t.part.sum()) - groups - len(t.x) >= _EQUATIONS
+        if not (enough and adds_up and _FOLLOWS_ALONE <= follows < 1 - _NEAR):
+            return None
+        says = f"But {agrees}. Clipping or a factor for each batch leaves it at that, and so does something not logged."
+        return Residual("mostly the rewards", says)
+    says = (
+        f"In {count(hidden)} of {count(groups, 'group')} responses with equal rewards have different advantages: "
+        "something else went into them, such as a KL or length penalty"
+    )
+    consistent = adds_up and follows >= _FOLLOWS
+    says += f". The rest agrees: {agrees}." if consistent else ", or the groups are other ones."
+    return Residual("something is not logged", says, known=False, consistent=consistent)
+
+
+def _adds_up(t: Terms) -> bool:
+    """Whether the advantages of nearly every group add up to 0."""
+    near = t.total(t.a).abs() <= t.total(t.rounding + _NEAR * t.a.abs() + _ROUND_OFF)
+    return bool(near.double().mean() >= _NEARLY_ALL)
+
+
+def _largest(terms: Terms, x: Tensor) -> Tensor:
+    """(units,) the largest size in each unit."""
+    return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.part, "amax")

@@ -1,0 +1,82 @@
+"""Weights under which rewards have the shares of the update that are wanted."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.sums import Array
+from gdpo_audit.recipe.recipe import tensors_of
+from gdpo_core._groups import Reduction, skipping_missing
+from gdpo_core._statistics import centre
+from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.registry import method_for
+
+_ROUNDS, _EXACT = 200, 1e-4  # of the search for weights: where it ends
+_LEAST = 1e-3  # of the largest product of weight and spread: with smaller weights a reward could as well be left out
+
+
+def weights_for(f: Facts, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:
+    """Weights under which the method gives each of these rewards its wanted share of the update; None: there are none.
+
+    wanted: shares that sum to 1, by the index of their reward; the other rewards keep their weight beside the first
+    of these. Signs stay, and the largest of these weights stays as large as it is. A share is Σ_u w_k (M_u w)_k / d_u²
+    beside Σ_u w'M_u w / d_u², over the units u that one number d_u divides, with the products M_u of the terms there.
+    """
+    products, divisors = _products(f, method)
+    keys = list(wanted)
+    sign = np.sign(np.where(np.array(f.plan.weights) == 0, 1.0, f.plan.weights))
+    target = np.array([wanted.get(k, 0.0) for k in range(len(sign))])
+    spread = np.sqrt(np.einsum("ukk->k", products))
+    if not keys or (spread[keys] == 0).any():
+        return None
+    size = np.divide(target > 0, spread, out=np.zeros_like(spread), where=spread > 0)
+    for _ in range(_ROUNDS):
+        w = sign * size
+        parts = w * np.einsum("ukl,l->uk", products, w)
+        by = np.ones(len(parts)) if divisors is None else np.einsum("k,ukl,l->u", w, divisors, w)
+        inverse = np.divide(1.0, by, out=np.zeros_like(by), where=by > 0)
+        share = (parts * inverse[:, None]).sum(0)
+        share = share / share.sum() if share.sum() > 0 else share
+        if np.abs(share - target).max() <= _EXACT:
+            break
+        # A share goes by about the square of its weight; steps stay small where rewards are correlated.
+        size *= np.clip(target / np.maximum(share, 1e-3), 0.25, 4.0) ** 0.25
+        loud = size * spread
+        size = np.where(target > 0, np.maximum(loud, _LEAST * loud.max()) / np.where(spread > 0, spread, 1), 0.0)
+    largest = max(abs(f.plan.weights[k]) for k in keys) or 1.0
+    found = np.where(target > 0, sign * size * largest / size.max(), f.plan.weights)
+    return tuple(float(f"{x:.3g}") for x in found)
+
+
+def _products(f: Facts, method: str) -> tuple[Array, Array | None]:
+    """(units, rewards, rewards) Σ x_k x_l of the terms, and what makes d² of the weights; None: nothing is divided."""
+    c = ALL_CONVENTIONS[f.plan.convention]
+    by_group = method == "grpo" or (method == "gdpo" and c.last_step == "group")
+    products, divisors = [], []
+    for table in f.sample:
+        log = tensors_of(table, f.rewards)
+        batch = log.read(replace(c, last_step="responses"))
+        formula, batch = method_for("gdpo" if method == "gdpo" else "grpo_no_std", batch)
+        z = formula.in_groups(batch).z
+        terms = _centre(batch.rewards, batch.group) if z is None else z.nan_to_num()
+        unit = log.group_of_response if by_group else log.batch_of_response
+        products.append(_in_units(terms.flatten(1), unit))
+        # The batch's std is that of the sums themselves, whose means differ from group to group.
+        whole = _centre(batch.rewards, batch.all_responses) if method == "grpo_batch_std" else terms
+        degrees = (unit.bincount() - 1).clamp(min=1).numpy()
+        divisors.append(_in_units(whole.flatten(1), unit) / degrees[:, None, None])
+    return np.concatenate(products), None if method == "grpo_no_std" else np.concatenate(divisors)
+
+
+def _centre(x: Tensor, over: Reduction) -> Tensor:
+    return centre(x, skipping_missing(over))[1].nan_to_num()
+
+
+def _in_units(x: Tensor, unit: Tensor) -> Array:
+    """(units, rewards, rewards) Σ x_k x_l; x: (rewards, responses)."""
+    pairs = torch.einsum("kj,lj->jkl", x, x)
+    return pairs.new_zeros(int(unit.max()) + 1, *pairs.shape[1:]).index_add_(0, unit, pairs).numpy()

@@ -1,0 +1,196 @@
+"""What is added up over a run: arrays with a place per batch, which are taken, put one after the other or added up."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from gdpo_audit.recipe.recipe import Recipe, starts_of
+from gdpo_core.conventions import COMPARED
+
+Array = np.ndarray
+Number = TypeVar("Number", Array, float)  # (batches,), or one number for all batches
+PerReward: TypeAlias = Any  # (…, rewards, batches), or (…, rewards) for all batches
+
+# How the values of two batches become one, where they are not added up.
+_MERGED = {"batch": np.minimum, "step": np.minimum, "low": np.minimum, "fingerprint": np.bitwise_xor}
+_MERGED |= dict.fromkeys(("step_last", "high", "break_even", "max_error", "largest_impossible"), np.maximum)
+
+
+class Made(NamedTuple):
+    """What a batch is computed with, and how its logged advantages were made."""
+
+    weights: tuple[float, ...]
+    recipe: Recipe | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the sums are computed with: the same for all parts of a run."""
+
+    rewards: tuple[str, ...]
+    weights: tuple[float, ...]
+    convention: str  # a key of ALL_CONVENTIONS
+    primary: int | None
+    recipe: Recipe | None  # how the logged advantages were made
+    extra_method: str | None = None  # to compute beside these
+    examples_of: str | None = None  # the method whose ties, inversions and the like need examples; None: none
+    changes: Mapping[int, Made] = field(default_factory=dict)  # by batch, where it is not `weights` and `recipe`
+
+    def of_batch(self, batch: int) -> Made:
+        """What this batch is computed with."""
+        return self.changes.get(batch, Made(self.weights, self.recipe))
+
+    def with_weights(self, named: Mapping[str, float]) -> "Plan":
+        """The plan with these weights in every batch; rewards without one keep theirs."""
+
+        def changed(weights: tuple[float, ...]) -> tuple[float, ...]:
+            return tuple(named.get(name, w) for name, w in zip(self.rewards, weights, strict=True))
+
+        changes = {batch: Made(changed(made.weights), made.recipe) for batch, made in self.changes.items()}
+        return replace(self, weights=changed(self.weights), changes=changes)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods to compute: the three that every report compares, and the one that made the log."""
+        made_the_log = None if self.recipe is None else self.recipe.method
+        return tuple(dict.fromkeys(m for m in (*COMPARED, made_the_log, self.extra_method) if m is not None))
+
+
+@dataclass(frozen=True)
+class RewardSums:
+    """Sums over each reward, (rewards, batches), and over each pair of rewards, (rewards, rewards, batches)."""
+
+    present: PerReward  # responses that have the reward
+    total: PerReward  # of its values
+    scatter: (
+        PerReward  # Σ of the squared distances of its values from their mean: a sum of plain squares would lose digits
+    )
+    low: PerReward  # infinite where no response has it
+    high: PerReward
+    degrees: PerReward  # of freedom of the std inside groups: responses that have it, minus one per group that holds it
+    holding_groups: PerReward  # groups in which a response has it
+    dead_groups: PerReward  # groups in which it is constant or missing
+    faint_groups: PerReward  # groups in which it is nearly constant, see FAINT_STD
+    # With d the distance from the mean of the group, over the responses that have both rewards of a pair i, j. The
+    # correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
+    products: PerReward  # Σ d_i d_j
+    squared: PerReward  # Σ d_i²
+
+
+@dataclass(frozen=True)
+class MethodSums(Generic[Number]):
+    """Sums over the advantages of one method.
+
+    All but `silent_groups`, `squares` and the updates leave out a group with a NaN advantage: a framework that does not
+    skip missing rewards makes such NaNs.
+    """
+
+    silent_groups: Number  # groups in which every advantage is 0
+    squares: Number  # Σ A²
+    update: PerReward  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
+    update_unright: PerReward  # the same of the groups that `unright_groups` counts
+    mixed_groups: Number  # groups that hold two different reward vectors
+    different_pairs: Number  # pairs in a group whose reward vectors differ
+    tie_groups: Number  # groups in which such a pair has one advantage
+    tied_pairs: Number  # how many such pairs have one advantage
+    levels: Number  # distinct advantages, summed over the mixed groups
+    primary_pairs: Number  # pairs in a group with different primary reward
+    inverted: Number  # of these: the lower response gets more
+    tied_primary: Number  # of these: both get the same
+    break_even: Number  # the weight on the primary reward above which no such pair is inverted; −infinite if none is
+
+
+@dataclass(frozen=True)
+class LengthSums(Generic[Number]):
+    """Sums over the lengths in tokens; 0 where the log has none."""
+
+    squared: Number  # Σ d², with d the distance from the mean of the group
+    products: PerReward  # (rewards, batches) Σ d times the distance of the reward from its mean
+    silent_responses: Number  # responses in groups without a signal: 0 before the last step of verl's GDPO
+    silent_verl: Number  # Σ |A| that it gives them none the less, because it weights its last step by tokens
+
+
+@dataclass(frozen=True)
+class LoggedSums(Generic[Number]):
+    """Sums over the logged advantages; without a recipe nothing is compared."""
+
+    count: Number  # how many there are
+    zeros: Number  # how many are 0
+    wrong: Number  # how many the recipe does not reproduce
+    testable: Number  # how many are far enough from 0 to test the recipe
+    impossible: Number  # of these: how many no rewards make, see findings/impossible.py
+    wrong_groups: Number  # groups that hold such an advantage
+    scaled_groups: Number  # of these: all advantages are the same positive multiple of the recipe's
+    hidden_groups: Number  # groups in which something that the log does not hold made a difference
+    max_error: Number  # −infinite where nothing is compared
+    largest_impossible: Number  # the size of the largest advantage that no rewards make; 0 where there is none
+
+
+@dataclass(frozen=True)
+class Sums(Generic[Number]):
+    """Sums over responses and groups: `Sums[Array]` of each batch, on the last axis, `Sums[float]` of all batches."""
+
+    batch: Number
+    step: Number  # the first and the last of the batch
+    step_last: Number
+    fingerprint: Number  # a hash of rewards and logged advantages in their order
+    responses: Number
+    groups: Number
+    mixed_groups: Number  # groups that hold two different reward vectors
+    different_pairs: Number  # pairs in a group whose reward vectors differ
+    primary_pairs: Number  # pairs in a group with different primary reward
+    unright_groups: Number  # groups that hold the primary reward, in which no response has more than 0 of it
+    live_responses: Number  # responses in groups with an advantage other than 0 before GDPO's step over the batch
+    constant_sums: Number  # groups in which the weighted sum of the rewards is constant
+    filtered_groups: Number  # of these: those with an advantage other than 0 before GDPO's step over the batch
+    rewards: RewardSums
+    methods: Mapping[str, MethodSums[Number]]
+    lengths: LengthSums[Number]
+    logged: LoggedSums[Number]
+
+
+def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
+    """A record of the same kind, of what `make` makes of the name and the values of each field of these records."""
+    if isinstance(records[0], Mapping):
+        return {key: each(make, *(record[key] for record in records), name=key) for key in records[0]}
+    if not is_dataclass(records[0]):
+        return make(name, *records)
+    kind: Any = type(records[0])
+    return kind(**each(make, *map(vars, records)))
+
+
+def take(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
+    """Some of the batches; which: a mask, numbers or a slice."""
+    return each(lambda _, x: x[..., which], batches)
+
+
+def concat(parts: Sequence[Sums[Array]]) -> Sums[Array]:
+    """The batches of all parts."""
+    return each(lambda _, *arrays: np.concatenate(arrays, axis=-1), *parts)
+
+
+def add_up(parts: Sums[Array], number: Array) -> Sums[Array]:
+    """The sums of all parts with one number, which become one, in the order of these numbers."""
+    order = np.argsort(number, kind="stable")
+    parts, starts = take(parts, order), starts_of(number[order])
+    sums = each(lambda name, x: _MERGED.get(name, np.add).reduceat(x, starts, axis=-1), parts)
+    # Chan, Golub and LeVeque, Updating formulae (1979): the scatter of the parts, and that of their means.
+    r, sizes = parts.rewards, np.diff(starts, append=len(number))
+    means = [x.total / np.maximum(x.present, 1) for x in (r, sums.rewards)]
+    between = r.present * (means[0] - means[1].repeat(sizes, axis=-1)) ** 2
+    scatter = np.add.reduceat(r.scatter + between, starts, axis=-1)
+    return replace(sums, rewards=replace(sums.rewards, scatter=scatter))
+
+
+def total(batches: Sums[Array]) -> Sums[float]:
+    """The sums over all batches: plain numbers, and arrays without their last axis."""
+    whole = add_up(batches, np.zeros(len(batches.batch), dtype=np.int64))
+    return each(lambda _, x: x[..., 0] if x.ndim > 1 else x[0].item(), whole)
+
+
+def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
+    """The same run in at most `at_most` rows: consecutive batches are put together under the number of the first."""
+    rows = len(batches.batch)
+    return batches if rows <= at_most else add_up(batches, np.arange(rows) * at_most // rows)

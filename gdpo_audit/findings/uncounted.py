@@ -1,0 +1,66 @@
+"""Columns among the rewards that do not count: those of weight 0, and those that hold a reward times its weight."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.findings_log import held_by_totals
+from gdpo_audit.logs.run import Run, Uncounted
+from gdpo_core._words import number
+
+
+def counted(f: Facts) -> Run | None:
+    """The run with only the rewards that count; None where all do, or where the log does not tell."""
+    if f.reproduced is False:
+        return None
+    found = list(_without_weight(f))
+    factors = {} if found else dict(_weighted_copies(f))  # a copy may be what leaves a weight open
+    found += [Uncounted(copy, f"{number(w)} × {of}") for of, (copy, w) in factors.items()]
+    if not found:
+        return None
+    away = {x.name for x in found}
+    rewards = tuple(name for name in f.rewards if name not in away)
+    run = replace(f.run, rewards=rewards, in_order=f.run.columns, uncounted=(*f.run.uncounted, *found))
+    if not factors:
+        return run
+    known = all(name in factors for name in rewards)
+    weights = {of: w for of, (_, w) in factors.items()} | {**(f.run.weights or {})}
+    return replace(run, weights=weights, weights_by=f.run.weights_by or ("log" if known else "assumed"))
+
+
+def _without_weight(f: Facts) -> Iterator[Uncounted]:
+    """The rewards whose weight is known to be 0, unless no other has one, but for the primary reward."""
+    weights, recipe = f.plan.weights, f.recipe
+    last = max((k for k, w in enumerate(weights) if w), default=-1)
+    for k, name in enumerate(f.rewards):
+        solved = recipe is not None and k not in recipe.unknown
+        configured = name in f.given_weights or name in (f.run.weights or {})
+        if weights[k] or last < 0 or k == f.plan.primary or not (solved or configured):
+            continue
+        if name in held_by_totals(f) or any(phase.weights[name] for phase in f.phases):  # whatever the caller gives
+            continue
+        # Trainers with a list of weights write the reward functions first, and then what is logged beside them.
+        function = f.framework.column_per_function and (configured or k < last)
+        yield Uncounted(name, "weight 0", function)
+
+
+def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
+    """The rewards beside which the log holds them times a weight, under a name that says so, and that weight."""
+    primary = None if f.plan.primary is None else f.rewards[f.plan.primary]
+    for later, parts in f.relations:
+        if len(parts) != 1:
+            continue
+        ((earlier, w),) = parts.items()
+        for copy, of, factor in ((later, earlier, w), (earlier, later, 1 / w)):
+            if _plain(copy) == of.lower() and copy not in (primary, *f.given_weights):
+                yield of, (copy, float(f"{factor:.6g}"))
+
+
+def _plain(name: str) -> str:
+    """The name of what a column is the weighted one of.
+
+    >>> _plain("Style_weighted"), _plain("weighted/style"), _plain("weighted")
+    ('style', 'style', 'weighted')
+    """
+    return re.sub(r"^weighted[\W_]+|[\W_]+weighted$", "", name.lower())

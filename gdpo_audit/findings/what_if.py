@@ -1,0 +1,154 @@
+"""What a whole run would have shown under another method, other weights or another convention, beside what it had."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.findings.facts import WEIGHTS_FROM, Facts
+from gdpo_audit.findings.summarise import Mapped, summarise_all
+from gdpo_audit.findings.sums import Plan, take
+from gdpo_audit.json_types import SettingPart
+from gdpo_audit.logs.run import Run
+from gdpo_core import config_lines
+from gdpo_core._errors import expect
+from gdpo_core._html import Displayed
+from gdpo_core._inputs import weights_by_name
+from gdpo_core._json import jsonable
+from gdpo_core._words import listing
+from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS
+from gdpo_core.registry import ALL_METHODS, method_named
+from gdpo_core.successors import TITLES
+
+# Several batches are computed as one, which a method that first looks at its whole batch does not allow.
+METHODS = tuple(method for method in TITLES if ALL_METHODS[method].prepare is None)
+FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # of a run, beside the shares
+
+
+@dataclass(frozen=True)
+class WhatIfSetting:
+    """A setting that a caller asks for, checked; None, and a reward without a weight: as the run has it."""
+
+    method: str | None
+    weights: dict[str, float]
+    convention: str | None
+
+
+@dataclass(frozen=True)
+class WhatIf(Displayed):
+    """A whole run as it was, and under another setting.
+
+    before, after: each the setting (method, convention, weights), and under it each reward's share of the update, the
+    share of groups with ties, of tied pairs and of silent groups, and inversions; None where a figure has no value.
+    fix: the lines of configuration that make the run this; None where none are known.
+    notes: what the figures stand on, one sentence each.
+    """
+
+    before: SettingPart
+    after: SettingPart
+    fix: str | None
+    notes: tuple[str, ...]
+
+    def table(self) -> pl.DataFrame:
+        """One row per figure: figure, reward (null: of the whole run), before and after."""
+        sides: list[dict[str, Any]] = [dict(self.before), dict(self.after)]
+        by_reward = [(figure, name) for figure in ("weights", "update_share") for name in self.after["weights"]]
+        rows = [(figure, name, *(side[figure][name] for side in sides)) for figure, name in by_reward]
+        rows += [(figure, None, *(side[figure] for side in sides)) for figure in FIGURES]
+        names = {"figure": pl.String, "reward": pl.String, "before": pl.Float64, "after": pl.Float64}
+        return pl.DataFrame(rows, schema=names, orient="row")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values, ready for JSON."""
+        return jsonable(asdict(self))
+
+
+def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
+    """The setting that a caller gives by the names of its parts, checked against a run. Raises InputError."""
+    parts = ("method", "weights", "convention")
+    known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(parts)
+    expect(known, "what_if", f"one or more of {', '.join(parts)}", repr(setting))
+    method, convention = setting.get("method"), setting.get("convention")
+    for name, value, choices in (("method", method, METHODS), ("convention", convention, tuple(CONVENTIONS))):
+        expect(value is None or value in choices, f"what_if, {name}", f"one of {', '.join(choices)}", repr(value))
+    expect(not run.total_only, "what_if", "a log with each reward in a column of its own", f"one total, in {run.path}")
+    names = [name for name in run.columns if name in (*run.rewards, *run.without_weight)]
+    return WhatIfSetting(method, weights_by_name(setting.get("weights"), names, "what_if, weights"), convention)
+
+
+def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Mapped = map) -> WhatIf:
+    """The whole run under a setting, from one more pass over its log; engine: as in `audit`. Raises InputError."""
+    counts_again = any(w and name not in f.rewards for name, w in setting.weights.items())
+    ran, f = f, f.with_all if counts_again and f.with_all is not None else f
+    expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
+    method = setting.method or f.method
+    plan = replace(
+        f.plan.with_weights({name: w / f.unit for name, w in setting.weights.items()}),
+        convention=setting.convention or f.plan.convention,
+        extra_method=method,
+        examples_of=None,
+    )
+    expect(any(plan.weights), "what_if, weights", "one that is not 0", "0 for every reward")
+    batches = summarise_all(f.run.tables(), plan, engine).batches
+    batches = take(batches, np.isin(batches.batch, f.batches.batch))
+    same = np.array_equal(batches.fingerprint, f.batches.fingerprint)
+    expect(same, f.run.path, "the log that was audited", "another one: it changed since")
+    lines, notes = _lines_and_notes(f, setting, method, plan)
+    return WhatIf(
+        before=_figures(ran, ran.method, f.rewards),
+        after=_figures(replace(f, plan=plan, batches=batches), method, f.rewards),
+        fix=lines,
+        notes=tuple(notes),
+    )
+
+
+def _figures(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
+    figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
+    shares = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, map(_finite_or_none, f.shares(method)), strict=True))
+    weights = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, f.printed(f.plan.weights), strict=True))
+    setting = {"method": method, "convention": f.plan.convention, "weights": weights, "update_share": shares}
+    return SettingPart(**setting, **dict(zip(FIGURES, map(_finite_or_none, figures), strict=True)))  # type: ignore[typeddict-item]
+
+
+def _finite_or_none(x: float) -> float | None:
+    return x if isfinite(x) else None
+
+
+# --- lines and sentences ----------------------------------------------------------------------------------------------
+
+
+def _lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan) -> tuple[str | None, list[str]]:
+    """The lines that make the run this, None where none are known, and what the figures stand on."""
+    convention = ALL_CONVENTIONS[plan.convention]
+    other = setting.convention not in (None, f.plan.convention)
+    owners = (one for one in FRAMEWORKS.values() if other and setting.convention in one.conventions)
+    framework = next(owners, FRAMEWORKS["generic"] if other else f.framework)
+    # More than weights change, or the log does not show that only they do.
+    switches = other or setting.method not in (None, f.recipe and f.recipe.method)
+    write = config_lines.switch_to if switches else config_lines.set_weights
+    lines = write(framework.id, *f.functions(plan.weights), method)
+    origin = f.weights_from
+    weights = f"weights {WEIGHTS_FROM[origin]}"
+    if origin == "solved" and f.recipe is not None:
+        weights += " (the log shows their ratio alone)" * f.recipe.up_to_scale
+        hidden = [f.rewards[k] for k in f.recipe.unknown]
+        weights += f", but for {listing(hidden)}, whose weight it does not show" * bool(hidden)
+    notes = [f"“Had” is {f.lead_in.removeprefix('Under ')}, with {weights}."]
+    if plan.changes and len(f.phases) > 1:
+        notes.append("The weights of the run change, and each step has its own here; those listed are of most batches.")
+    formula = method_named(method)
+    lengths = f.run.has_length and "length" not in f.rewards
+    if convention.last_step == "tokens" and formula.decoupled and formula.over_batch and not lengths:
+        notes.append(
+            f"{TITLES[method]}’s last step, which {convention.name} weights by tokens, runs over responses here: the "
+            "log has no lengths."
+        )
+    makes = ALL_CONVENTIONS[framework.convention]
+    if lines is None:
+        notes.append(f"No setting of {framework.title} is known here that makes it {TITLES[method]}.")
+    elif switches and makes != convention:
+        notes.append(f"The lines make it as {makes.name} computes it; the figures are as {convention.name} does.")
+    return lines, notes

@@ -1,0 +1,411 @@
+"""Which columns of a log hold what, and its rows with these columns under one name each, in whole batches."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from gdpo_audit.logs import tables as of_files
+from gdpo_audit.logs.tables import BROKEN, BadLines, Table, is_number_type
+from gdpo_audit.logs.window import Steps, validate_window
+from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._words import clip, count, listing
+
+REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
+NAME = 10_000  # characters; a report says the name of a reward a hundred times
+SAMPLE = 100  # rows that decide whether a text column holds numbers
+INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place")  # columns that reading adds to a log
+# A row's place is its file's number times this, which no file has rows enough for, plus its own number in the file.
+ROWS_OF_A_FILE = 1 << 32
+_NUMPY = r"np\.\w+\(([^()]*)\)"  # a number as numpy 2 writes it in a list
+# A number inside what made it, such as tensor(0.5, device='cpu'), and the names of columns that hold nothing else.
+_MADE = re.compile(
+    r"(?:\w+\.)*(?:tensor|[aA]rray|Decimal|(?:b?float|u?int)\d*)\(\[?['\"]?([^'\",()\[\]]+)['\"]?\]?(?:,.*)?\)"
+)
+_NUMBERS = re.compile(r"(^|[^a-z])(rewards?|scores?|penalt(y|ies)|bonus)$", re.IGNORECASE)
+NAMED = ("step", "advantage", "length")  # what `columns` can name
+RESERVED = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
+# Usual names of the texts beside rewards.
+TEXTS = {
+    *("prompt", "prompts", "completion", "completions", "response", "responses", "output", "outputs"),
+    *("input", "inputs", "question", "questions", "query", "problem", "text", "texts", "message", "messages"),
+    *("content", "answer", "answers", "target", "label", "labels", "ground_truth", "gts", "gold", "solution"),
+    *("reference", "expected", "generation", "reasoning", "extracted_answer", "predicted", "prediction"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """The arguments of `read_run` besides the log; InputError for what cannot be."""
+
+    group_size: int | None = None
+    rewards: tuple[str, ...] | None = None
+    group: str | None = None
+    columns: Mapping[str, str] | None = None  # names by what they hold: step, advantage, length
+    skip_bad: bool = False
+    by: str | None = None  # the column whose values are looked at one by one
+    steps: Steps | None = None
+    last: int | None = None  # steps
+    bad_lines: BadLines = field(init=False)  # those met so far
+
+    def __post_init__(self) -> None:
+        steps, last = validate_window(self.steps, self.last)
+        named = {} if self.columns is None else self.columns
+        expect(isinstance(named, Mapping), "columns", "names of columns by step, advantage or length", repr(named))
+        odd = next((what for what in named if what not in NAMED), None)
+        expect(odd is None, "columns", "step, advantage or length", repr(odd))
+        for argument, name in {**named, "group": self.group, "by": self.by}.items():
+            right = isinstance(name, str) and name != ""
+            expect(right or (name is None and argument not in named), argument, "the name of a column", repr(name))
+        size = self.group_size
+        fits = size is None or (is_whole(size) and size > 0)
+        expect(fits, "group_size", "a positive whole number", repr(size))
+        plain = {
+            "rewards": reward_names(self.rewards),
+            "group_size": None if size is None else int(size),
+            "columns": dict(named),
+            "steps": steps,
+            "last": last,
+            "bad_lines": BadLines(bool(self.skip_bad)),
+        }
+        for argument, value in plain.items():
+            object.__setattr__(self, argument, value)
+
+    def named(self, what: str) -> str | None:
+        """The column that the caller named for what it holds: step, advantage or length."""
+        return (self.columns or {}).get(what)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns named."""
+        return [name for name in (*(self.rewards or ()), self.group, *(self.columns or {}).values(), self.by) if name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which column of a log holds what."""
+
+    rewards: tuple[str, ...]
+    step: str | None = None
+    advantage: str | None = None
+    length: str | None = None
+    key: str | None = None  # identifies the groups of a batch
+    by: str | None = None  # has one value in a group
+    per_token: bool = False  # the advantage is a list of numbers, or the text of one
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that must hold numbers."""
+        names = (*self.rewards, None if self.per_token else self.advantage, self.length)
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns that may hold text: the step, the key and the one whose values are looked at one by one."""
+        names = (self.step, self.key, self.by, self.advantage)
+        return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*([self.step] if self.step else []), *self.numbers, *self.texts]))
+
+
+# --- choosing columns ------------------------------------------------------------------------------------------------
+
+
+def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """The reward columns that the caller named."""
+    if rewards is None:
+        return None
+    names = (rewards,) if isinstance(rewards, str) or not isinstance(rewards, Iterable) else tuple(rewards)
+    fits = len(names) > 0 and all(isinstance(name, str) for name in names)
+    expect(fits, "rewards", "names of columns", repr(rewards))
+    expect(len(set(names)) == len(names), "rewards", "each column once", repr(names))
+    return names
+
+
+def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> None:
+    """Raise InputError for the first of these names that is no column."""
+    for name in names:
+        if name not in columns:
+            raise InputError(f"{where}: expected a column {name!r}, got {_listing(columns)}")
+
+
+def validate_columns(columns: Columns, logged: Iterable[str], where: str) -> Columns:
+    """The columns: at least one reward, and no reserved name. A column that is a reward is no `length` too."""
+    expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
+    got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
+    expect(len(columns.rewards) <= REWARDS, where, f"at most {REWARDS} rewards; name those that are", got)
+    expect(all(columns.rewards), where, "columns of other names, or rewards to be named", "one called ''")
+    taken = [name for name in columns.rewards if name in RESERVED]
+    expect(not taken, where, f"reward columns not named {', '.join(RESERVED)}", f"{taken[0] if taken else ''!r}")
+    no_length = "length" in columns.rewards or columns.length in columns.rewards
+    return replace(columns, length=None) if no_length else columns
+
+
+def expect_names(names: Iterable[str], where: str) -> None:
+    """Raise InputError for a name that no column can have."""
+    for name in names:
+        size = len(name)
+        expect(size <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(size))
+        # polars takes * and ^…$ for patterns.
+        fits = name not in (*INNER, "*") and not (name.startswith("^") and name.endswith("$"))
+        expect(fits, where, "columns of other names", f"one called {name!r}")
+
+
+def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
+    """The columns of several tables; a column that holds numbers in one of them counts as a number column."""
+    union: dict[str, pl.DataType] = {}
+    for table in tables:
+        for name, kind in table.schema.items():
+            before = union.get(name, pl.Null())
+            if before == pl.Null or (is_number_type(kind) and not is_number_type(before)):
+                union[name] = kind
+    return union
+
+
+def expect_in_every_table(tables: Sequence[Table], names: Iterable[str], numbers: Iterable[str]) -> None:
+    """Raise InputError unless all tables have these columns, and numbers in the columns that have them in one."""
+    for name in names:
+        has = [table for table in tables if name in table.schema]
+        lacks = next((table for table in tables if name not in table.schema), None)
+        if lacks is not None and has:
+            got = f"others: {name} only in {has[0].name}; name the rewards"
+            raise InputError(f"{lacks.name}: expected the columns of {has[0].name}, got {got}")
+    for name in numbers:
+        first = next((table for table in tables if is_number_type(table.schema.get(name))), None)
+        for table in tables if first else ():
+            kind = table.schema.get(name, pl.Null())
+            fits = is_number_type(kind) or kind == pl.Null or name in table.odd
+            expect(fits, table.name, f"numbers in {name!r}, as in {first and first.name}", f"{kind}")
+
+
+def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
+    """The columns that are neither used nor texts that logs usually hold.
+
+    >>> left_out({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
+    ('grade',)
+    """
+    used = set(used)
+    return tuple(
+        name
+        for name, kind in schema.items()
+        if name not in used and (name.lower() not in TEXTS or is_number_type(kind))
+    )
+
+
+def refuse_numeric_texts(tables: Sequence[Table], used: Iterable[str]) -> None:
+    """Raise InputError if an unused column holds numbers written as text, or is called a reward and holds text.
+
+    Columns named like prompts, answers or ids may hold such texts.
+    """
+    examined = {*used}
+    for table in tables:
+        names = [
+            name
+            for name, kind in table.schema.items()
+            if kind == pl.String and name not in examined and name.lower() not in TEXTS and name[-2:].lower() != "id"
+        ]
+        examined |= {*names}
+        for name, values in first_values(table, names, SAMPLE).items():
+            texts = [value for value in values if value.strip()]
+            if texts and (_NUMBERS.search(name) or all(map(_is_numeric, texts))):
+                raise InputError(
+                    f"{table.name}, column {name!r}: expected numbers, got text {texts[0][:60]!r}; "
+                    "write it as numbers, or name the rewards"
+                )
+
+
+def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
+    """The values of these columns in the first rows that have them."""
+    if not names:
+        return {}
+    try:
+        lists = table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names).collect()
+    except BROKEN as error:
+        raise table.unreadable(error) from None
+    return {name: lists[name][0].to_list() for name in names}
+
+
+def _is_numeric(text: str) -> bool:
+    """Whether a text is a number, also with a unit or inside what made it, as 85% and tensor(0.5)."""
+    made = _MADE.fullmatch(text.strip())
+    text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
+    try:
+        float(text)
+    except ValueError:
+        return text in ("true", "false", "np.true_", "np.false_")
+    return True
+
+
+def _listing(columns: Iterable[str]) -> str:
+    names = list(columns)
+    return listing(names, link="", most=30) if names else "no columns"
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
+    """Turn raw columns, `_file` and `_row` into `_file`, step, `_key`, `_place`, the rewards, advantage and length.
+
+    Raises InputError that names the file, the column and the first value that does not fit. files: names.
+    """
+    for name in columns.numbers:
+        _expect_numbers(frame, name, files)
+    if columns.advantage and columns.per_token:
+        frame = _per_response(frame, columns.advantage, files)
+    chosen = [pl.col(name) for name in ("_file", "_event") if name in frame.columns]
+    chosen += [(pl.col("_file") * ROWS_OF_A_FILE + pl.col("_row")).alias("_place")] * bool(columns.rewards)
+    chosen.append(_steps(frame, columns.step, files).alias("step"))
+    chosen += [_float(frame, name).alias(name) for name in columns.rewards]
+    if columns.advantage:
+        chosen.append(_float(frame, columns.advantage).alias("advantage"))
+    if columns.length:
+        chosen.append(_float(frame, columns.length).fill_nan(None).cast(pl.Int64, strict=False).alias("length"))
+    if columns.key:
+        chosen.append(_key(frame, columns.key, files).alias("_key"))
+    if columns.by:
+        chosen.append(_value(frame, columns.by, files).alias("_by"))
+    rows = frame.select(chosen)
+    for name, column in [*zip(columns.rewards, columns.rewards, strict=True), ("advantage", columns.advantage)]:
+        if column and (row := _first(rows[name].is_infinite())) is not None:
+            where = f"{_at(frame, row, files)}, step {rows['step'][row]}" if columns.step else _at(frame, row, files)
+            raise InputError(
+                f"{where}: expected finite numbers in {column!r}, or NaN for missing, got {rows[name][row]}"
+            )
+    return rows
+
+
+def _first(flags: pl.Series) -> int | None:
+    """The number of the first row that is true, from 0."""
+    return flags.arg_max() if flags.any() else None
+
+
+def _at(frame: pl.DataFrame, row: int, files: Sequence[str]) -> str:
+    """The file and the row number in it, from 1."""
+    return f"{files[frame['_file'][row]]}, row {frame['_row'][row] + 1}"
+
+
+def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
+    kind = frame.schema.get(name, pl.Null())
+    if is_number_type(kind) or kind == pl.Null:
+        return
+    wrong = frame[name].is_not_null()
+    if kind == pl.String:
+        wrong &= frame[name].cast(pl.Float64, strict=False).is_null()
+    row = _first(wrong if wrong.any() else frame[name].is_not_null())
+    if row is None:
+        return
+    value = str(frame[name].slice(row, 1).to_list()[0])[:60]
+    raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
+
+
+def holds_lists(kind: pl.DataType | None, values: Iterable[object] = ()) -> bool:
+    """Whether a column of this type holds lists of numbers, or texts of them, as its first values show."""
+    if isinstance(kind, pl.List | pl.Array):
+        return isinstance(kind.inner, pl.DataType) and is_number_type(kind.inner)
+    return any(isinstance(value, list) or (isinstance(value, str) and value.startswith("[")) for value in values)
+
+
+def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
+    """The frame with the number that each list holds; 0 and nothing pad a list. InputError for different numbers."""
+    column = pl.col(name)
+    if frame.schema.get(name) == pl.String:
+        texts = column.str.replace_all(_NUMPY, "${1}").str.replace_all("null|None", "")
+        column = texts.str.extract_all(r"[^\s,\[\]]+")
+    lists = frame.select(column.cast(pl.List(pl.Float64), strict=False)).to_series()
+    filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
+    low, high = filled.list.min(), filled.list.max()
+    if (row := _first((low != high).fill_null(False))) is not None:
+        got = clip(str(frame[name].slice(row, 1).to_list()[0]), 60)
+        raise InputError(
+            f"{_at(frame, row, files)}: expected one number per response in {name!r}, got {got}: advantages are lists "
+            "of different numbers per token"
+        )
+    return frame.with_columns(high.fill_null(lists.list.max()).alias(name))
+
+
+def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
+    if name not in frame.columns:
+        return pl.lit(float("nan"))
+    return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
+
+
+def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
+    if name is None:
+        return pl.col("_file") + 1
+    steps = frame[name]
+    wanted = f"whole numbers in the column of steps, {name!r}"
+    fits = is_number_type(steps.dtype) or steps.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
+    expect(fits, files[frame["_file"][0]] if len(frame) else "", wanted, f"{steps.dtype}")
+    numbers = (steps if is_number_type(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
+    whole = numbers.cast(pl.Int64, strict=False)
+    if (row := _first(whole.is_null() | (whole != numbers))) is not None:
+        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got {steps[row]!r}")
+    return pl.lit(whole)
+
+
+def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
+    missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
+    if (row := _first(missing)) is not None:
+        wanted = f"a value in every row of {name!r}, which tells groups apart"
+        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got a missing one")
+    return hash_column(frame, name)
+
+
+def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """A number for each value of a column, the same for equal values; a chat by its JSON, which old polars can hash."""
+    nested = frame.schema.get(name, pl.Null()).is_nested()
+    return (pl.struct(name).struct.json_encode() if nested else pl.col(name).cast(pl.String)).hash()
+
+
+def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
+    """The values of a column as text, whole numbers without decimals; null where it is missing."""
+    kind = frame.schema.get(name, pl.Null())
+    where = f"{files[frame['_file'][0]] if len(frame) else ''}, column {name!r}"
+    expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
+    column = (pl.col(name) if name in frame.columns else pl.lit(None, pl.String)).cast(pl.String)
+    return column.replace("NaN", None).str.strip_suffix(".0") if kind.is_float() else column
+
+
+def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
+    """Whether steps never decrease, and each stands in one file."""
+    last = last_file = None
+    for frame in frames:
+        for (file,), rows in frame.group_by("_file", maintain_order=True):
+            steps = rows["step"]
+            falls = last is not None and (steps[0] < last or (steps[0] == last and file != last_file))
+            if falls or not steps.is_sorted():
+                return False
+            last, last_file = steps[-1], file
+    return True
+
+
+def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """The rows in frames of about ROWS that split no batch; `batch` counts up where a column of `by` changes."""
+    number = 0
+    waiting: list[pl.DataFrame] = []
+    for frame in frames:
+        if not len(frame):
+            continue
+        waiting.append(frame)
+        if sum(map(len, waiting)) < of_files.ROWS:
+            continue
+        rows = pl.concat(waiting)
+        numbers = rows.select(_changes(by)).to_series()
+        end = numbers.search_sorted(numbers[-1])  # the last batch may go on
+        if end:
+            yield rows.head(end).with_columns((numbers.head(end) + number).alias("batch"))
+            number += numbers[-1]
+        waiting = [rows.slice(end)]
+    if waiting:
+        rows = pl.concat(waiting)
+        yield rows.with_columns((_changes(by) + number).alias("batch"))
+
+
+def _changes(by: Sequence[str]) -> pl.Expr:
+    """The number of rows so far at which one of the columns changed."""
+    changed = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in by)
+    return changed.fill_null(False).cast(pl.Int64).cum_sum()

@@ -1,0 +1,405 @@
+"""The files of a log: from a path, a directory, a glob, a zip, several of these, or bytes in memory."""
+
+import glob
+import io
+import os
+import re
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, TypeAlias
+
+import polars as pl
+
+from gdpo_audit.logs.unpack import CHUNK, ENDING, FREE, MAX_RATIO, REFUSED, format_suffix, unpack, unpacked_name
+from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._words import count, listing
+from gdpo_core.frameworks import FRAMEWORKS
+
+Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
+
+DEPTH = 4  # levels of folders that are searched below the one given
+TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+# Names of configurations, metrics and reports, which often lie beside logs.
+UNRELATED = re.compile(
+    r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata)\b.*$"
+)
+# KEY_INDEX_HASH.table.json in the folder of a run of W&B, KEY.table.json in an artifact.
+WANDB_TABLE = re.compile(r"(?:^|/)(?P<key>[^/]+?)(?:_(?P<index>\d+)_[0-9a-f]{6,})?\.table\.json$")
+# The folders around a log that belong to the same run as those beside them; those of artifacts begin with their run.
+_INSIDE_A_RUN = re.compile(r"(^|/)(?:completions|media/table(?:/.*)?|([^/]*?)-?completions[-:_]v\d+)$")
+_TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')  # of W&B
+_FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
+
+_ZIP = b"PK\x03\x04"
+MAX_FILES = 20_000  # in a zip, which anyone can upload
+MAX_BYTES = 1 << 30  # unpacked, of the whole zip
+MAX_IN_MEMORY = 1 << 28  # the same of a zip that is no file on disk
+PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack a whole block at once, however large
+_BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
+
+
+class NoLog(InputError):
+    """There is nothing, or there are only files of other kinds: what writes the log may not have begun."""
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One file of a log: its name in messages, and its path, a function that returns its bytes, or its rows.
+
+    run: the run that was named, where the file can hold several.
+    odd: the columns of its rows that are text, but mostly numbers.
+    """
+
+    name: str
+    path: Path | None = None
+    load: Callable[[], bytes] | None = None
+    frame: pl.LazyFrame | None = None
+    run: str | None = None
+    odd: frozenset[str] = frozenset()
+
+    @property
+    def plain_path(self) -> Path | None:
+        """Its path, where what lies there is not packed."""
+        return None if self.path is None or self.name.lower().endswith(ENDING) else self.path
+
+    def content(self) -> bytes:
+        """All its bytes."""
+        with self._open() as file:
+            return file.read()
+
+    def start(self, size: int) -> bytes:
+        """Its first bytes."""
+        with self._open() as file:
+            return file.read(size)
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
+        if self.load is not None:
+            yield unpack(io.BytesIO(self.load()), self.name, MAX_IN_MEMORY)
+            return
+        assert self.path is not None, "a file has a path or a function that returns its bytes"
+        try:
+            with self.path.open("rb") as file:
+                yield unpack(file, self.name, MAX_BYTES)
+        except OSError as error:
+            raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """The files of a log in reading order, a name for all of them, and the args.json near them, if any."""
+
+    files: tuple[LogFile, ...]
+    name: str
+    args: LogFile | None
+
+
+def find_files(path: object) -> LogFiles:
+    """The files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
+
+    Raises InputError if there is no log, or if several logs lie side by side.
+    """
+    if isinstance(path, Mapping):
+        return _log_of_upload(path)
+    if isinstance(path, str | os.PathLike):
+        return _at(os.fspath(path))
+    if not isinstance(path, Sequence) or not all(isinstance(p, str | os.PathLike) for p in path):
+        wanted = "a path, several paths, names with bytes, or a table (polars, pandas, Arrow or a list of dicts)"
+        raise InputError(f"path: expected {wanted}, got {type(path).__name__}")
+    expect(len(path) > 0, "path", "at least one file", "none")
+    parts = [_at(os.fspath(p)) for p in path]
+    # One entry per file, whatever the spelling of its path.
+    files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
+    name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
+    args = next((part.args for part in parts if part.args), None)
+    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args)
+
+
+def format_of(file: LogFile) -> str:
+    """parquet, csv, tsv, jsonl, json, wandb or trackio, from a file's first bytes and its ending.
+
+    Rows that need no parsing count as parquet: both have columns with types. InputError for any other format.
+
+    >>> format_of(LogFile("log.txt", load=lambda: b'{"a": 1}'))
+    'jsonl'
+    """
+    if file.frame is not None:
+        return "parquet"
+    start = file.start(4096)
+    expect(len(start) > 0, file.name, "a log", "an empty file")
+    refused = next((form for magic, form in REFUSED.items() if start.startswith(magic)), None)
+    expect(refused is None, file.name, "a log", f"{refused}")
+    name = unpacked_name(file.name).lower()
+    by_ending = _FORMATS.get(name.rpartition(".")[2])
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.startswith(b"SQLite format 3\0") or name.endswith(".db"):
+        return "trackio"
+    if name.endswith(".table.json") or _TABLE_START.match(start):
+        return "wandb"
+    if by_ending:
+        return by_ending
+    first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if first in (b"{", b"["):
+        return "jsonl" if first == b"{" else "json"
+    raise InputError(f"{file.name}: expected a file that ends in {', '.join(_FORMATS)}, got one that does not")
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A sort key that orders the numbers in names by size.
+
+    >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
+    ['9.jsonl', '10.jsonl', 'b/1.jsonl']
+    """
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+
+
+# --- which files of a directory are the log --------------------------------------------------------------------------
+
+
+def choose(names: Sequence[str], where: str) -> list[str]:
+    """The files of a directory that make up one log, in their order.
+
+    >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run")
+    ['run/completions.jsonl']
+    """
+    visible = [name for name in sorted(names, key=natural) if not re.search(r"(^|/)(\.|__MACOSX)", name)]
+    logs = _by_folder(visible, _framework)
+    # Other keys, such as those of evaluations, are read where nothing has the usual one.
+    for wanted in ("completions", "completions.+"):
+        logs = logs or _by_folder(visible, partial(_wandb_key, wanted))
+    logs = logs or _by_folder(visible, lambda name: f"*{format_suffix(name)}" if is_table(name) else None)
+    # Last, as other programs write databases too.
+    logs = logs or _by_folder(visible, lambda name: "*.db" if name.endswith(".db") else None)
+    if not logs:
+        raise NoLog(f"{where}: expected a log: files that end in {', '.join(TABLES)}, got {_listing(visible)}")
+    depth = min(_depth(folder) for folder, _ in logs)
+    nearest = {key: files for key, files in logs.items() if _depth(key[0]) == depth}
+    if len(nearest) > 1:
+        listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(nearest.items())]
+        which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
+        raise InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
+    [files] = nearest.values()
+    twice = [name for name, times in Counter(map(unpacked_name, files)).items() if times > 1]
+    expect(not twice, where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
+    return files
+
+
+def _by_folder(names: Sequence[str], kind_of: Callable[[str], str | None]) -> dict[tuple[str, str], list[str]]:
+    """The names that are of some kind, by the folder of their run and their kind."""
+    logs: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        kind = kind_of(name)
+        if kind is not None:
+            folder = name.rpartition("/")[0]
+            home = folder if kind.startswith("*") else _INSIDE_A_RUN.sub(_run_around, folder)
+            logs.setdefault((home, kind), []).append(name)
+    return logs
+
+
+def _run_around(inside: re.Match[str]) -> str:
+    """What stays of the path of a folder inside a run: nothing, or the run that the name of an artifact begins with."""
+    return inside[1] + inside[2] if inside[2] else ""
+
+
+def _wandb_key(wanted: str, name: str) -> str | None:
+    """What such tables of W&B are called, if their key is the one wanted."""
+    table = WANDB_TABLE.search(unpacked_name(name))
+    return f"{table['key']} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
+
+
+def _framework(name: str) -> str | None:
+    """The framework that gives its logs such names."""
+    name = unpacked_name(name)
+    return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
+
+
+def is_table(name: str) -> bool:
+    """Whether a file with this name may be a log."""
+    base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
+    return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
+
+
+def _depth(folder: str) -> int:
+    return folder.count("/") + bool(folder)
+
+
+def _listing(names: Sequence[str]) -> str:
+    return listing(sorted(names), most=5) if names else "no files"
+
+
+# --- on disk ---------------------------------------------------------------------------------------------------------
+
+
+def _at(path: str) -> LogFiles:
+    """The log at a path or a glob."""
+    expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
+    here = expand_home(path)
+    database, separator, run = path.partition("::")
+    try:
+        if separator and database and not here.exists() and expand_home(database).exists():
+            log = _at(database)
+            return replace(log, files=tuple(replace(file, run=run) for file in log.files), name=path)
+        if here.is_dir():
+            return _directory(here)
+        if here.is_file():
+            return _file(here)
+        matches = sorted(glob.glob(str(here), recursive=True), key=natural) if glob.has_magic(path) else []
+    except OSError as error:
+        raise InputError(f"{path}: expected a file or directory that can be read, got {error.strerror}") from None
+    url = re.match(r"\w+://", path)
+    expect(url is None, path, "a file or directory, or a URL of hf://, s3:// or gs://", f"one of {url and url[0]}")
+    if not matches:
+        raise NoLog(f"{path}: expected a file or directory, got nothing of that name")
+    if len(matches) == 1:
+        return _at(matches[0])
+    # One path per file, as a link may lead back to a folder above it.
+    once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
+    paths = [str(file) for file in reversed(once.values()) if file.is_file()]
+    expect(bool(paths), path, "one directory, or files", f"directories: {_listing(matches)}")
+    return LogFiles(tuple(_on_disk(Path(name)) for name in paths), _spelt(path), _args_near(Path(paths[0]).parent))
+
+
+def expand_home(path: str) -> Path:
+    """A path whose ~ is the home of a user, as long as there is such a user."""
+    return Path(os.path.expanduser(path))
+
+
+def _directory(folder: Path) -> LogFiles:
+    names: list[str] = []
+    errors: list[OSError] = []
+    for where, folders, files in os.walk(folder, onerror=errors.append):
+        below = Path(where).relative_to(folder)
+        folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
+        # Opening a pipe would wait for ever.
+        names += [(below / file).as_posix() for file in files if (Path(where) / file).is_file()]
+    if errors and not names:
+        got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
+        raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
+    chosen = choose(names, _spelt(folder))
+    found = tuple(_on_disk(folder / name) for name in chosen)
+    return LogFiles(found, _spelt(folder), _args_near((folder / chosen[0]).parent))
+
+
+def _file(path: Path) -> LogFiles:
+    file, name = _on_disk(path), _spelt(path)
+    if path.suffix.lower() == ".zip" or file.start(4) == _ZIP:
+        return _inside({f"{name}:{member}": load for member, load in _members(name, path).items()}, name)
+    return LogFiles((file,), name, _args_near(path.absolute().parent))
+
+
+def _on_disk(path: Path) -> LogFile:
+    """The file at a path; without the path where that is not UTF-8, which polars cannot open."""
+    name = _spelt(path)
+    return LogFile(name, path) if name == str(path) else LogFile(name, load=path.read_bytes)
+
+
+def _spelt(path: Path | str) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _args_near(folder: Path) -> LogFile | None:
+    """The configuration of the run, in the folder of its log or the one above."""
+    for near in (folder, *folder.absolute().parents[:1]):
+        if (near / "args.json").is_file():
+            return _on_disk(near / "args.json")
+    return None
+
+
+# --- in memory -------------------------------------------------------------------------------------------------------
+
+
+def _log_of_upload(files: Mapping) -> LogFiles:
+    """The log among files and zips that were handed over by name."""
+    expect(len(files) > 0, "path", "at least one file", "none")
+    loads: dict[str, Callable[[], bytes]] = {}
+    for name, content in files.items():
+        fits = isinstance(name, str) and isinstance(content, bytes | bytearray | memoryview)
+        expect(fits, "path", "names with bytes", f"{type(name).__name__} with {type(content).__name__}")
+        content = bytes(content)
+        if name.lower().endswith(".zip"):
+            loads |= {f"{name}:{member}": load for member, load in _members(name, content).items()}
+        else:
+            loads[name] = partial(bytes, content)
+    if loads.keys() == files.keys() and len(loads) == 1:
+        [(name, load)] = loads.items()
+        named = re.fullmatch(r"(.+\.db)::(.*)", name, re.DOTALL)
+        database, run = named.groups() if named else (name, None)
+        return LogFiles((LogFile(database, load=load, run=run),), name, None)
+    first = next(iter(files))
+    log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
+    read = {file.name for file in log.files}
+    for name in files:  # a directory may hold other files too, but who hands over a file wants it read
+        expect(name in read or not is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
+    return log
+
+
+def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
+    """The log among files in memory, whose names are archive:folder/file."""
+    inner = {name.rpartition(":")[2]: name for name in loads}
+    chosen = [inner[name] for name in choose(list(inner), where)]
+    args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
+    files = tuple(LogFile(name, load=loads[name]) for name in chosen)
+    return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]))
+
+
+# --- zips ------------------------------------------------------------------------------------------------------------
+
+
+def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
+    """For each name inside a zip a function that reads this file. InputError for anything that is no zip of a log."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
+        infos = [info for info in archive.infolist() if not info.is_dir()]
+    except IndexError:  # asked whether '' is a directory
+        raise InputError(f"{name}: expected files with names, got one without") from None
+    except _BAD_ZIP as error:
+        raise InputError(f"{name}: expected a zip, got one that cannot be read: {reason(error)}") from None
+    expect(len(infos) > 0, name, "a zip with files in it", "an empty one")
+    expect(len(infos) <= MAX_FILES, name, f"a zip of at most {count(MAX_FILES, 'file')}", count(len(infos)))
+    for info in infos:
+        _check_member(name, info)
+    total = sum(info.file_size for info in infos)
+    most = MAX_IN_MEMORY if isinstance(source, bytes) else MAX_BYTES
+    expect(total <= most, name, f"at most {count(most, 'byte')} unpacked", count(total))
+    repeated = len(infos) - len({info.filename for info in infos})
+    expect(repeated == 0, name, "a zip in which every name occurs once", f"{repeated} repeated")
+    # Opened once: each opening parses the list of all names again.
+    return {info.filename: partial(_unpack, name, archive, info) for info in infos}
+
+
+def _check_member(name: str, info: zipfile.ZipInfo) -> None:
+    where, path = f"{name}: {info.filename!r}", PurePosixPath(info.filename.replace("\\", "/"))
+    outside = not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]
+    outside = outside or "\0" in info.orig_filename
+    expect(not outside, where, "a name inside the zip's own folder", "one that leads elsewhere")
+    expect(not stat.S_ISLNK(info.external_attr >> 16), where, "a file", "a symbolic link")
+    expect(not info.flag_bits & 0x1, where, "a file that is not encrypted", "an encrypted one")
+    expect(info.compress_type in PACKINGS, where, "a file that is stored or deflated, as zip does", "another packing")
+    expect(path.suffix.lower() != ".zip", where, "a file of a log", "a zip inside the zip")
+    bomb = info.file_size > max(FREE, MAX_RATIO * info.compress_size)
+    expect(not bomb, where, f"at most {MAX_RATIO} times its packed size", f"{count(info.file_size, 'byte')} unpacked")
+
+
+def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The bytes of one member, counted while they are read: the sizes in a zip's headers may be false."""
+    where = f"{name}: {member.filename!r}"
+    limit = min(member.file_size, max(FREE, MAX_RATIO * member.compress_size))
+    content = bytearray()
+    try:
+        with archive.open(member) as file:
+            while part := file.read(CHUNK):
+                content += part
+                expect(len(content) <= limit, where, f"at most {count(limit, 'byte')} unpacked", "more")
+    except InputError:
+        raise
+    except _BAD_ZIP as error:
+        raise InputError(f"{where}: expected a file that can be unpacked, got {reason(error)}") from None
+    return bytes(content)

@@ -1,0 +1,96 @@
+"""Tables that need no file: a DataFrame of polars, pandas or Arrow, a list of dicts, or a URL that polars reads."""
+
+import os
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from gdpo_audit.logs.files import LogFile, LogFiles
+from gdpo_audit.logs.json_values import column, records, table_of
+from gdpo_audit.logs.tables import MISSING
+from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._words import clip
+
+NAME = "table"  # in messages
+REMOTE = re.compile(r"(hf|s3|gs)://", re.IGNORECASE)
+_HUB_DATASET = re.compile(r"hf://datasets/[^/]+/[^/]+/?", re.IGNORECASE)
+_NO_TABLE = "a table whose columns polars can take"
+
+
+def log_of(source: object) -> LogFiles | None:
+    """The log in a table or behind URLs; None for a source of another kind. Raises InputError."""
+    urls = [source] if isinstance(source, str) else source
+    if isinstance(urls, list | tuple) and urls and all(isinstance(u, str) and REMOTE.match(u) for u in urls):
+        name = urls[0] if len(urls) == 1 else f"{urls[0]} and {len(urls) - 1} more"
+        return LogFiles(tuple(LogFile(url, frame=_scan(url)) for url in urls), name, None)
+    paths = isinstance(source, Sequence) and all(isinstance(part, str | os.PathLike) for part in source)
+    if paths or isinstance(source, str | os.PathLike | Mapping):
+        return None
+    odd: set[str] = set()
+    table = _frame_of(source, odd)
+    if table is None:
+        return None
+    return LogFiles((LogFile(NAME, frame=table.lazy(), odd=frozenset(odd)),), NAME, None)
+
+
+def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
+    """A DataFrame of any library that narwhals knows, or rows as dicts, in polars; None if it is neither.
+
+    Raises InputError if polars cannot take it, or if two columns have one name.
+    """
+    if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
+        return _of_records(data, odd)
+    import narwhals as nw  # slow, and most runs are read from files
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        if any(name is not None for name in getattr(getattr(data, "index", None), "names", ())):
+            data = data.reset_index()  # of pandas: an index with a name is a column
+        native: Any = nw.from_native(data)
+        table = native.collect(backend="polars") if isinstance(native, nw.LazyFrame) else native
+        return _in_polars(table, odd)
+    except DuplicateError as error:
+        names = re.findall(r"- ('.*?') \d+ times", str(error))
+        raise InputError(
+            f"{NAME}: expected columns of different names, got {', '.join(names)} more than once"
+        ) from None
+    except InputError:
+        raise
+    except (Exception, pl.exceptions.PanicException) as error:  # whatever the library of the table raises
+        if isinstance(error, TypeError) and not hasattr(data, "columns"):
+            return None
+        raise InputError(f"{NAME}: expected {_NO_TABLE}, got {clip(reason(error), 200)}") from None
+
+
+def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
+    """A table of narwhals in polars; where pyarrow is missing, or refuses a column of pandas, value by value."""
+    try:
+        return table.to_polars()
+    except (ImportError, TypeError, ValueError):
+        return table_of(column(name, table[name].to_list(), odd) for name in table.columns)
+
+
+def _of_records(rows: Sequence[Mapping], odd: set[str]) -> pl.DataFrame:
+    no_name = next((name for row in rows for name in row if not isinstance(name, str)), None)
+    expect(no_name is None, NAME, "texts as names of columns", repr(no_name))
+    return records(rows, odd)
+
+
+def _scan(url: str) -> pl.LazyFrame:
+    """A table on the Hugging Face Hub, in S3 or in Google Cloud; of a dataset or a folder all its Parquet files."""
+    # polars says on standard error that it looks for the region of a bucket.
+    warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)
+    scheme, rest = url.split("://", 1)
+    url = f"{scheme.lower()}://{rest}"
+    try:
+        if re.search(r"\.(jsonl|ndjson)$", url, re.IGNORECASE):
+            return pl.scan_ndjson(url, infer_schema_length=None)
+        if re.search(r"\.[ct]sv$", url, re.IGNORECASE):
+            return pl.scan_csv(url, separator="\t" if url.lower().endswith(".tsv") else ",", null_values=MISSING)
+        whole = _HUB_DATASET.fullmatch(url) or not re.search(r"[*?\[]|\.\w+$", url.rpartition("/")[2])
+        return pl.scan_parquet(f"{url.rstrip('/')}/**/*.parquet" if whole else url)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, ImportError) as error:
+        raise InputError(f"{url}: expected a table that polars can read, got {clip(reason(error), 200)}") from None

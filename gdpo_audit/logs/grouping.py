@@ -1,0 +1,227 @@
+"""Which rows of a log are a group: those that a column identifies, or blocks, whose size `sizes.py` infers."""
+
+from dataclasses import replace
+from functools import reduce
+from math import gcd
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.columns import ReadOptions
+from gdpo_audit.logs.run import Blocks, GroupClues, LogIssue, Run, size_at
+from gdpo_audit.logs.sizes import WHOLE, infer, runs_of, stretches
+from gdpo_audit.logs.window import select_steps, window_of
+from gdpo_core import config_lines
+from gdpo_core._errors import InputError, expect
+
+BATCHES = 200  # whose advantages are examined
+MANY = 0.5  # share of groups of an unusual size; where it is larger, groups have not lost rows but differ in size
+OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues of one way to group
+
+
+def with_groups(run: Run, options: ReadOptions) -> Run:
+    """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred.
+
+    The size of a group shows in the whole log; what may mislead a reader is said of the steps that are asked for.
+    """
+    clues = _clues_of(run)
+    window = window_of(clues.sizes["step"], run.path, options.steps, options.last)
+    run = replace(run, skipped_lines=options.bad_lines.count, window=window)
+    if run._source.keyed_by:
+        return _by_key(run, select_steps(clues.sizes, window), options.group_size)
+    run = _note_sample(run)
+    if options.group_size:
+        return regroup(run, options.group_size)
+    size = run._source.group_size
+    sizes, ids = clues.sizes["rows"].to_list(), _prompt_ids(clues.prompts)
+    changes = () if size else tuple(stretches(sizes, clues.advantages, ids))
+    if changes:
+        return _in_blocks(_note_changes(run, clues.sizes, changes), changes)
+    if size is not None and (select_steps(clues.sizes, window)["rows"] % size == 0).all():
+        return _in_blocks(run, ((0, size),))
+    inferred = infer(sizes, clues.advantages, ids)
+    if inferred is None:
+        raise _no_groups(run)
+    return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.others)
+
+
+def regroup(run: Run, size: int) -> Run:
+    """The run in blocks of this size. InputError where a batch is not whole."""
+    sizes, _ = _in_window(run)
+    _expect_none(sizes.filter(pl.col("rows") % size != 0), run, f"rows that groups of {size} divide")
+    before = tuple(issue for issue in run.issues if issue.id not in OF_BLOCKS)
+    return replace(_in_blocks(replace(run, issues=before), ((0, size),)), other_sizes=(), grouped_by_column=False)
+
+
+def with_clues(run: Run) -> Run:
+    """The run with the clues to its groups, from one pass over the log: sizes, first advantages and first prompts."""
+    rows = run._source
+    by = ["batch", "_key"] if rows.keyed_by else ["batch"]
+    sizes: list[pl.DataFrame] = []
+    advantages: list[np.ndarray] = []
+    for table in rows.read():
+        counts = table.group_by(by, maintain_order=True).agg(
+            pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
+        )
+        sizes.append(counts)
+        if run.has_advantage and not rows.keyed_by and len(advantages) < BATCHES:
+            advantages += np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1])
+    expect(bool(sizes), run.path, "at least one response", "0 rows")
+    prompts = None if rows.keyed_by else rows.prompts()
+    return replace(run, _clues=GroupClues(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts))
+
+
+def _clues_of(run: Run) -> GroupClues:
+    """What showed the groups of a run that was read here."""
+    assert run._clues is not None, "readers gather what shows the groups"
+    return run._clues
+
+
+def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    """The sizes of batches, and the prompts, of the steps that are asked for."""
+    clues = _clues_of(run)
+    prompts = None if clues.prompts is None else select_steps(clues.prompts, run.window)
+    return select_steps(clues.batches, run.window), prompts
+
+
+def _note_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
+    """The run with an issue that says from which step on its groups have another size."""
+    steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
+    details = {"sizes": [size for _, size in changes], "from_steps": steps}
+    return replace(run, issues=(*run.issues, LogIssue("group-size-changes", details)))
+
+
+def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
+    if len(ragged):
+        file, rows, step = run.files[ragged["_file"][0]], ragged["rows"][0], ragged["step"][0]
+        raise InputError(f"{file}: expected {wanted}, got {rows} in step {step}")
+
+
+def _in_blocks(run: Run, blocks: Blocks) -> Run:
+    """The run in groups of so many rows from the start of each batch."""
+    sizes, prompts = _in_window(run)
+    size = size_at(blocks)
+    ragged = sizes.filter(pl.col("rows") % size != 0).with_columns(size.alias("size"))
+    issues = list(run.issues)
+    if len(ragged):
+        details = {"group_size": ragged["size"][0], "batches": len(ragged), "of": len(sizes)}
+        issues.append(LogIssue("ragged-batches", details | {"step": ragged["step"][0], "rows": ragged["rows"][0]}))
+    merged = None if prompts is None else _merged_prompts(prompts, size)
+    if merged:
+        issues.append(LogIssue("prompts-merged", merged))
+    return replace(
+        run,
+        group_size=None if len(ragged) or len(blocks) > 1 else blocks[0][1],
+        grouped_by=f"blocks of {', then '.join(f'{size}' for _, size in blocks)} rows",
+        issues=tuple(issues),
+        _blocks=blocks,
+    )
+
+
+def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
+    """The run in the groups that a column identifies."""
+    rows = run._source
+    usual = group_size or min(sizes["rows"].mode())
+    sizes, changes = _with_usual(sizes, usual, changes=group_size is None)
+    run = _note_changes(run, sizes, changes) if changes else run
+    cut = sizes.filter(pl.col("rows") % pl.col("usual") != 0)
+    if group_size:
+        _expect_none(cut, run, f"groups of {usual} rows by {rows.keyed_by}")
+    issues = list(run.issues)
+    if (sizes["rows"] == 1).all() and len(sizes) > sizes["batch"].n_unique():
+        details = {"step": sizes["step"][0], "steps": sizes["step"].n_unique(), "rows": len(sizes)}
+        issues.append(LogIssue("groups-sampled", details))
+    several = (pl.col("rows") > pl.col("usual")) & (pl.col("rows") % pl.col("usual") == 0)
+    merged = sizes.filter(several & (pl.col("usual") > 1))
+    if len(merged):
+        details = {"step": merged["step"][0], "steps": merged["step"].n_unique(), "groups": len(merged)}
+        details |= {"group_size": merged["usual"][0], "rows": merged["rows"][0], "looked_at_groups": len(sizes)}
+        issues.append(LogIssue("prompts-merged", details))
+    if rows.equal_groups and 0 < len(cut) < MANY * len(sizes):
+        details = {"group_size": cut["usual"][0], "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
+        details |= {"step": cut["step"][0], "rows": cut["rows"][0], "groups": len(cut)}
+        issues.append(LogIssue("ragged-batches", details))
+    return replace(
+        run,
+        group_size=sizes["rows"][0] if sizes["rows"].n_unique() == 1 else None,
+        grouped_by=f"{rows.keyed_by}",
+        grouped_by_column=True,
+        issues=tuple(issues),
+        other_sizes=_blocks_of(sizes) if rows.keyed_by_text and not group_size else (),
+    )
+
+
+def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
+    """The size of blocks that prompts drawn twice in a batch may have merged; none if there is no such size."""
+    size = reduce(gcd, sizes["rows"].to_list())
+    return (size,) if 1 < size < max(sizes["rows"]) else ()
+
+
+def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
+    """The groups with the usual size where they stand, and where it changes during the run: () if it does not."""
+    found: Blocks = ()
+    if changes:
+        mode = pl.col("rows").mode().min()
+        alike = (pl.col("rows") == mode).mean() >= WHOLE
+        of = sizes.group_by("batch", maintain_order=True).agg(pl.when(alike).then(mode).alias("size"))
+        runs = [(of["batch"][first], size) for first, size in runs_of(of["size"].to_list())]
+        found = tuple(runs) if len(runs) > 1 else ()
+    blocks = found or ((0, usual),)
+    return sizes.with_columns(size_at(blocks).alias("usual")), found
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------
+
+
+def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
+    """The prompts of each batch, without the last one, which the sample may have cut off."""
+    if prompts is None or not len(prompts):
+        return []
+    parts = [part["_key"].to_numpy() for part in prompts.partition_by("batch", maintain_order=True)]
+    return parts[:-1] if len(parts) > 1 else parts
+
+
+def _note_sample(run: Run) -> Run:
+    """The run with an issue if no two rows of a batch share their prompt, as a sample of the prompts shows."""
+    _, prompts = _in_window(run)
+    whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
+    if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
+        return run
+    details = {"step": whole["step"][0], "steps": whole["step"].n_unique(), "rows": len(whole)}
+    return replace(run, issues=(*run.issues, LogIssue("groups-sampled", details)))
+
+
+def _no_groups(run: Run) -> InputError:
+    """The error where nothing shows the groups; it names the setting that makes a log a sample, if there is one."""
+    _, prompts = _in_window(run)
+    setting = config_lines.log_whole_groups(run.framework)
+    if setting is None or prompts is None or len(prompts) < 2:
+        return InputError(
+            f"{run.path}: expected groups that can be told from prompts or advantages, got none; "
+            f"give group_size, the responses per prompt, or the group column (rewards: {', '.join(run.rewards)})"
+        )
+    return InputError(
+        f"{run.path}: expected the rows of whole groups, one after the other and as many per prompt, got others: a log "
+        f"that holds a sample shows no groups; log all rows with {setting.splitlines()[0]}, or give group_size, or "
+        "--group prompt, or the column that tells groups apart"
+    )
+
+
+def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:
+    """Details of how groups of one batch share a prompt, from a sample of the prompts; None if none do.
+
+    prompts: batch, step, `_key` and `text` of rows in blocks of this size.
+    """
+    block = pl.int_range(pl.len()).over("batch") // size
+    groups = prompts.with_columns(block.alias("block")).unique(["batch", "block"], keep="first", maintain_order=True)
+    shared = groups.filter(pl.len().over("batch", "_key") > 1)
+    if not len(shared):
+        return None
+    return {
+        "step": shared["step"][0],
+        "steps": shared["step"].n_unique(),
+        "groups": len(shared),
+        "prompts": len(shared.unique(["batch", "_key"])),
+        "looked_at_groups": len(groups),
+        "excerpt": shared["text"][0],
+    }

@@ -1,0 +1,109 @@
+"""Values of JSON as columns of polars."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.files import LogFile
+from gdpo_core._errors import InputError, expect
+from gdpo_core._words import clip, count
+
+COLUMNS = 5_000  # of a table
+_NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # as trackers spell them
+
+
+def document(file: LogFile, wanted: str) -> object:
+    """A file of JSON. Raises InputError."""
+    try:
+        return json.loads(file.content().decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file.name}: expected {wanted}, got broken JSON: {clip(str(error), 100)}") from None
+
+
+def expect_width(names: Iterable[str], where: str) -> None:
+    """Raise InputError for a table of more columns than any log has."""
+    width = len(list(names))
+    expect(width <= COLUMNS, where, f"at most {COLUMNS} columns", width)
+
+
+def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFrame:
+    """Objects as a table. odd: filled with the columns that are numbers but for a few values."""
+    names = dict.fromkeys(name for item in items for name in item)
+    expect_width(names, "table")
+    return table_of(column(name, [item.get(name) for item in items], odd) for name in names)
+
+
+def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
+    """The table of these columns; a list of them would give one without a name another."""
+    return pl.DataFrame({one.name: one for one in columns})
+
+
+def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Series:
+    """A column of JSON values: numbers, lists and objects as what they are; others, or kinds that mix, as text."""
+    name = _utf8(name)
+    values = [value.item() if getattr(value, "shape", None) == () else value for value in values]  # of numpy or torch
+    kinds = {type(value) for value in values} - {type(None)}
+    if str in kinds and kinds <= {str, int, float} and {v for v in values if isinstance(v, str)} <= _NOT_FINITE.keys():
+        values = [_NOT_FINITE[value] if isinstance(value, str) else value for value in values]
+        kinds = {float}
+    if not kinds:
+        return pl.Series(name, values, pl.Null)
+    if kinds == {bool}:
+        return pl.Series(name, values, pl.Boolean)
+    if kinds == {int} and all(value is None or abs(value) < 2**63 for value in values):
+        return pl.Series(name, values, pl.Int64)
+    if kinds <= {int, float, bool}:
+        return pl.Series(name, [_float(value) for value in values], pl.Float64)
+    if kinds == {dict} and any(values):
+        return records([value or {} for value in values]).to_struct(name)
+    if kinds == {list}:
+        return _lists(name, values, odd)
+    if kinds <= {str, int, float, bool, list, dict}:
+        numbers = sum(map(is_number, values))
+        if odd is not None and 2 * numbers > len(values) - values.count(None):
+            odd.add(name)
+        return pl.Series(name, [_text(value) for value in values], pl.String)
+    return pl.Series(name, [None if value is None else str(value) for value in values], pl.String)
+
+
+def _lists(name: str, values: Sequence[list | None], odd: set[str] | None) -> pl.Series:
+    """A column of lists; an empty one is null."""
+    inner = column(name, [item for value in values for item in value or ()], odd)
+    rows = np.arange(len(values))
+    lists = pl.DataFrame({"row": rows.repeat([len(value or ()) for value in values]), "list": inner})
+    lists = lists.group_by("row", maintain_order=True).agg("list")
+    return pl.DataFrame({"row": rows}).join(lists, "row", how="left", maintain_order="left")["list"].rename(name)
+
+
+def is_number(value: object) -> bool:
+    """Whether a JSON value can be a reward: a number or a boolean."""
+    return isinstance(value, int | float)
+
+
+def _float(value: float | None) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _text(value: object) -> str | None:
+    """A value of JSON as text: nested values and numbers as JSON writes them."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half characters
+    return None if value is None else json.dumps(value)
+
+
+def _utf8(text: str) -> str:
+    """A text whose half characters are written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
+
+
+def expect_rows(file: LogFile, names: Sequence[str], rows: Sequence) -> None:
+    """Raise InputError for the first row of a table of lists that has not one value per column."""
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, list) or len(row) != len(names):
+            got = f"{len(row)}" if isinstance(row, list) else type(row).__name__
+            raise InputError(f"{file.name}, row {number}: expected {count(len(names), 'value')}, got {got}")

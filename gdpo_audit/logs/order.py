@@ -1,0 +1,84 @@
+"""The rows of own code in the order of their steps; a run that was restarted is told from rows in any order."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.sizes import WHOLE
+from gdpo_core._errors import InputError
+
+ROUNDED = 1e-3  # of the sizes of a group's advantages, which their sum may be off by where they were rounded
+
+
+def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
+    """All rows in the order of their steps, those of a step that a restarted run wrote again after the others.
+
+    `_pass` tells these apart: how often the step has fallen in the file before, 0 where that shows no restart.
+    """
+    falls = (pl.col("step") < pl.col("step").shift(1)).fill_null(False).cast(pl.Int64)
+    rows = rows.with_columns(falls.cum_sum().over("_file").alias("_pass"))
+    if "_key" in rows.columns and len(files) > 1:
+        _expect_one_run(rows, files)
+    if rows["_pass"].max() and not _restarted(rows):
+        rows = rows.with_columns(pl.lit(0, pl.Int64).alias("_pass"))
+    return rows if rows["step"].is_sorted() else rows.sort("step", "_pass", maintain_order=True)
+
+
+def _restarted(rows: pl.DataFrame) -> bool:
+    """Whether steps fall because the run went back to an earlier one, and not because the rows are in another order.
+
+    Then a pass goes back to a step in between, or further on than the pass before; it holds each step up to its last,
+    with as many rows as the steps that come once. A pass over the very same steps shows that only by its groups.
+    """
+    passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
+    if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]
+        return False
+    once, again = list[int](), list[int]()
+    for of_file in passes.partition_by("_file"):
+        sizes: dict[int, list[int]] = {}
+        for one in of_file.partition_by("_pass"):
+            held = dict(one.select("step", "rows").iter_rows())
+            first, last = one["step"][0], one["step"][-1]
+            if sizes and first == min(sizes) and last <= max(sizes):
+                return sizes.keys() == held.keys() and "_key" in rows.columns and len(_groups_again(rows, "_pass")) > 0
+            if any(first <= step <= last and step not in held for step in sizes):
+                return False
+            for step, size in held.items():
+                sizes.setdefault(step, []).append(size)
+        once += [of[-1] for of in sizes.values() if len(of) == 1]
+        again += [of[-1] for of in sizes.values() if len(of) > 1]
+    return bool(once and again) and float(np.median(again)) >= WHOLE * float(np.median(once))
+
+
+def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
+    """The groups that stand in several files, or passes of a file, if most are whole in each, not parts of one."""
+    parts = [pl.len().alias("rows")]
+    if "advantage" in rows.columns:  # those of a whole group add up to 0
+        parts += [pl.col("advantage").sum().alias("sum"), pl.col("advantage").abs().sum().alias("size")]
+    groups = rows.group_by(part, "step", "_key", maintain_order=True).agg(parts)
+    shared = groups.filter(pl.len().over("step", "_key") > 1)
+    usual = min(shared["rows"].mode(), default=0)
+    whole = usual > 1 and shared["rows"].to_list().count(usual) / len(shared) >= WHOLE
+    if whole and "sum" in shared.columns:
+        joined = shared.group_by("step", "_key").agg(pl.col("sum", "size").sum())
+        whole = not _add_up(joined) or _add_up(shared)
+    return shared if whole else shared.clear()
+
+
+def _add_up(groups: pl.DataFrame) -> bool:
+    """Whether the advantages of most groups add up to 0."""
+    live = groups.filter(pl.col("size") > 0)
+    return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))
+
+
+def _expect_one_run(rows: pl.DataFrame, files: Sequence[str]) -> None:
+    """Raise InputError if the files look like separate runs: each has the same steps and groups, complete."""
+    again = _groups_again(rows, "_file")
+    if len(again):
+        a, b = (files[i] for i in again.filter(pl.struct("step", "_key").rank("dense") == 1)["_file"][:2])
+        raise InputError(
+            f"{b}: expected the log of one run, got step {again['step'][0]} with the same groups of "
+            f"{min(again['rows'].mode())} rows as in {a}: give one run's files, or join files that hold parts of one "
+            "group, in the order of their steps"
+        )

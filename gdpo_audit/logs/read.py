@@ -1,0 +1,406 @@
+"""`read_run`: the log of a run in the same form for every framework: files, tables, form, columns, groups."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from gdpo_audit.logs import columns as cols
+from gdpo_audit.logs import frames, tables
+from gdpo_audit.logs.columns import Columns, ReadOptions, batches, standard_rows, union_schema
+from gdpo_audit.logs.files import LogFile, LogFiles, Source, find_files, format_of
+from gdpo_audit.logs.forms import (
+    FORMS,
+    SWIFTS_METHODS,
+    Form,
+    configured_weights,
+    framework_of,
+    numbered,
+    settings_in,
+    unnested,
+    with_numbers,
+)
+from gdpo_audit.logs.grouping import with_clues, with_groups
+from gdpo_audit.logs.order import in_order
+from gdpo_audit.logs.roles import RewardChoice, beside_score, choose, lost, role
+from gdpo_audit.logs.run import PROMPTS, LogIssue, Rows, Run, one_error, read_once
+from gdpo_audit.logs.tables import BROKEN, Table, is_number_type, tables_of
+from gdpo_audit.logs.texts import texts_of
+from gdpo_audit.logs.trackers import expect_one_run
+from gdpo_audit.logs.window import Steps
+from gdpo_core._errors import InputError, expect
+from gdpo_core.frameworks import framework_named
+
+FILES = 400  # per frame; more would have many files open at once
+SPREAD = 16  # tables over a log that are looked at first
+SAMPLE = 20_000  # rows that tell rewards from totals and metrics
+LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
+
+
+def read_run(
+    path: Source | Any,
+    framework: str | None = None,
+    group_size: int | None = None,
+    rewards: Sequence[str] | str | None = None,
+    group: str | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    skip_bad: bool = False,
+    by: str | None = None,
+    steps: Steps | None = None,
+    last: int | None = None,
+) -> Run:
+    """The log of a run, as a training framework wrote it.
+
+    path: a file, directory, glob or zip, several of them, or {name: bytes}; DATABASE::RUN for a run in a database of
+        trackio; a URL, hf://, s3:// or gs://; or a table: a DataFrame of polars, pandas or Arrow, or a list of dicts.
+    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic; inferred from the content
+        by default.
+    group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
+    rewards, group: names of columns.
+    columns: names of the columns that hold the step, the advantage and the length, such as {"step": "iter"}.
+    skip_bad: leave out broken lines of JSON, which are counted, and files that cannot be read, which are named.
+    by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group.
+    steps, last: of these steps alone: the first and the last, such as (100, 150) or (100, None), or so many at the end.
+    Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
+    """
+    options = ReadOptions(
+        group_size=group_size,
+        rewards=rewards,  # type: ignore[arg-type]
+        group=group,
+        columns=columns,
+        skip_bad=skip_bad,
+        by=by,
+        steps=steps,
+        last=last,
+    )
+    known = None if framework is None else framework_named(framework)
+    return read_files(frames.log_of(path) or find_files(path), known, options)
+
+
+def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
+    """The log of a run from its files. known: the id of its framework, if the caller named it. Raises InputError."""
+    with one_error(files.name):
+        log = _tables(files, options)
+        if not sum(table.height for table in log.tables[:1]) and not any(table.height for table in log.tables):
+            raise InputError(f"{log.tables[0].name}: expected at least one response, got 0 rows")
+        run = _with_columns(files, log, known, options)
+        run = with_groups(with_clues(run), options)
+    next(run.tables())  # a fault in the first rows is reported now
+
+    def with_rewards(rewards: tuple[str, ...]) -> Run:
+        return read_files(files, known, replace(options, rewards=rewards))
+
+    return replace(run, skipped_files=log.skipped, _read_with=with_rewards)
+
+
+# --- files -> tables --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The tables of a log, and the names of the files that are not among them."""
+
+    tables: Sequence[Table]
+    skipped: tuple[str, ...]
+    unfinished: tuple[str, ...]
+
+
+def _tables(files: LogFiles, options: ReadOptions) -> _Log:
+    """The tables of all files, without those that cannot be read if these are to be skipped. Raises InputError.
+
+    A last file that ends in the middle, or is empty, is left out in any case: a run is still writing it.
+    """
+    expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
+    found: list[Table] = []
+    databases: list[str] = []
+    bad: dict[str, InputError] = {}
+    unfinished: tuple[str, ...] = ()
+    for file in files.files:
+        try:
+            own = tables_of(file, options.bad_lines)
+            cols.expect_names([name for table in own for name in table.schema], file.name)
+            for table in own if options.skip_bad else ():
+                _read_through(table)
+            databases += [file.name] * (own[0].kind == "trackio")
+            found += own
+        except InputError as error:
+            bad[file.name] = error
+            why = _why_unfinished(file) if found and file is files.files[-1] else ""
+            if why and not options.skip_bad:
+                unfinished, bad = (f"{file.name} {why}",), {}
+            elif not options.skip_bad:
+                raise InputError(f"{error}{LEAVES_OUT * (len(files.files) > 1)}") from None
+    if not found:
+        raise next(iter(bad.values()))
+    expect(len(databases) < 2, files.name, "the database of one project", ", ".join(databases[:5]))
+    return _Log(unnested(found), tuple(bad), unfinished)
+
+
+def _read_through(table: Table) -> None:
+    """Read all that may be wanted of a table, for the InputError where it is damaged."""
+    names = [name for name in table.schema if name.lower() not in tables.UNREAD]
+    for start in range(0, table.height, tables.ROWS):
+        try:
+            table.frame.select(names).slice(start, tables.ROWS).collect()
+        except BROKEN as error:
+            raise table.unreadable(error) from None
+
+
+def _why_unfinished(file: LogFile) -> str:
+    """Why the end of a file is missing, as far as that can be seen."""
+    if file.frame is not None or not file.start(1):
+        return "" if file.frame is not None else "is empty, as before it is written"
+    try:
+        kind, content = format_of(file), file.content().rstrip()
+        whole = kind not in ("parquet", "jsonl", "json", "wandb") or (kind == "parquet" and content.endswith(b"PAR1"))
+        if not whole and kind != "parquet":
+            json.loads(content.rpartition(b"\n")[2] if kind == "jsonl" else content)
+            whole = True
+    except (InputError, ValueError, RecursionError):
+        whole = False
+    return "" if whole else "ends in the middle, as while it is written"
+
+
+# --- tables -> form -> columns ----------------------------------------------------------------------------------------
+
+
+def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
+    """The run whose groups are still to be found."""
+    framework = known or framework_of(log.tables, files.name)
+    form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
+    names, where = union_schema(form.tables), form.tables[0].name
+    made = form.of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
+    schema = {name: kind for name, kind in made.items() if name not in cols.INNER}
+    logged = form.logged or list(names)
+    candidates = _candidates(form, schema, options)
+    cols.expect_columns([name for name in options.names if name not in (form.step, form.key)], logged, where)
+    chosen = _rewards(form, candidates, schema, options)
+    columns = cols.validate_columns(_columns(form, chosen, schema, options), logged, where)
+    cols.expect_in_every_table(
+        form.tables, [n for n in columns.names if n in names], [n for n in columns.numbers if n in names]
+    )
+    used = [*columns.names, *([chosen.total] if chosen.total else [])]
+    if form.examines:
+        cols.refuse_numeric_texts(form.tables, [*used, *_not_examined(form, schema, options)])
+    of_log = {name: schema[name] for name in logged if name in schema}
+    beside = cols.left_out(of_log, [*used, *form.beside])
+    alone = form.total is not None and chosen.rewards == (form.total,)
+    functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
+    configured = None if alone else configured_weights(form.settings, functions, columns.rewards)
+    in_log = {n: w for n, w in (form.weights or {}).items() if n in columns.rewards}
+    weights = configured or in_log or chosen.weights or None
+    of_total = chosen.total_only and form.examines and (form.asks or columns.advantage is None)
+    return Run(
+        path=files.name,
+        framework=framework,
+        files=tuple(table.name for table in form.tables),
+        rewards=columns.rewards,
+        total_only=alone or of_total,
+        has_advantage=columns.advantage is not None,
+        has_length=columns.length is not None,
+        by=columns.by,
+        issues=_issues(framework, form, log, chosen, alone),
+        left_out=(*beside, *form.left_out),
+        lost=() if form.rewards else lost(schema, [n for n in beside if n.lower() not in form.known], options.rewards),
+        configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
+        weights=weights,
+        weights_by=None if not weights else "config" if configured else "log" if in_log else "score",
+        _rows=_rows(form, columns),
+    )
+
+
+def _candidates(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
+    """The columns that may be rewards: numbers, and text that is numbers but for a few values, which are errors."""
+    odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
+    others = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
+    return [
+        name
+        for name, kind in schema.items()
+        if (is_number_type(kind) or (name in odd and name in schema))
+        and name not in others
+        and name.lower() not in form.not_rewards
+        and not name.startswith("__")
+        and not (name == "overlong" and "overlong_reward" in schema and form.score)  # verl's flag: below 0
+    ]
+
+
+def _rewards(
+    form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
+) -> RewardChoice:
+    """Which columns are rewards, and what a total beside them tells."""
+    sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
+    if form.rewards:
+        return RewardChoice(options.rewards or form.rewards)
+    if form.score and options.rewards != (form.score,) and (options.rewards or candidates):
+        rewards = tuple(options.rewards or candidates)
+        if form.score in rewards:
+            return RewardChoice(rewards)
+        rows = sample([form.score, *rewards])
+        return beside_score(rows, rewards, form.score, flags, options.rewards is not None)
+    if form.total and not (options.rewards or candidates):
+        return RewardChoice((form.total,))
+    where = form.tables[0].name
+    return choose(candidates, sample, where=where, named=options.rewards, flags=flags, asks=form.asks)
+
+
+def _sample(form: Form, names: Sequence[str]) -> pl.DataFrame:
+    """The first values of these columns in some tables spread over a log, as Float64: null where there is no number."""
+    some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
+    parts = [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))]
+    for number in some:
+        table = form.of(numbered(form.tables[number], number))
+        there = table.collect_schema()
+        values = (pl.col(name) if name in there else pl.lit(None).alias(name) for name in names)
+        numbers = table.select(value.cast(pl.Float64, strict=False) for value in values)
+        parts.append(_collected(numbers.head(-(-SAMPLE // len(some))), form.tables[number]))
+    return pl.concat(parts)
+
+
+def _collected(frame: pl.LazyFrame, table: Table) -> pl.DataFrame:
+    try:
+        return frame.collect()
+    except BROKEN as error:
+        raise table.unreadable(error) from None
+
+
+def _columns(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> Columns:
+    """Which column holds what."""
+    texts: list = []
+    if form.advantage and schema[form.advantage] == pl.String:
+        table = next(table for table in form.tables if form.advantage in table.schema)
+        texts = cols.first_values(table, [form.advantage], 100)[form.advantage]
+    return Columns(
+        rewards=chosen.rewards,
+        step=form.step,
+        advantage=form.advantage,
+        length=form.length,
+        key=form.key,
+        by=options.by,
+        per_token=form.advantage is not None and cols.holds_lists(schema[form.advantage], texts),
+    )
+
+
+def _not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
+    """The columns that may hold numbers as text; where the caller names the rewards, all but advantages and lengths."""
+    if options.rewards is None:
+        return [name for name in schema if name.lower() in form.known or role(name) == "metric"]
+    return [name for name in schema if not form.asks or name.lower() not in {*form.not_rewards} - {*form.known}]
+
+
+def _issues(framework: str, form: Form, log: _Log, chosen: RewardChoice, alone: bool) -> tuple[LogIssue, ...]:
+    """What may mislead a reader of the files."""
+    issues = [*chosen.issues, *form.issues]
+    if alone or (form.asks and len(chosen.rewards) == 1 and chosen.total is None):
+        v1 = {"trainer": "v1"} if framework == "verl" and form.key == "uid" else {}
+        issues.append(LogIssue("no-components", {"framework": framework, "has": list(chosen.rewards), **v1}))
+    if log.unfinished:
+        issues.append(LogIssue("files-left-out", {"files": list(log.unfinished)}))
+    return tuple(issues)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _rows(form: Form, columns: Columns) -> Rows:
+    """What reads the rows of a log in whole batches."""
+    files = [table.name for table in form.tables]
+    by = ["_file" if name == "step" and columns.step is None else name for name in form.batch]
+
+    def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
+        return (standard_rows(frame, wanted, files) for frame in _frames(form, _raw(form, wanted)))
+
+    ordered = not form.sorts or cols.is_ordered(frames(Columns(rewards=(), step=columns.step)))
+
+    def read() -> Iterator[pl.DataFrame]:
+        if ordered:
+            return batches(frames(columns), by)
+        rows = pl.concat(frames(columns))
+        if form.asks:
+            return batches(_parts(in_order(rows, files)), [*by, "_pass"])
+        return batches(_parts(rows.sort(by, maintain_order=True)), by)
+
+    def prompts() -> pl.DataFrame | None:
+        return None if form.prompt is None else _prompts(form, columns)
+
+    return Rows(
+        columns=columns,
+        read=read_once(read),
+        keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
+        keyed_by_text=form.keyed_by_text,
+        equal_groups=form.equal_groups,
+        prompts=prompts,
+        group_size=form.group_size,
+        texts=texts_of(form.tables, lambda table, number: form.of(with_numbers(table, number))),
+    )
+
+
+def _raw(form: Form, columns: Columns) -> list[str]:
+    """The columns of a frame from which `standard_rows` makes those of a table."""
+    return ["_file", "_row", *["_event"] * ("_event" in form.batch), *columns.names]
+
+
+def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
+
+
+def _frames(form: Form, names: Sequence[str], most: int | None = None) -> Iterator[pl.DataFrame]:
+    """These columns of all rows, or of the first `most`, in order. Many small tables come as one frame."""
+    waiting = list(range(len(form.tables)))
+    while waiting and (most is None or most > 0):
+        first = form.tables[waiting[0]]
+        some = waiting[: max(1, min(FILES, tables.ROWS // max(first.height, 1)))]
+        waiting = waiting[len(some) :]
+        for start in range(0, max(first.height, 1), tables.ROWS) if len(some) == 1 else (None,):
+            rows = most if len(some) > 1 or most is None else min(most, tables.ROWS)
+            rows = tables.ROWS if rows is None and len(some) == 1 else rows
+            frame = _frame(form, names, some, start or 0, rows)
+            yield frame
+            most = None if most is None else most - len(frame)
+            if most is not None and most <= 0:
+                return
+
+
+def _frame(form: Form, names: Sequence[str], some: Sequence[int], start: int, rows: int | None) -> pl.DataFrame:
+    """These columns of some tables, or of some rows of one."""
+    parts = [form.of(numbered(form.tables[n], n, start, rows if len(some) == 1 else None)) for n in some]
+    parts = [part.select(_value(name, part.collect_schema()) for name in names) for part in parts]
+    whole = parts[0] if len(parts) == 1 else pl.concat(parts, how="vertical_relaxed")
+    try:
+        return (whole if rows is None else whole.head(rows)).collect()
+    except BROKEN as error:
+        if len(some) == 1:
+            raise form.tables[some[0]].unreadable(error) from None
+        return pl.concat([_frame(form, names, [n], 0, rows) for n in some], how="vertical_relaxed")
+
+
+def _value(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+    return pl.col(name) if name in schema else pl.lit(None).alias(name)
+
+
+def _prompts(form: Form, columns: Columns) -> pl.DataFrame:
+    """batch, step, `_key` and `text` of the first prompts, which show where a group ends."""
+    wanted = Columns(rewards=(), step=columns.step)
+    files, parts, rows = [table.name for table in form.tables], [], 0
+    for frame in _frames(form, [*_raw(form, wanted), f"{form.prompt}"], PROMPTS):
+        where = standard_rows(frame, wanted, files)
+        texts = _text(frame, f"{form.prompt}").alias("text")
+        own = frame.select(cols.hash_column(frame, f"{form.prompt}").alias("_key"), texts)
+        parts.append(pl.concat([where, own], how="horizontal"))
+        rows += len(frame)
+    by = ["_file" if name == "step" and columns.step is None else name for name in form.batch]
+    return pl.concat(parts).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
+
+
+def _text(frame: pl.DataFrame, prompt: str) -> pl.Expr:
+    """The start of each prompt; of a chat of its last message, or else of its JSON."""
+    kind, text = frame.schema[prompt], pl.col(prompt)
+    message = kind.inner if isinstance(kind, pl.List) else None
+    if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:
+        text = text.list.last().struct.field("content")
+    elif kind.is_nested():
+        text = pl.struct(prompt).struct.json_encode()
+    return text.cast(pl.String).str.slice(0, 60)

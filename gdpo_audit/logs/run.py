@@ -1,0 +1,221 @@
+"""A run: facts about its log, and its responses as tables that are read on demand, group by group."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.columns import Columns
+from gdpo_audit.logs.texts import Texts, no_texts
+from gdpo_audit.logs.window import select_steps
+from gdpo_core._errors import InputError, expect, reason
+
+IN_MEMORY = 300_000_000  # bytes: the numbers of four million responses with three rewards
+PROMPTS = 10_000  # rows whose prompts are examined
+
+# The first batch of each stretch of batches, and the rows per group there.
+Blocks: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class LogIssue:
+    """A property of the files that may mislead a reader: the id of the finding that reports it, and its details."""
+
+    id: str
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The rows of a log, whose groups are still to be found.
+
+    read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
+        reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if the columns name them, and `_key`
+        (UInt64) if a column identifies the groups of a batch.
+    prompts: returns batch, step, `_key` and `text` of the prompts of some first rows, if the log has prompts and they
+        do not identify the groups.
+    texts: returns prompts and completions by their `_place`, if the log has any.
+    """
+
+    columns: Columns
+    read: Callable[[], Iterator[pl.DataFrame]]
+    keyed_by: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
+    keyed_by_text: bool = False  # by the text of prompts, of which a batch may have drawn one twice
+    equal_groups: bool = False  # a keyed group smaller than the others has lost rows
+    prompts: Callable[[], pl.DataFrame | None] = lambda: None
+    group_size: int | None = None  # from a configuration file beside the log
+    texts: Texts = no_texts
+
+
+@dataclass(frozen=True)
+class GroupClues:
+    """What shows which rows are a group, in a log or in a part of it."""
+
+    sizes: pl.DataFrame  # rows, step and file of each batch, or of each group that a column identifies
+    advantages: tuple[np.ndarray, ...]  # of the first batches
+    prompts: pl.DataFrame | None  # as `Rows.prompts` gives them
+
+    @property
+    def batches(self) -> pl.DataFrame:
+        """The batch, rows, step and first file of each batch."""
+        of_batch = pl.col("rows").sum(), pl.col("step").first(), pl.col("_file").first()
+        return self.sizes.group_by("batch", maintain_order=True).agg(*of_batch)
+
+
+@dataclass(frozen=True)
+class Uncounted:
+    """A column among the rewards of a log that does not count, and why; function: it has a place among the weights."""
+
+    name: str
+    why: str  # in words: "weight 0", or of which reward it is a copy
+    function: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run's log: facts about it, and its responses as tables.
+
+    Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing),
+    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, `_by` (String) if `by` is named, and
+    `_place` (Int64), which says where in the files a row stands. A batch is the responses of one training step, over
+    which GDPO's last step runs. A table holds whole batches, and the rows of a batch and of a group stand together.
+    The numbers of batches and of groups are unique over the run.
+    """
+
+    path: str  # as the caller gave it
+    framework: str  # the id of a framework
+    files: tuple[str, ...]  # their names, in reading order
+    rewards: tuple[str, ...]
+    group_size: int | None = None  # None: groups differ in size
+    grouped_by: str = ""  # in words: "blocks of 8 rows", "the column uid"
+    grouped_by_column: bool = False  # else by blocks of rows
+    total_only: bool = False  # the log holds one total per response, not the rewards it was made of
+    has_advantage: bool
+    has_length: bool
+    issues: tuple[LogIssue, ...] = ()  # found by the reader
+    skipped_lines: int = 0
+    skipped_files: tuple[str, ...] = ()  # that cannot be read
+    left_out: tuple[str, ...] = ()  # columns that are neither used nor texts that such logs are known to hold
+    lost: tuple[str, ...] = ()  # of these, those that may have been rewards or advantages, but hold no number
+    configured_method: str | None = None  # that a configuration file beside the log asks for
+    weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
+    by: str | None = None  # the column whose values are looked at one by one
+    window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
+    weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum) or config
+    uncounted: tuple[Uncounted, ...] = ()  # not in `rewards`
+    in_order: tuple[str, ...] = ()  # where there are such: the names of all these columns, as in the log
+    other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
+    _rows: Rows | None = field(default=None, repr=False)
+    _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
+    _clues: GroupClues | None = field(default=None, repr=False, compare=False)
+    # The same log with other columns as its rewards, where it can be read again.
+    _read_with: "Callable[[tuple[str, ...]], Run] | None" = field(default=None, repr=False, compare=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The rewards, and the columns that do not count, in the order of the log."""
+        return self.in_order or self.rewards
+
+    @property
+    def without_weight(self) -> tuple[str, ...]:
+        """The columns that do not count because their weight is 0."""
+        return tuple(x.name for x in self.uncounted if x.why == "weight 0")
+
+    @property
+    def _source(self) -> Rows:
+        """The rows that its reader gave it."""
+        assert self._rows is not None, "a run that was sent to another process has none"
+        return self._rows
+
+    def tables(self) -> Iterator[pl.DataFrame]:
+        """The responses, some ten thousand to a few hundred thousand at a time.
+
+        InputError if there is no row, or no value of any reward.
+        """
+        number = partial(_number_blocks, self._blocks) if self._blocks else _number_keys
+        columns = ["batch", "step", "group", "_place", *self.rewards]
+        columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
+        first, responses, values = 0, 0, 0
+        frames = self._source.read()
+        while True:
+            with one_error(self.path):
+                table = next(frames, None)
+                if table is None:
+                    break
+                table = number(table).with_columns(pl.col("group") + first)
+            first = table["group"][-1] + 1
+            table = select_steps(table, self.window)
+            if not len(table):
+                continue
+            responses += len(table)
+            values += sum(int(table[name].is_not_nan().sum()) for name in self.rewards) if values == 0 else 0
+            yield table.select(columns)
+        expect(responses > 0, self.path, "at least one response", "0 rows")
+        expect(values > 0, self.path, f"a value in {', '.join(self.rewards)}", "every one missing")
+
+    @property
+    def texts(self) -> Texts:
+        """What reads the prompts and completions of some responses, by their `_place`."""
+        return no_texts if self._rows is None else self._rows.texts
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """All responses: step, group, the rewards, advantage if logged, length if known."""
+        return pl.concat(list(self.tables())).drop("batch", "_place", strict=False)
+
+
+@contextmanager
+def one_error(where: str) -> Iterator[None]:
+    """Turn an error of polars that no check foresaw, or of a file behind a URL, into an InputError."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        why = reason(error)[:200]
+        raise InputError(f"{where}: expected a log that can be read as a table, got {why}") from None
+
+
+# --- tables ---
+
+
+def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
+    """The same frames, which the first pass holds in memory, unless they take more than `IN_MEMORY`."""
+    held: list[pl.DataFrame] | None = None
+
+    def frames() -> Iterator[pl.DataFrame]:
+        nonlocal held
+        if held is not None:
+            yield from held
+            return
+        passed: list[pl.DataFrame] = []
+        size = 0.0
+        for frame in read():
+            size += frame.estimated_size()
+            passed = [*passed, frame] if size <= IN_MEMORY else []
+            yield frame
+        held = passed if size <= IN_MEMORY else None
+
+    return frames
+
+
+def size_at(blocks: Blocks) -> pl.Expr:
+    """The rows per group in each batch."""
+    size = pl.lit(blocks[0][1])
+    for batch, later in blocks[1:]:
+        size = pl.when(pl.col("batch") >= batch).then(pl.lit(later)).otherwise(size)
+    return size
+
+
+def _number_blocks(blocks: Blocks, table: pl.DataFrame) -> pl.DataFrame:
+    """Add `group`: blocks of rows from the start of each batch, of which the last may be shorter."""
+    block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
+    return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group"))
+
+
+def _number_keys(table: pl.DataFrame) -> pl.DataFrame:
+    """Add `group`: the rows of a batch that share `_key`, moved together, in the order of their first rows."""
+    table = table.with_row_index("group").with_columns(pl.col("group").first().over("batch", "_key"))
+    return table.sort("group", maintain_order=True).with_columns(pl.col("group").rle_id().cast(pl.Int64))

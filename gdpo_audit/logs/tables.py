@@ -1,0 +1,320 @@
+"""Any file as lazy tables of polars: Parquet, CSV, TSV, JSON lines, JSON, W&B's tables, trackio's databases.
+
+Behind this module nothing knows of formats: a table has columns with types, nested ones among them.
+"""
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+
+import polars as pl
+
+from gdpo_audit.logs.files import LogFile, format_of
+from gdpo_audit.logs.json_values import column, document, expect_width, is_number, records, table_of
+from gdpo_audit.logs.trackers import trackio, wandb
+from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._words import clip, listing
+
+BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
+ROWS = 250_000  # per frame, about
+HEAD = 100  # lines of JSON that are parsed twice
+MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
+# Long texts, of which a reader needs no more than that there are some.
+UNREAD = ("completion", "completions", "response", "output", "messages")
+SEPARATORS = (",", ";", "\t", "|")
+_NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 writes it
+_ONE_COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"  # a number, if the comma is a decimal one
+_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"  # a number in any case
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # which JSON can hold and polars cannot
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class BadLines:
+    """Whether to leave out lines that are no JSON objects, and how many of each file were left out."""
+
+    skip: bool = False
+    by_file: dict[str, int] = field(default_factory=dict)  # reading a file again does not count them again
+
+    @property
+    def count(self) -> int:
+        return sum(self.by_file.values())
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a log: its name in messages, its columns, and what reads it again with its long texts.
+
+    odd: columns of text that are numbers but for a few values, which are errors where the column is read.
+    """
+
+    name: str
+    frame: pl.LazyFrame
+    kind: str
+    again: Callable[[], pl.LazyFrame]
+    path: Path | None = None
+    odd: frozenset[str] = frozenset()
+
+    @cached_property
+    def schema(self) -> Mapping[str, pl.DataType]:
+        """The columns and their types. Raises InputError for a file that is damaged, or a table that is too wide."""
+        try:
+            columns = self.frame.collect_schema()
+        except BROKEN as error:
+            raise self.unreadable(error) from None
+        expect_width(columns, self.name)
+        return columns
+
+    @cached_property
+    def height(self) -> int:
+        """The number of rows."""
+        try:
+            return self.frame.select(pl.len()).collect().item()
+        except BROKEN as error:
+            raise self.unreadable(error) from None
+
+    def unreadable(self, error: BaseException) -> InputError:
+        """The error of a table whose rows cannot be read."""
+        why = reason(error)[:200]
+        if self.kind != "parquet":
+            return InputError(f"{self.name}: expected a table that can be read, got {why}")
+        return InputError(f"{self.name}: expected a whole Parquet file, got one that is cut or damaged: {why}")
+
+
+def tables_of(file: LogFile, bad_lines: BadLines, texts: bool = False) -> list[Table]:
+    """The tables in a file; of a database those of one run. texts: with the long texts too. Raises InputError."""
+    kind, odd = format_of(file), {*file.odd}
+    if file.run is not None:
+        expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
+    if kind == "parquet":
+        frame = _parquet(file)
+        of = "table" if file.frame is not None else kind
+        return [_checked(Table(file.name, frame, of, partial(_parquet, file), file.path, file.odd))]
+    if kind == "trackio":
+        named = trackio(file, odd)
+    elif kind == "wandb":
+        named = [(file.name, wandb(file, odd))]
+    elif kind == "jsonl":
+        named = [(file.name, _json_lines(file, bad_lines, odd, texts))]
+    else:
+        named = [(file.name, _json(file, odd) if kind == "json" else _csv(file, kind, odd))]
+
+    def again(number: int) -> pl.LazyFrame:
+        return tables_of(file, bad_lines, texts=True)[number].frame
+
+    frames = [_read(frame.lazy(), texts) for _, frame in named]
+    return [
+        _checked(Table(name, frame.lazy(), kind, partial(again, number), file.path, frozenset(odd)))
+        for number, ((name, _), frame) in enumerate(zip(named, frames, strict=True))
+    ]
+
+
+def _checked(table: Table) -> Table:
+    """The table, if it has columns that can be read. Raises InputError."""
+    expect(bool(table.schema) or table.kind != "jsonl", table.name, "at least one response", "0 rows")
+    return table
+
+
+def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
+    """The table, without what stands in columns of long texts if these are not wanted."""
+    long = (name for name, kind in table.collect_schema().items() if name.lower() in UNREAD and kind == pl.String)
+    empty = [pl.when(pl.col(name).is_not_null()).then(pl.lit("")).alias(name) for name in long]
+    return (table if texts else table.with_columns(empty)).collect()
+
+
+def is_number_type(kind: object) -> bool:
+    """Whether a column of this type can be a reward."""
+    return isinstance(kind, pl.DataType) and (kind.is_numeric() or kind == pl.Boolean)
+
+
+def _parquet(file: LogFile) -> pl.LazyFrame:
+    if file.frame is not None:
+        return file.frame
+    start = file.start(4)
+    got = "a file that does not begin as one" if start else "an empty file"
+    expect(start == b"PAR1", file.name, "a Parquet file", got)
+    return pl.scan_parquet(file.plain_path or io.BytesIO(file.content()), glob=False)
+
+
+# --- CSV and TSV -----------------------------------------------------------------------------------------------------
+
+
+def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
+    """All records; numbers or booleans where all values of a column are, anything else as text."""
+    content = file.content().removeprefix(_BOM)
+    first = f"{file.name}, line 1"
+    expect(b"\0" not in content[: 1 << 16], first, kind.upper(), "bytes that are no text")
+    head = content[: 1 << 16]
+    expect(b"\n" in head or b"\r" not in head, first, r"lines that end in \n or \r\n", r"\r alone")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{file.name}, line {line}: expected UTF-8 text, got other bytes") from None
+    separator = _separator(text, kind)
+    names, filled = _records(file, kind, text, separator)
+    try:
+        frame = pl.read_csv(content, separator=separator, null_values=MISSING, infer_schema=False, new_columns=names)
+    except BROKEN as error:
+        raise InputError(f"{file.name}: expected {kind.upper()}, got {reason(error)[:160]}") from None
+    clear = len(frame) == len(filled)
+    expect(clear, file.name, f"{kind.upper()} of {len(filled)} records", f"{len(frame)}: quotes are unclear")
+    frame = frame.filter(pl.Series(filled, dtype=pl.Boolean))
+    if b"np." in content:
+        frame = frame.with_columns(pl.all().str.replace(_NUMPY, "${1}${2}"))
+    return frame.with_columns(_typed(frame[name], separator != ",", odd) for name in frame.columns)
+
+
+def _separator(text: str, kind: str) -> str:
+    """The character that makes the first line more than one column; by default the one that the ending promises."""
+    start = text[: 1 << 16].lstrip("\r\n")
+    usual = "\t" if kind == "tsv" else ","
+    for separator in (usual, *(other for other in SEPARATORS if other != usual)):
+        with suppress(csv.Error):
+            if len(next(csv.reader(io.StringIO(start, newline=""), delimiter=separator), [])) > 1:
+                return separator
+    return usual
+
+
+def _records(file: LogFile, kind: str, text: str, separator: str) -> tuple[list[str], list[bool]]:
+    """The names of the columns, and whether each record after them is more than an empty line.
+
+    Raises InputError for a record with more or fewer values than columns, which polars would fill up.
+    """
+    names, filled, line = list[str](), list[bool](), 1
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        for record in reader:
+            if not names and record:
+                names = _names(file, record)
+            elif names:
+                where, wanted = f"{file.name}, line {line}", f"{len(names)} values, one per column"
+                if len(names) == 1 and len(record) > 1:
+                    got = f"the one text {clip(names[0])!r} above lines of {len(record)} values: leave it out"
+                    raise InputError(f"{file.name}, line 1: expected names of columns, got {got}")
+                expect(len(record) in (0, len(names)), where, wanted, len(record))
+                filled.append(bool(record))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"{file.name}, line {line}: expected {kind.upper()}, got {_csv_fault(error)}") from None
+    last = len(filled) - filled[::-1].index(True) if any(filled) else 0
+    whole = len(names) > 1 or all(filled[:last])
+    expect(whole, file.name, "a value in every line", "an empty line, which may be a missing one")
+    return names, filled
+
+
+def _names(file: LogFile, names: list[str]) -> list[str]:
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    got = f"{listing((repr(clip(name)) for name in repeated), most=5)} more than once"
+    expect(not repeated, file.name, "columns of different names", got)
+    numbers = (name for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", name, re.I))
+    number = next(numbers, None)
+    expect(number is None, f"{file.name}, line 1", "names of columns", f"the number {number}")
+    return names
+
+
+def _csv_fault(error: csv.Error) -> str:
+    """The parser's complaint in words that fit a log."""
+    text = str(error)
+    if "unexpected end" in text:
+        return "a quote that is not closed"
+    return r"\r alone inside a line" if "new-line" in text else text
+
+
+def _typed(texts: pl.Series, commas: bool, odd: set[str]) -> pl.Series:
+    """A column of text as numbers or booleans, if all its values are; commas: a comma may be a decimal one."""
+    filled = len(texts) - texts.null_count()
+    if not filled:
+        return pl.Series(texts.name, [None] * len(texts), pl.Null)
+    if texts.str.to_lowercase().is_in(["true", "false"]).all():
+        return texts.str.to_lowercase() == "true"
+    if commas and (comma := texts.str.contains(_ONE_COMMA).fill_null(False)).any():
+        points = texts.str.replace(",", ".", literal=True).zip_with(comma, texts)
+        # 1,000 may just as well be a thousand.
+        thousands = texts.str.contains(_THOUSANDS).fill_null(False)
+        if (comma & ~thousands).any() and not texts.str.contains(".", literal=True).any():
+            texts = points
+        elif 2 * points.cast(pl.Float64, strict=False).count() > filled:
+            odd.add(texts.name)
+            return texts
+    numbers = texts.cast(pl.Float64, strict=False)
+    if numbers.count() == filled:
+        return numbers
+    if 2 * numbers.count() > filled:
+        odd.add(texts.name)
+    return texts
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def _json_lines(file: LogFile, bad_lines: BadLines, odd: set[str], texts: bool) -> pl.DataFrame:
+    """The lines as polars reads them; Python, several times as slow, reads NaN, kinds that mix and broken lines."""
+    content = file.content().removeprefix(_BOM)
+    if not bad_lines.skip and not _HALF_CHARACTER.search(content):
+        with suppress(*BROKEN):
+            schema = pl.scan_ndjson(content, infer_schema_length=None).collect_schema()
+            if not _mixed(schema, [item for _, item in islice(objects(file.name, content, bad_lines), HEAD)]):
+                return _read(pl.scan_ndjson(content, schema=schema), texts)
+    return records([item for _, item in objects(file.name, content, bad_lines)], odd)
+
+
+def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
+    """Whether polars made text of numbers, as some values are text."""
+    texts = [name for name, kind in schema.items() if pl.String in (kind, getattr(kind, "inner", None))]
+    values = (item.get(name) for item in items for name in texts)
+    return any(is_number(x) for value in values for x in (value if isinstance(value, list) else [value]))
+
+
+def objects(name: str, content: bytes, bad_lines: BadLines) -> Iterator[tuple[int, dict]]:
+    """The number of each line, from 1, and its object; NaN and Infinity are numbers, blank lines are ignored.
+
+    Raises InputError for the first line that is not a JSON object, or skips and counts such lines.
+    """
+    bad = 0
+    for number, line in enumerate(io.BytesIO(content), start=1):
+        if not line.strip():
+            continue
+        item, got = None, ""
+        try:
+            item = json.loads(line.decode("utf-8"))
+        except UnicodeDecodeError:
+            got = "bytes that are not UTF-8"
+        except (ValueError, RecursionError):
+            pass
+        if isinstance(item, dict):
+            yield number, item
+            continue
+        bad += 1
+        got = got or repr(clip(line.decode("utf-8", "replace").strip()))
+        expect(bad_lines.skip, f"{name}, line {number}", "a JSON object", got)
+    bad_lines.by_file[name] = bad
+
+
+def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
+    """A document: an array of objects, or an object of lists."""
+    wanted = "an array of objects or an object of lists"
+    content = document(file, wanted)
+    if isinstance(content, dict):
+        lists = {name: value for name, value in content.items() if isinstance(value, list)}
+        expect(bool(lists), file.name, wanted, "an object without lists")
+        sizes = {name: len(value) for name, value in lists.items()}
+        got = listing((f"{size} in {name!r}" for name, size in sizes.items()), most=5)
+        expect(len({*sizes.values()}) == 1, file.name, "lists of one length", got)
+        expect_width(lists, file.name)
+        return table_of(column(name, value, odd) for name, value in lists.items())
+    if not isinstance(content, list):
+        raise InputError(f"{file.name}: expected {wanted}, got {type(content).__name__}")
+    for number, item in enumerate(content, start=1):
+        if not isinstance(item, dict):
+            raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
+    expect(len(content) > 0, file.name, "at least one response", "0 rows")
+    return records(content, odd)

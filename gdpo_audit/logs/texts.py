@@ -1,0 +1,133 @@
+"""The prompts and completions of a few responses, read where a report shows them: no audit waits for texts."""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+import polars as pl
+
+from gdpo_audit.logs.columns import ROWS_OF_A_FILE
+from gdpo_audit.logs.tables import Table, is_number_type
+from gdpo_core._errors import InputError
+from gdpo_core._words import excerpt
+
+PROMPTS = ("prompt", "prompts", "input", "inputs", "question", "questions", "query", "problem")
+COMPLETIONS = (
+    *("completion", "completions", "response", "responses", "output", "outputs"),
+    *("generation", "prediction", "predicted"),
+)
+CHATS = ("messages", "content", "text", "texts")  # the prompt and the completion in one
+_NAMES = {*PROMPTS, *COMPLETIONS, *CHATS}
+LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # characters
+_GONE = (
+    *(InputError, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError),
+    *(RecursionError, MemoryError),
+)
+
+
+class PromptAndCompletion(NamedTuple):
+    """The prompt and the completion of a response, clipped; None where the log has none."""
+
+    prompt: str | None
+    completion: str | None
+
+
+Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]]  # by `_place`
+
+
+def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
+    """What a log without texts says."""
+    return {}
+
+
+def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> Texts:
+    """A function that reads the texts of a log; a file that is gone or changed by then has none.
+
+    responses: turns a table of this number into one row per response, numbered by `_row`.
+    """
+    marks = [_mark(table) for table in tables]
+
+    def read(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
+        found: dict[int, PromptAndCompletion] = {}
+        for number, some in groupby(sorted(places), key=lambda place: place // ROWS_OF_A_FILE):
+            rows = [place % ROWS_OF_A_FILE for place in some]
+            with suppress(*_GONE):
+                if _mark(tables[number]) == marks[number]:
+                    whole = responses(tables[number].again(), number)
+                    names = [n for n, kind in whole.collect_schema().items() if n.lower() in _NAMES]
+                    texts = [n for n in names if not is_number_type(whole.collect_schema()[n])]
+                    if not texts:
+                        continue
+                    records = whole.filter(pl.col("_row").is_in(rows)).select("_row", *texts).collect().to_dicts()
+                    found |= {number * ROWS_OF_A_FILE + record.pop("_row"): texts_in(record) for record in records}
+        return found
+
+    return read
+
+
+def _mark(table: Table) -> tuple[int, int] | None:
+    """What shows that a file on a disk changed: its size and when it was written."""
+    with suppress(OSError):
+        state = table.path.stat() if table.path is not None else None
+        return None if state is None else (state.st_size, state.st_mtime_ns)
+    return (-1, -1)
+
+
+def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
+    """The prompt and the completion in the columns of a response.
+
+    >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
+    PromptAndCompletion(prompt='2 + 2?', completion='4')
+    >>> texts_in({"prompt": "2 + 2?", "completion": ""})
+    PromptAndCompletion(prompt='2 + 2?', completion='')
+    >>> texts_in({"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]})
+    PromptAndCompletion(prompt='2 + 2?', completion='4')
+    """
+    filled = ((name, value) for name, value in record.items() if isinstance(value, str | list | dict) and value)
+    by_name: Mapping[str, object] = {name.lower(): value for name, value in filled}
+    prompt, completion, chat = (
+        next((by_name[name] for name in names if name in by_name), None) for names in (PROMPTS, COMPLETIONS, CHATS)
+    )
+    if prompt is None and completion is None:
+        prompt, completion = _split_chat(chat)
+    if completion is None and any(value == "" and name.lower() in COMPLETIONS for name, value in record.items()):
+        completion = ""
+    texts = ((readable(prompt), LONGEST_PROMPT), (readable(completion), LONGEST_COMPLETION))
+    return PromptAndCompletion(*(None if text is None else excerpt(text, longest) for text, longest in texts))
+
+
+def _split_chat(chat: object) -> tuple[object, object]:
+    """What stands before the first answer of the assistant, and the rest; of texts without roles the last alone."""
+    if not isinstance(chat, list):
+        return None, chat
+    roles = [message.get("role") if isinstance(message, dict) else None for message in chat]
+    at = roles.index("assistant") if "assistant" in roles else len(chat) - 1
+    return chat[:at], chat[at:]
+
+
+def readable(value: object) -> str | None:
+    """A text as it is; a chat as lines `role: content`, or the content of its one message.
+
+    >>> print(readable([{"role": "user", "content": "Hi"}, {"role": "user", "content": [{"text": "2 + 2?"}]}]))
+    user: Hi
+    user: 2 + 2?
+    """
+    if value is None or value == []:
+        return None
+    if isinstance(value, list) and any(isinstance(part, dict | str) for part in value):
+        parts = [(part.get("role") if isinstance(part, dict) else None, _content(part)) for part in value]
+        lines = [f"{role}: {content}" if role and len(parts) > 1 else content for role, content in parts]
+        value = "\n".join(lines)
+    return _content(value)
+
+
+def _content(part: object) -> str:
+    """The text of a message, or of a part of one; what has no text as JSON."""
+    if isinstance(part, dict):
+        inner = part.get("content") or part.get("text")
+        if inner:
+            return readable(inner) or ""
+        part = {name: value for name, value in part.items() if value is not None}
+    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str)

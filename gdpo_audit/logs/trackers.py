@@ -1,0 +1,144 @@
+"""Tables that experiment trackers keep of TRL's completions: W&B's `*.table.json` and trackio's SQLite databases."""
+
+import json
+import re
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+
+from gdpo_audit.logs.files import WANDB_TABLE, LogFile
+from gdpo_audit.logs.json_values import column, document, expect_rows, expect_width, records, table_of
+from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._words import clip, listing
+
+PATIENCE = 2.0  # seconds that a database may stay locked
+LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
+RUNS = 10_000  # of a database
+KEY = "completions"  # what TRL logs its table as
+_COLUMNS = ("id", "run_name", "step", "metrics")
+
+
+# --- W&B -------------------------------------------------------------------------------------------------------------
+
+
+def expect_one_run(where: str, names: Sequence[str]) -> None:
+    """Raise InputError unless names of tables of W&B show one key and each number once: a run logs one at a time."""
+    tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
+    keys = dict.fromkeys(table["key"] for _, table in tables)
+    expect(len(keys) < 2, where, "the tables of one run under one key", f"those of {listing(keys, most=5)}")
+    numbered = Counter((name.rpartition("/")[0], table["index"]) for name, table in tables)
+    twice = [name for name, table in tables if numbered[name.rpartition("/")[0], table["index"]] > 1]
+    got = f"several of one number, as of several runs: {listing([n.rpartition('/')[2] for n in twice], most=6)}"
+    expect(not twice, where, "the tables of one run; name those of one", got)
+
+
+def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
+    """The table of a `*.table.json`: names in `columns`, rows in `data`."""
+    wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
+    content = document(file, wanted)
+    if not isinstance(content, dict):
+        raise InputError(f"{file.name}: expected {wanted}, got JSON of another form ({type(content).__name__})")
+    names: Any = content.get("columns")
+    rows: Any = content.get("data")
+    fits = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
+    kinds = [f"{name} ({type(value).__name__})" for name, value in content.items()]
+    if not fits:
+        got = f"an object with {listing(kinds, most=5) or 'nothing in it'}"
+        raise InputError(f"{file.name}: expected {wanted}, got {got}")
+    expect_width(names, file.name)
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    expect(not repeated, file.name, "columns of different names", f"{', '.join(map(repr, repeated))} more than once")
+    expect_rows(file, names, rows)
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return table_of(column(name, list(v), odd) for name, v in zip(names, values, strict=True))
+
+
+# --- trackio ---------------------------------------------------------------------------------------------------------
+
+
+def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
+    """The tables of completions of one run of a database with their names, in the order in which they were logged."""
+    tables: list[tuple[str, pl.DataFrame]] = []
+    try:
+        with closing(_open(file)) as database:
+            ends = time.monotonic() + LONGEST
+            database.set_progress_handler(lambda: time.monotonic() > ends, 100_000)
+            identity, run, name = _run(database, file)
+            query = f"SELECT metrics FROM metrics WHERE {identity} = ? ORDER BY step, id"
+            for (text,) in database.execute(query, (run,)):
+                where = f"{file.name}::{name}, table {len(tables) + 1}"
+                if rows := _rows(text, where):
+                    tables.append((where, records(rows, odd)))
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of names that are no UTF-8
+        why = clip(reason(error), 120)
+        locked = "one that another program keeps locked: wait until it has written, or audit a copy"
+        got = locked if re.search("locked|busy", why) else f"one that cannot be read: {why}"
+        raise InputError(f"{file.name}: expected a trackio database, got {got}") from None
+    expect(bool(tables), file.name, "a run that logged completions (log_completions=True)", "one without such a table")
+    return tables
+
+
+def _open(file: LogFile) -> sqlite3.Connection:
+    """A connection that only reads."""
+    if file.plain_path is None:
+        database, content = sqlite3.connect(":memory:"), file.content()
+        # Bytes 18 and 19 say 2 where the file had a write-ahead log, which memory has not.
+        database.deserialize(content[:18] + b"\1\1" + content[20:])
+        return database
+    uri = f"file:{quote(str(file.plain_path.absolute()))}"
+    # A database that had a write-ahead log and has none now is at rest; opened as one in use, it would get a new log.
+    at_rest = file.start(20)[18:19] == b"\2" and not Path(f"{file.path}-wal").exists()
+    return sqlite3.connect(f"{uri}?{'immutable=1' if at_rest else 'mode=ro'}", uri=True, timeout=PATIENCE)
+
+
+def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
+    """The expression that identifies runs, its value for the run that was asked for, and the name of that run.
+
+    Without a run asked for, only those count that logged a table of completions, if any did.
+    """
+    columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
+    fits = {*_COLUMNS} <= {*columns}
+    got = f"the columns {', '.join(columns)}" if columns else "no such table"
+    expect(fits, file.name, f"a trackio database, with the columns {', '.join(_COLUMNS)} in a table metrics", got)
+    # Old databases have no ids of runs, and those that were brought up to date may have none of old runs.
+    identity = f"coalesce({'run_id, ' * ('run_id' in columns)}run_name, '')"
+    logged = f"max(instr(metrics, '{KEY}') > 0)"
+    query = f"SELECT {identity}, coalesce(run_name, ''), {logged} FROM metrics GROUP BY 1, 2 ORDER BY min(id)"
+    found = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), RUNS)]
+    expect(bool(found), file.name, "a run that logged completions", "a database without runs")
+    runs = [run for *run, shows in found if shows and file.run is None] or [run for *run, _ in found]
+    chosen = [run for run in runs if file.run is None or file.run in run]
+    if len(chosen) == 1:
+        return identity, chosen[0][0], chosen[0][1]
+    names = [name for _, name in runs]
+    known = [name if names.count(name) == 1 and name.strip() else key for key, name in runs[:9]]
+    shown = listing((name if name.strip() else repr(name) for name in known), most=8)
+    expect(bool(chosen), file.name, f"one of the runs {shown}", repr(file.run))
+    example = f"{file.name}::{known[0]}"
+    raise InputError(f"{file.name}: expected one run, got {len(chosen)}, name one, as {example!r}: {shown}")
+
+
+def _rows(text: object, where: str) -> list[dict]:
+    """The rows of the table in one entry of a run; none of an entry without one."""
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    if not isinstance(text, str) or KEY not in text:
+        return []
+    try:
+        logged = json.loads(text)
+        table = next((value for key, value in logged.items() if key.rpartition("/")[2] == KEY), None)
+    except (ValueError, RecursionError, AttributeError):
+        raise InputError(f"{where}: expected metrics in JSON, got {clip(text)!r}") from None
+    rows: Any = table.get("_value") if isinstance(table, dict) else []
+    fits = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    expect(fits, where, 'a table of trackio, {"_type": "trackio.table", "_value": [rows]}', "one of another form")
+    for number, row in enumerate(rows, start=1):
+        expect(row.keys() == rows[0].keys(), f"{where}, row {number}", ", ".join(rows[0]), ", ".join(row))
+    return rows

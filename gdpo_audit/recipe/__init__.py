@@ -1,0 +1,1 @@
+"""What made the logged advantages: method, convention and weights, or that it is not known."""

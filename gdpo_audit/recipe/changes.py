@@ -1,0 +1,109 @@
+"""Weights that change during a run: which recipe made which batch."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, takewhile
+
+import polars as pl
+
+from gdpo_audit.logs.run import Run
+from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, tensors_of
+from gdpo_audit.recipe.solve import solve, solve_weights
+from gdpo_audit.recipe.weights import UNDIVIDED
+
+_EXPLAINED = 0.75  # of the batches that one recipe does not reproduce: a gate leaves more, evaluations leave fewer
+_TOGETHER = 16  # batches that are solved together at most, where one alone shows too little
+_TRIED = 6  # batches of a log that no recipe explains, each of which has to be explained alone
+_KNOWN = 3  # recipes of earlier batches that may have come back
+_HOPELESS = 50  # batches that nothing explains, if they are more than those that weights do: more would take long
+
+
+def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
+    """The recipe of a batch, where its method with some weights makes each of the first batches alone; else None."""
+    live = (part for part in _batches(sample) if part["advantage"].fill_nan(0).cast(bool).any())
+    first = list(islice(live, _TRIED))
+    found = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
+    for part in first:
+        found = None if found is None else solve_weights([part], run.rewards, found)
+    # Where nothing is divided, weights whose scale is open are another method's, times a factor of the batch.
+    return None if found is None or (found.up_to_scale and found.method in UNDIVIDED) else found
+
+
+def recipes_by_batch(
+    run: Run, recipe: Recipe, batches: Sequence[int], bad: set[int], whole: set[int]
+) -> dict[int, Recipe]:
+    """The recipe of each batch, where weights that change explain those that the run's recipe does not; else none.
+
+    batches: the run's, in order; bad: those that its recipe does not explain; whole: those that lack no rows.
+
+    A batch has the recipe of the one before it for as long as that reproduces it, or as the log leaves it open.
+    """
+    found, known = dict[int, Recipe](), [recipe]
+    missed = 0
+    phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()  # what may tell more of the last recipe, or of the next
+    for part in _batches(run.tables()):
+        batch = part["batch"][0]
+        if batch not in whole or (len(known) == 1 and batch not in bad):
+            continue
+        log = tensors_of(part, run.rewards)
+        again = next((one for one in known[::-1] if _reproduces(one, log)), None)
+        if again is not None:
+            phase = [*phase[-_TOGETHER:], part] if again is known[-1] and _open(again) else []
+            known = [*(one for one in known if one is not again), again]
+            found[batch] = again
+            continue
+        options = [[*before, part] for before in (phase, waiting) if before]
+        for some in (*options, [part]):
+            if (new := solve_weights(some, run.rewards, known[-1])) is not None:
+                new = _scaled_to(known[-1], new, some, run.rewards)
+                found |= {one["batch"][0]: new for one in some}
+                phase, waiting, known = some if _open(new) else [], [], [*known[-_KNOWN:], new]
+                break
+        else:
+            waiting, missed = [*waiting[-_TOGETHER:], part], missed + 1
+            if missed > max(_HOPELESS, len(bad & found.keys())):
+                return {}
+    if len(bad & found.keys()) < _EXPLAINED * len(bad):
+        return {}
+    last = recipe
+    first = next(batch for batch in batches if batch in found)
+    parts = takewhile(lambda part: part["batch"][0] != first, _batches(run.tables()))
+    if all(_reproduces(found[first], tensors_of(p, run.rewards)) for p in parts if p["batch"][0] in whole):
+        last = found[first]  # before, a reward was constant, and its weight not to be seen: that is no change
+    return {batch: (last := found.get(batch, last)) for batch in batches}
+
+
+def most_common(recipes: Sequence[Recipe]) -> Recipe:
+    """The recipe of most batches; of several the last."""
+    count = Counter(recipes)
+    return max(reversed(recipes), key=lambda recipe: count[recipe])
+
+
+def _batches(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    return (part for table in tables for part in table.partition_by("batch", maintain_order=True))
+
+
+def _reproduces(recipe: Recipe, log: Tensors) -> bool:
+    comparison = compare(log, recipe)
+    return not bool((comparison.error > comparison.allowed).any())
+
+
+def _open(recipe: Recipe) -> bool:
+    """Whether more batches may say more about its weights."""
+    return bool(recipe.unknown or recipe.grid)
+
+
+def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
+    """The new recipe; where its scale is open, with the one that leaves most of the old weights as they are."""
+    pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
+    if not new.up_to_scale or not pairs:
+        return new
+
+    def kept(factor: float) -> tuple[int, float]:
+        return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(math.log(factor))
+
+    factor = max((x / y for x, y in pairs), key=kept)
+    scaled = replace(new, weights=tuple(float(f"{factor * w:.8g}") for w in new.weights))
+    return scaled if _reproduces(scaled, tensors_of(pl.concat(made), rewards)) else new

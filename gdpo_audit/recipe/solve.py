@@ -1,0 +1,439 @@
+"""Finds the recipe: solves each method and convention for its weights, and takes the one that computes the log best."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import polars as pl
+import torch
+from torch import Tensor
+
+from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, grid_of, holds_lengths, tensors_of
+from gdpo_audit.recipe.weights import UNDIVIDED, Solution, Terms, eps_of, scale_of, separate, solution_of, terms_of
+from gdpo_core._groups import Batch
+from gdpo_core.frameworks import ALL_CONVENTIONS, conventions_to_try
+
+# The methods that most logs are made by, and others.
+_METHODS = (
+    ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std"),
+    ("reinforce_pp_baseline", "mo_grpo", "reinforce_pp", "max_rl"),
+)
+# A recipe has to reproduce this share of the batches with a signal; one that few use, fitted weights and rounded
+# advantages, which may fit some batches by chance, more.
+_FEWEST, _FEWEST_FITTED = 1 / 3, 1 / 2
+# Nearly all, where advantages have so few sizes, as in groups of two, that a recipe only has to explain their signs.
+_FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
+# A root mean square error that counts as exact, and one that explains nothing, relative to the advantages.
+_EXACT, _UNLIKE = 2e-6, 0.2
+# The largest standard error of a known weight, relative to it; of a weight of 0, relative to the largest weight; and of
+# a known scale.
+_KNOWN_WEIGHT, _KNOWN_ZERO, _KNOWN_SCALE = 3e-3, 1e-5, 0.05
+# The complexity of weights that are no round numbers.
+FITTED = 1000
+# Where the scale is open, the largest weight is one of these, of those that make the other weights simplest.
+_LARGEST = (1, *range(2, 13), 15, 20)
+# A weight is changed by no more than this part of it to make it a round number.
+_COARSEST = 0.02
+_DENOMINATORS = (3, 6, 7, 9, 11, 12)
+_LEAST = 1e-290  # of a number that can be round
+# A scale may be off by this part of it, besides its error.
+_SCALE_OFF = 1e-3
+# Nobody chooses one weight so much smaller than another.
+_FAR_APART = 1e-5
+# Nobody chooses weights so small that eps is more than a correction: such a part of the std. With smaller weights one
+# method can imitate another.
+_EPS_AT_MOST = 0.25
+# A log with more responses than this has more equations than weights.
+_MANY = 4096
+# Weights for a batch of a known method solve at least so many equations beyond their own; of rounded numbers more.
+_FEW_EXACT, _FEW_EQUATIONS = 4, 8
+# Other readings of a log are looked for in its first batches, with about so many responses.
+_ENOUGH = 2000
+# Weights of rounded advantages may miss some batches; where they reproduce this share, better ones do all.
+_ROUNDED = 0.5
+# The complexity of a single weight of one digit.
+_ONE_DIGIT = 2
+# Weights this far apart, relatively, are different ones; and those of two exact batches.
+_APART, _SHOWN = 0.01, 1e-3
+
+Weights = tuple[float, ...]
+Guess = tuple[Weights, int]  # weights to try, and their complexity
+Solved = tuple[Terms, Solution]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A recipe with weights for one method and convention, and how well it reproduces the log."""
+
+    recipe: Recipe
+    complexity: int  # of its weights: 0 for those asked for and for ones, about one per digit, else FITTED
+    share: float  # of the batches with a signal, the share that it reproduces
+    error: float  # root mean square error in these batches
+
+    @property
+    def claims(self) -> int:
+        """How much its weights have to be right by chance: nothing, where they only explain signs or one is alone."""
+        known = len(self.recipe.weights) - len(self.recipe.unknown)
+        return 0 if known <= self.recipe.up_to_scale else self.complexity
+
+
+def solve(
+    tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
+) -> Recipe | None:
+    """The recipe that reproduces most of the logged advantages of these tables; None where none comes near.
+
+    weights: one per reward, tried first. Where the weights change during the run, those of most batches are returned.
+    What several recipes that make the same advantages do not agree on is said to be unknown.
+    """
+    tables = [table for table in tables if "advantage" in table.columns]
+    if not tables:
+        return None
+    columns = ["batch", "group", *rewards, "advantage"]
+    columns += ["length"] if all(holds_lengths(table, rewards) for table in tables) else []
+    table = pl.concat([table.select(columns) for table in tables])
+    log = tensors_of(table, rewards)
+    given = None if weights is None else tuple(float(w) for w in weights)
+    found, grid = _search(log, framework, given), grid_of(log.advantages)
+    # A few rounded numbers are exactly what some odd weights make.
+    most = 2 * len(rewards) if _few_sizes(log) else FITTED - 1
+    if grid and not (found and found.share == 1 and found.error <= _EXACT and found.complexity <= most):
+        log = replace(log, grid=grid)
+        found = _search(log, framework, given)
+    if found is None or found.recipe.weights == given or len(found.recipe.unknown) == len(rewards):
+        return None if found is None else found.recipe
+    comparison, index = compare(log, found.recipe), log.batch_of_response
+    wrong = torch.zeros(log.batches).index_add_(0, index, (comparison.error > comparison.allowed).float())
+    size, good = index.bincount(minlength=log.batches), wrong == 0
+    first = good & ((size * good).cumsum(0) - size < _ENOUGH)
+    part = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
+    return _agree(log, found, _attempts(part, framework, given, by_chance=True))
+
+
+def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: Recipe) -> Recipe | None:
+    """The recipe with the weights that make all advantages of these tables; None where none do, or too few show it."""
+    log = replace(tensors_of(pl.concat(tables), rewards), grid=like.grid)
+    terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
+    solution = solution_of(terms, log.batches)
+    if _degrees_of_freedom(log, terms, solution) < (_FEW_EQUATIONS if log.grid else _FEW_EXACT):
+        return None
+    found = _attempt(log, like.method, like.convention, like.weights, (terms, solution))
+    if found is None or found.share < 1 or len(found.recipe.unknown) == len(rewards):
+        return None
+    return found.recipe
+
+
+def same_weights(one: Recipe, other: Recipe) -> bool:
+    """Whether two recipes of one method have the same weights: up to scale, but where that changes the advantages.
+
+    >>> from gdpo_audit.recipe.recipe import Recipe
+    >>> same_weights(*(Recipe("grpo", "trl", w, (), False) for w in ((1.0, 0.5), (2.0, 1.0))))
+    True
+    """
+    known = [k for k in range(len(one.weights)) if k not in (*one.unknown, *other.unknown)]
+    a, b = (torch.tensor([recipe.weights[k] for k in known], dtype=torch.float64) for recipe in (one, other))
+    if not a.any():
+        return not b.any()
+    most = a.abs().argmax()
+    factor = b[most] / a[most] if one.up_to_scale or other.up_to_scale or one.method not in UNDIVIDED else 1.0
+    off, nothing = (_COARSEST, _APART) if one.grid or other.grid else (_SHOWN, _KNOWN_ZERO)
+    near = (b - factor * a).abs() <= factor * (off * a.abs() + nothing * a[most].abs())
+    return bool(near.all() and factor > 0)
+
+
+def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | None:
+    """The likeliest attempt that reproduces the log about as well as the best one does."""
+    attempts: list[Attempt] = []
+    for attempt in _attempts(log, framework, given):
+        attempts.append(attempt)
+        if attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= 2 * log.rewards.shape[-1]:
+            return attempt
+    return min(_best(attempts, 2, log), key=lambda attempt: attempt.claims) if attempts else None
+
+
+def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bool = False) -> Iterator[Attempt]:
+    """The best attempt with each method and convention that reproduces enough of the log, the likeliest first.
+
+    by_chance: also those with weights that chance alone may make fit.
+    """
+    few_sizes = _few_sizes(log)
+    solved: dict[tuple[object, ...], Solved] = {}
+    for method, convention, key in _candidates(log, framework):
+        if key not in solved:
+            terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
+            solved[key] = terms, solution_of(terms, log.batches)
+        attempt = _attempt(log, method, convention, given, solved[key], by_chance)
+        if attempt is None:
+            continue
+        sure = method in _METHODS[0] and attempt.complexity < FITTED and not log.grid
+        fewest = _FEWEST_BY_SIGNS if few_sizes and method != "grpo" else _FEWEST if sure else _FEWEST_FITTED
+        if attempt.share >= fewest:
+            yield attempt
+
+
+def _few_sizes(log: Tensors) -> bool:
+    """Whether the advantages have so few sizes that a recipe only has to explain their signs."""
+    sizes = (log.advantages.abs() * 1e4).round()
+    return len(sizes[sizes > 0].unique()) <= _FEW_SIZES
+
+
+def _candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
+    """Methods and conventions, the likeliest first, without those that compute the same on this log.
+
+    The third item is equal for candidates with the same direction of the weights, which is solved for once.
+    """
+    missing, count = log.rewards.isnan(), log.rewards.shape[-1]
+    any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
+    alone = log.rewards.shape[1] == 1 if log.group is None else bool((log.group.bincount() == 1).any())
+    known, names = set(), conventions_to_try(framework)
+    for name, method in (pair for several in _METHODS for pair in product(names, several)):
+        c = ALL_CONVENTIONS[name]
+        # The parts of the convention that make a difference on such a log.
+        open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)
+        of_group = (c.leave_one_out, c.mean_of_others)
+        terms: tuple[object, ...] = (method in ("grpo", "max_rl"), *open_points, *of_group)
+        eps: object = None if method in (*UNDIVIDED, "max_rl") else (c.sum_eps, c.ddof)
+        if method == "reinforce_pp":
+            terms = (method, *open_points[:2])
+        if method in ("gdpo", "mo_grpo"):
+            if c.one_reward_is_grpo and count == 1:
+                continue
+            terms = ("z", *open_points, c.leave_one_out, any_missing and c.missing_is_zero_in_gdpo, c.group_eps, c.ddof)
+        if method == "gdpo":
+            if c.last_step == "tokens" and log.lengths is None:
+                continue
+            terms = (*terms, c.last_step == "group")
+            eps = (c.batch_eps, c.batch_eps_to, c.ddof, c.last_step)
+        if (method, terms, eps) not in known:
+            known.add((method, terms, eps))
+            yield method, name, terms
+
+
+def _attempt(
+    log: Tensors, method: str, convention: str, given: Weights | None, solved: Solved, by_chance: bool = False
+) -> Attempt | None:
+    """The best weights for one method and convention; None if these cannot have made the log."""
+    terms, solution = solved
+    batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
+    # Leave-one-out divides each response of a group by another std, so that only weights at hand can be tried.
+    solvable = not (batch.convention.leave_one_out and method in ("grpo", "max_rl"))
+    if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
+        return None
+    count, measured, error = len(batch.rewards), None, math.inf
+    ones, unknown = (1.0,) * count, list(range(count)) if count > 1 else []
+    wanted = torch.tensor(given or ones, dtype=torch.float64)
+    guesses: list[Guess] = [(w, 0) for w in dict.fromkeys([given or ones, ones])]
+    if solvable and solution.is_direction:
+        factor, error, fits = scale_of(solution, terms, batch, method)
+        if fits < _FEWEST / 2:
+            return None
+        unknown = _open_weights(solution)
+        if factor is not None and error <= _KNOWN_SCALE:
+            measured = factor * solution.directions[:, 0]
+        guesses += _along_direction(solution, factor, error, wanted)
+    elif solvable:
+        apart = separate(solution, terms, wanted)
+        guesses += [(round_weights(times * apart), FITTED) for times in (1, 1000)]  # the larger, the less eps matters
+    # Where the weights only explain signs, they claim nothing.
+    signs_only = method == "grpo" and not solution.is_direction
+    equations = math.inf if by_chance or signs_only else _degrees_of_freedom(log, terms, solution)
+    attempts = []
+    for weights, complexity in guesses:
+        if not _plausible((weights, complexity), unknown, terms, eps_of(batch.convention, method), equations):
+            continue
+        share, off = _judge(log, log.read(batch.convention, weights), method, live)
+        told = measured is not None and _shows_scale((weights, complexity), solution, measured, error)
+        # In a single batch another method can make the advantages larger or smaller by any factor.
+        told &= complexity < FITTED or share * int(live.sum()) >= 1.5
+        known = [w for k, w in enumerate(weights) if k not in unknown]
+        open_ones = unknown if any(known) or not any(weights) else range(count)  # 0 beside nothing is nothing
+        up_to_scale = not (told or (measured is not None and weights == given))
+        recipe = Recipe(method, convention, weights, tuple(open_ones), up_to_scale, log.grid)
+        attempts.append(Attempt(recipe, complexity, share, off))
+        if share == 1 and off <= _EXACT:
+            break
+    return _best(attempts, 1.5, log)[0] if attempts else None
+
+
+def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
+    """Those that reproduce about as many batches as the best, with at most `slack` times its error; in their order."""
+    most = max(attempt.share for attempt in attempts)
+    attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
+    # An error below that of the rounding is chance: the log has few different numbers.
+    of_rounding = _rms(log.rounding[log.advantages.isfinite()]) / math.sqrt(3) if log.grid else 0.0
+    least = max(min(attempt.error for attempt in attempts), of_rounding)
+    return [attempt for attempt in attempts if attempt.error <= max(_EXACT, slack * least)]
+
+
+def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
+    """The share of the live batches that are reproduced, and their root mean square error."""
+    comparison = compare_with(log, method, batch)
+    error, index = comparison.error, log.batch_of_response
+    wrong = torch.zeros(log.batches).index_add_(0, index, (error > comparison.allowed).float())
+    good = live & (wrong == 0)
+    if not good.any():
+        return 0.0, math.inf
+    share = (good.sum() / live.sum()).item()
+    off, size = (_rms(x[good[index]].nan_to_num()) for x in (error, log.advantages))
+    # Where round-off may be as large as the advantages, as sums cancel there, batches explain nothing.
+    return (0.0, math.inf) if share < 1 and off > max(_UNLIKE * size, 10 * _EXACT) else (share, off)
+
+
+def _rms(x: Tensor) -> float:
+    """The root mean square of numbers; 0 of none."""
+    return x.square().mean().sqrt().item() if x.numel() else 0.0
+
+
+# --- which weights to try --------------------------------------------------------------------------------------------
+
+
+def _along_direction(solution: Solution, factor: float | None, error: float, wanted: Tensor) -> list[Guess]:
+    """Weights along the one direction that fits: the simplest, and those that fit best."""
+    direction = solution.directions[:, 0]
+    scales = [float(largest) for largest in _LARGEST]
+    if factor is not None and error <= _KNOWN_SCALE:
+        one = direction[(direction * solution.size).abs().argmax()].item()
+        scales = [number / one for _, number in simple_near(factor * one, 3 * error + _SCALE_OFF)]
+    simple = [_simple(scale, solution, wanted) for scale in scales]
+    simplest_ones = sorted((guess for guess in simple if guess is not None), key=lambda guess: guess[1])[:1]
+    return [*simplest_ones, (round_weights(solution.completed((factor or 1.0) * direction, wanted)), FITTED)]
+
+
+def _shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
+    """Whether the log shows the scale of a guess; measured: its weights by the divisors, with a relative error."""
+    weights, complexity = guess
+    # What the advantages show of the scale only roughly, several weights of one digit each show.
+    settled = len(weights) - solution.null_space.shape[1]
+    surest = int((measured * solution.size).abs().argmax())
+    near = abs(weights[surest] / measured[surest].item() - 1) <= 3 * error + _SCALE_OFF
+    return near and (3 * error <= _APART or (complexity <= settled and settled > 1))
+
+
+def _open_weights(solution: Solution) -> list[int]:
+    """Rewards whose weight the log leaves open: its standard error is too large, and it need not be 0 either."""
+    weights, error, size = solution.directions[:, 0], solution.error, solution.size
+    # A reward of very small size can be invisible at any weight; then a weight of 0 is not certain either.
+    zero = (error * size <= _KNOWN_ZERO * (weights * size).abs().max()) & (error <= _KNOWN_WEIGHT)
+    known = (error <= _KNOWN_WEIGHT * weights.abs()) | zero
+    return sorted({*solution.open_rewards, *(int(k) for k in (~known | (size == 0)).nonzero().flatten())})
+
+
+def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
+    """The simplest weights within three standard errors; None where one of them is near no round number.
+
+    Those that the log leaves open stay about as they are.
+    """
+    weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
+    numbers, complexity = list[float](), 1
+    for k, (w, e) in enumerate(zip(weights, (3 * scale * solution.error).tolist(), strict=True)):
+        if k in solution.open_rewards:
+            near = [(0, number) for _, number in simple_near(w, 1e-6)] or [(0, w)]
+        else:
+            near = [(0, 0.0)] if abs(w) <= e else simple_near(w, min(_COARSEST, e / abs(w) + 1e-5))
+        if not near:
+            return None
+        numbers.append(near[0][1])
+        complexity += near[0][0]
+    return tuple(numbers), complexity
+
+
+def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
+    """The nearest numbers with few digits, and fractions, within a relative tolerance of x, the simplest first.
+
+    Each with its complexity before it: 0 for ±1, else about its digits. None near 0 and infinity, where no digits are.
+
+    >>> simple_near(0.2500001, 1e-5), simple_near(0.333334, 1e-5), simple_near(0.1234567, 1e-5), simple_near(1.01, 0.05)
+    ([(2, 0.25)], [(2, 0.3333333333333333)], [], [(0, 1.0), (3, 1.01)])
+    """
+    if not _LEAST < abs(x) < 1 / _LEAST:
+        return []
+    numbers = {float(f"{x:.{digits - 1}e}"): digits for digits in (3, 2, 1)}
+    for below in _DENOMINATORS if abs(x) < 100 else ():
+        above = round(x * below)
+        if math.gcd(above, below) == 1:
+            numbers[above / below] = 2 if below == 3 else 4
+    near = ((0 if abs(number) == 1 else digits, number) for number, digits in numbers.items())
+    return sorted(pair for pair in near if abs(pair[1] - x) <= tolerance * abs(x))
+
+
+def round_weights(weights: Tensor) -> tuple[float, ...]:
+    """Weights rounded to eight digits; with fewer, the advantages of large rewards would not be reproduced."""
+    nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
+    return tuple(0.0 if abs(w) <= nothing else float(f"{w:.8g}") for w in weights.tolist())
+
+
+# --- which weights are plausible: chance, or another convention, can reproduce a log too ------------------------------
+
+
+def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
+    """Whether someone may have chosen these weights; those asked for, and ones, always.
+
+    unknown: indices of the weights that the log cannot tell. equations: see `_degrees_of_freedom`.
+    """
+    weights, complexity = guess
+    if complexity == 0:
+        return True
+    w, part = torch.tensor(weights, dtype=torch.float64), terms.part > 0
+    known = [abs(x) for k, x in enumerate(weights) if x and k not in unknown]
+    std, apart = _rms((w @ terms.x)[part]), _rms((w[:, None] * terms.x)[:, part])
+    enough = complexity < FITTED or equations > 0
+    near = min(known, default=math.inf) >= _FAR_APART * w.abs().max().item()
+    return enough and near and std > max(_FAR_APART * apart, eps / _EPS_AT_MOST)  # else the rewards cancel
+
+
+def _degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
+    """The number of independent equations in the log minus the number of unknowns; infinite for a large log."""
+    if terms.x.shape[1] > _MANY:
+        return math.inf
+    part, group = terms.part > 0, log.group_of_response
+    draw = torch.rand(len(terms.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    mark = (terms.x.T @ draw * 1e6).round()[part]  # equal for equal terms
+    different = torch.unique(torch.stack([group[part].to(mark), mark]), dim=1).shape[1] - len(group[part].unique())
+    live = terms.unit[(terms.x != 0).any(0)].unique()
+    return different - len(live) - (int((solution.size > 0).sum()) - 1)
+
+
+# --- what other recipes that make the same advantages do not agree on ------------------------------------------------
+
+
+def _agree(log: Tensors, found: Attempt, others: Iterator[Attempt]) -> Recipe:
+    """The simplest recipe that makes these advantages, with unknown what the others that make them say otherwise."""
+    recipe, count = found.recipe, len(found.recipe.weights)
+    made_by, readings = (recipe.method, recipe.convention), [found]
+    for other in others:
+        same = (other.recipe.method, other.recipe.convention) == made_by
+        if not same and other.share >= (_ROUNDED if log.grid else 1) and _as_good(log, other, found):
+            readings.append(other)
+    best = found if log.grid else min(readings, key=lambda attempt: attempt.claims)
+    recipe = best.recipe
+    # Numbers that are as round by chance, of a single weight or of rounded advantages, say little.
+    single = sum(map(bool, recipe.known)) == 1 and best.complexity > _ONE_DIGIT
+    anything = log.grid or best.complexity >= FITTED or single
+    most = math.inf if anything else max(best.complexity, 1) + 1 + count
+    for other in readings:
+        if other is not best and other.claims <= most:
+            recipe = _less_certain(recipe, other.recipe)
+    return recipe
+
+
+def _as_good(log: Tensors, other: Attempt, found: Attempt) -> bool:
+    """Whether another recipe reproduces the whole log about as well."""
+    batch = log.read(ALL_CONVENTIONS[other.recipe.convention], other.recipe.weights)
+    live = terms_of(log, batch, other.recipe.method).live_batches(log.batches)
+    share, error = _judge(log, batch, other.recipe.method, live)
+    return share >= (_ROUNDED if log.grid else 0.98) * found.share and error <= max(2 * _EXACT, 3 * found.error)
+
+
+def _less_certain(recipe: Recipe, other: Recipe) -> Recipe:
+    """The recipe without what the other one says otherwise."""
+    unknown = {*recipe.unknown, *other.unknown}
+    known = [k for k in range(len(recipe.weights)) if k not in unknown]
+    if not known:
+        return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=True)
+    w, v = (torch.tensor([r.weights[k] for k in known], dtype=torch.float64) for r in (recipe, other))
+    surest = w.abs().argmax()
+    scale = (v[surest] / w[surest]).item() if w[surest] else 1.0
+    apart = (v - scale * w).abs() > _APART * (scale * w).abs()
+    unknown |= {k for k, differs in zip(known, apart.tolist(), strict=True) if differs}
+    up_to_scale = recipe.up_to_scale or other.up_to_scale or abs(scale - 1) > _APART
+    return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=up_to_scale)

@@ -1,0 +1,311 @@
+"""What the logged advantages determine of the weights, for one method and convention.
+
+In every unit (a group or a batch) a method divides by one number, so the advantages are a = Xw / c, with the terms X
+that it adds up, the weights w and a number c > 0 that the log does not hold.
+Direction: Xw is parallel to a, so w minimises the part of Xw orthogonal to a: w' Σ X'(1 − aa'/a'a)X w.
+Scale: c is the std of Xw plus eps. With w = scale · d, Xd is divided by its own std plus eps / scale, which shows the
+scale.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gdpo_audit.recipe.recipe import TOLERANCE, Tensors, float32_error, with_weights
+from gdpo_core._groups import Batch, skipping_missing
+from gdpo_core._statistics import centre
+from gdpo_core.conventions import Convention
+from gdpo_core.registry import method_for, method_named
+
+# Relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.
+FLOAT32 = 2e-7
+_BOUND = 6
+# The part of the variance of Xw orthogonal to a that counts as round-off of the log.
+_ORTHOGONAL = 1e-7
+# A combination of rewards with less than this part of their variance is round-off.
+_NOTHING = 1e-11
+_LARGEST = 1e100  # of an advantage; what is larger is none, as its square is infinite
+# The relative error of the scale where a method divides by nothing.
+_UNDIVIDED = 1e-5
+_BATCHES_TRIED = 32
+_ROUNDS = 200
+# Methods that divide by nothing after they added up.
+UNDIVIDED = ("grpo_no_std", "mo_grpo")
+# Methods that divide what they added up by a number of each group, and those that add no eps to what they divide by.
+BY_GROUP, WITHOUT_EPS = ("grpo", "max_rl"), (*UNDIVIDED, "max_rl")
+# So much larger than that of chance is the error of weights where it repeats itself.
+_REPEATED = 3
+# A unit's divisor may be off by this part of it, besides what rounding does.
+_DIVISOR_OFF = 1e-3
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a method, and its units: the sets of responses whose sums are divided by one number."""
+
+    x: Tensor  # (rewards, responses); 0 where the response takes no part
+    a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
+    part: Tensor  # (responses,) 1 where it does, else 0
+    unread: Tensor  # (responses,) whether an advantage other than 0 is logged where the method gives none
+    round_off: Tensor  # (responses,) of x, relative to the round-off of 1
+    rounding: Tensor  # (responses,) how far a may be from what it was before it was rounded; 0 where it takes no part
+    unit: Tensor  # (responses,) the unit of each response: a group or a batch
+    shifted: bool  # whether a mean of the unit that x does not show may have been subtracted
+    batch: Tensor  # (units,) the batch of each unit
+
+    def total(self, value: Tensor) -> Tensor:
+        """(…, responses) summed over each unit, (…, units)."""
+        return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
+
+    def mean(self, value: Tensor, trust: Tensor) -> Tensor:
+        """(…, responses) the mean over the unit of each response that may have been subtracted."""
+        if not self.shifted:
+            return torch.zeros_like(value)
+        weight = self.total(trust)
+        return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
+
+    def live_batches(self, batches: int) -> Tensor:
+        """(batches,) whether some reward varies within a group of the batch, and advantages are logged there.
+
+        Those that the method cannot read at all, as values are missing, are no less of the log.
+        """
+        varying = self.total(((self.x != 0).any(0) | self.unread).double())
+        return varying.new_zeros(batches).index_add_(0, self.batch, varying) > 0
+
+
+def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
+    """The terms, computed by the method itself: z where it has one, else what each reward alone gives without std."""
+    count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
+    formula, batch = method_for(method, batch)
+    if formula.decoupled:
+        steps = formula.in_groups(batch)
+        x, nothing = steps.group.value, steps.sums.isnan()
+        round_off = float32_error("mo_grpo", batch, steps)
+    else:
+        undivided = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
+        x = torch.stack([undivided(with_weights(batch, one)).advantages for one in torch.eye(count)])
+        nothing = x.isnan().any(0)
+        if method == "reinforce_pp":
+            over = batch.all_responses
+            x = centre(x, skipping_missing(over) if bool(nothing.any()) else over)[1]
+        size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
+        alike = with_weights(batch, 1 / size.masked_fill(size == 0, torch.inf))
+        round_off = float32_error("grpo_no_std", alike, undivided(alike))
+    x, nothing, there = x.nan_to_num().reshape(count, -1), nothing.flatten(), logged.abs() <= _LARGEST
+    unread, nothing = nothing & there & (logged.abs() > TOLERANCE), nothing | ~there
+    by_group = method in BY_GROUP or (method == "gdpo" and batch.convention.last_step == "group")
+    return Terms(
+        x=x.masked_fill(nothing, 0),
+        a=logged.masked_fill(nothing, 0),
+        part=(~nothing).to(x),
+        unread=unread,
+        rounding=log.rounding.masked_fill(nothing, 0),
+        round_off=round_off.flatten().nan_to_num().expand(len(groups)) / (_BOUND * FLOAT32),
+        unit=groups if by_group else log.batch_of_response,
+        shifted=formula.over_batch is not None and method != "grpo_batch_std",
+        batch=log.batch if by_group else torch.arange(log.batches),
+    )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The weights that make the logged advantages, up to a factor for each unit: null_space · x + directions · y."""
+
+    null_space: Tensor  # (rewards, …) orthonormal, what can be added to the weights without changing the advantages
+    directions: Tensor  # (rewards, …) orthogonal to it; one whose largest number is 1, or orthonormal ones
+    batches: Tensor  # (batches,) whether the batch fits these weights
+    size: Tensor  # (rewards,) root mean square of each reward's terms; 0 for a reward that never varies
+    error: Tensor  # (rewards,) standard error of the direction; infinite where there is not exactly one
+
+    @property
+    def is_direction(self) -> bool:
+        """Whether the log leaves a single direction."""
+        return self.directions.shape[1] == 1
+
+    @property
+    def open_rewards(self) -> list[int]:
+        """Indices of the rewards whose weight can change without changing the advantages."""
+        return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
+
+    def completed(self, weights: Tensor, wanted: Tensor) -> Tensor:
+        """(rewards,) the weights with the part of the wanted ones that the log leaves open."""
+        return weights + self.null_space @ (self.null_space.T @ wanted)
+
+
+def solution_of(terms: Terms, batches: int) -> Solution:
+    """The weights that most batches agree on; batches that do not fit them are left out."""
+    size = (terms.x.square().sum(1) / terms.part.sum().clamp(min=1)).sqrt()
+    varying = size > 0
+    constant = torch.eye(len(size), dtype=size.dtype)[:, ~varying]
+    unseen_error, none = torch.full_like(size, torch.inf), torch.zeros(batches).bool()
+    unsolved = Solution(constant, size.new_zeros(len(size), 0), none, size, unseen_error)
+    if not varying.any():
+        return unsolved
+    moments = _moments(terms, terms.x[varying] / size[varying, None], batches)
+    live, fits = moments.variance > 0, _agreeing_batches(moments)
+    moments = moments.summed(fits if fits.any() else live)
+
+    value, vector = torch.linalg.eigh(moments.every[0])
+    nothing = value <= _NOTHING * value.sum()
+    if nothing.all():  # groups of one, whose mean is all they have
+        return unsolved
+    unseen, visible = vector[:, nothing], vector[:, ~nothing]
+    value, vector = torch.linalg.eigh(visible.T @ moments.orthogonal[0] @ visible)
+    round_off = moments.round_off[0]
+    small = value <= max(10 * _NOTHING * moments.variance.item(), round_off.item(), value[0].item())
+    small |= value <= ((visible.T @ moments.rounding[0] @ visible) @ vector * vector).sum(0)
+    parallel, other = visible @ vector[:, small], visible @ vector[:, ~small]
+
+    def per_reward(columns: Tensor) -> Tensor:
+        """Columns for terms of size 1 as columns of weights."""
+        w = size.new_zeros(len(size), columns.shape[1])
+        w[varying] = columns / size[varying, None]
+        return w
+
+    null_space = torch.linalg.qr(torch.cat([constant, per_reward(unseen)], 1))[0]
+    directions = per_reward(parallel * torch.where(moments.along @ parallel < 0, -1.0, 1.0))
+    directions = directions - null_space @ (null_space.T @ directions)
+    if directions.shape[1] > 1:
+        return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
+    # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
+    residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.part.sum()).sqrt()
+    error = per_reward((other.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
+    if bool(terms.rounding.any()):  # it is the same in responses that are the same
+        error = _REPEATED * error
+    largest = directions.abs().max()
+    return Solution(null_space, directions / largest, fits, size, error / largest)
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Sums of products of the terms, which are scaled to size 1 in each unit; the first axis numbers the batches."""
+
+    every: Tensor  # (batches, rewards, rewards) X'X
+    orthogonal: Tensor  # (batches, rewards, rewards) the same of the part of X orthogonal to a
+    along: Tensor  # (batches, rewards) X'a
+    round_off: Tensor  # (batches,) the orthogonal part that round-off can make with weights of size 1
+    rounding: Tensor  # (batches, rewards, rewards) w' S w is what the rounding of a can make of it
+
+    @property
+    def variance(self) -> Tensor:
+        """(batches,) of all rewards together."""
+        return self.every.diagonal(dim1=1, dim2=2).sum(1)
+
+    def summed(self, batches: Tensor) -> "_Moments":
+        """The same of all the batches that are marked together."""
+        moments = (self.every, self.orthogonal, self.along, self.round_off, self.rounding)
+        return _Moments(*(moment[batches].sum(0, keepdim=True) for moment in moments))
+
+
+def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
+    k, total = len(x), terms.total
+    size = total(x.square().sum(0)) / total(terms.part).clamp(min=1)
+    trust = terms.part / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
+    # A last step that subtracts a mean hides the mean of Xw.
+    x = (x - terms.mean(x, trust)) * trust.sqrt()
+    a = (terms.a - terms.mean(terms.a, trust)) * trust.sqrt()
+    every = total((x[:, None] * x[None]).view(k * k, -1)).T.view(-1, k, k)
+    along, square = total(x * a).T, total(a * a)  # (units, rewards), (units,)
+    square = square.masked_fill(square == 0, 1)
+    orthogonal = every - along[:, :, None] * along[:, None, :] / square[:, None, None]
+    round_off = total(trust * (_BOUND * FLOAT32 * terms.round_off).square())
+    rounding = total(trust * terms.rounding.square())[:, None, None] / square[:, None, None] * every
+    sums = (every, orthogonal, along / square.sqrt()[:, None], round_off, rounding)
+    return _Moments(*(v.new_zeros(batches, *v.shape[1:]).index_add_(0, terms.batch, v) for v in sums))
+
+
+def _agreeing_batches(moments: _Moments) -> Tensor:
+    """(batches,) the batches that fit one direction: of those tried, the one that most batches fit.
+
+    Tried are the best direction of all batches together, of single batches, and of a few together.
+    """
+    every, orthogonal = moments.every, moments.orthogonal
+    directions = []
+    for together in (1, 4, 16, len(every)):
+        number = torch.arange(len(every)) // together
+        count = int(number[-1]) + 1
+        sums = [m.new_zeros(count, *m.shape[1:]).index_add_(0, number, m) for m in (every, orthogonal)]
+        some = torch.linspace(0, count - 1, min(count, _BATCHES_TRIED)).round().long()
+        directions.append(_most_parallel(*(m[some] for m in sums)))
+    tried = torch.cat(directions[::-1])  # (directions, rewards)
+    signal = torch.einsum("di,bij,dj->db", tried, every, tried)
+    left = torch.einsum("di,bij,dj->db", tried, orthogonal, tried)
+    rounding = torch.einsum("di,bij,dj->db", tried, moments.rounding, tried)
+    variance = moments.variance
+    allowed = _ORTHOGONAL * signal + moments.round_off + rounding
+    fits = (left <= allowed) & (signal > _NOTHING * variance) & (variance > 0)
+    return fits[fits.sum(1).argmax()]
+
+
+def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
+    """(…, rewards) the direction with the smallest part orthogonal to a, among those in which the rewards vary."""
+    value, vector = torch.linalg.eigh(every)
+    root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
+    white = vector * root[..., None, :]
+    left = white.mT @ orthogonal @ white + torch.diag_embed((root == 0) * 2.0)
+    best = (white @ torch.linalg.eigh(left)[1][..., :1])[..., 0]
+    return best / best.square().sum(-1, keepdim=True).sqrt()
+
+
+def eps_of(c: Convention, method: str) -> float:
+    """What the convention adds to the std of the method's sums; 0 where that does not show the scale of the weights."""
+    if method == "gdpo":
+        return c.batch_eps if c.batch_eps_to == "std" else 0.0
+    return 0.0 if method in WITHOUT_EPS else c.sum_eps
+
+
+def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
+    """What the divisors of the units say: the factor of the direction that gives the weights, None where they show
+    none; its relative error; and the share of the units that are divided as the method divides."""
+    direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
+    total, x = terms.total, direction @ terms.x
+    a = (terms.a - terms.mean(terms.a, terms.part)) * terms.part
+    along, square = total(a * x), total(a.square())
+    by = along / square  # std + eps / factor; 1 / factor where nothing is divided
+    round_off = total(terms.round_off.square()) / total(terms.part).clamp(min=1)
+    rounding = (total(terms.rounding.square()) / square).sqrt().nan_to_num(posinf=0)  # relative, of a
+    trust = torch.where(solution.batches[terms.batch] & (along > 0), 1 / (1 + round_off), 0)
+    if method in UNDIVIDED:
+        eps, std, trust = 1.0, torch.zeros_like(by), trust * square
+    else:
+        formula, batch = method_for(method, with_weights(batch, direction))
+        steps = formula(batch)
+        std = (steps.group if method == "grpo" or steps.batch is None else steps.batch).std.flatten()
+        trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
+    left = _median(by - std, trust)
+    off = _DIVISOR_OFF + 2 * rounding + _BOUND * FLOAT32 * round_off.sqrt() * square.sqrt() / along
+    near = (by - std - max(left or 0, 0)).abs() <= off * by
+    fits = ((near & (trust > 0)).sum() / (trust > 0).sum().clamp(min=1)).item()
+    if eps == 0 or left is None or left <= 0:
+        return None, torch.inf, fits
+    if method in UNDIVIDED:
+        return 1 / left, _UNDIVIDED + (_median(rounding, trust) or 0), fits
+    return eps / left, (FLOAT32 / trust.sum().sqrt().item() + (_median(rounding * std, trust) or 0)) / left, fits
+
+
+def _median(values: Tensor, weights: Tensor) -> float | None:
+    """The weighted median, which a few batches of another scale hardly move; None without weights above 0."""
+    if not (weights > 0).any():
+        return None
+    values, order = values[weights > 0].sort()
+    share = weights[weights > 0][order].cumsum(0)
+    return values[torch.searchsorted(share, share[-1] / 2)].item()
+
+
+def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
+    """The nearest weights found to the wanted ones under which no unit's advantages point against the logged ones."""
+    along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
+    along = along[:, along.any(0)]
+    return solution.completed(solution.directions @ separating(along, solution.directions.T @ wanted), wanted)
+
+
+def separating(columns: Tensor, start: Tensor) -> Tensor:
+    """The nearest vector found to the start that is on the same side as every column."""
+    y, columns = start, torch.nn.functional.normalize(columns, dim=0)
+    for _ in range(_ROUNDS):
+        wrong = columns[:, y @ columns <= 1e-3 * y.norm()]
+        if not wrong.numel():
+            break
+        y = y + 0.1 * y.norm() * wrong.mean(1)
+    return y

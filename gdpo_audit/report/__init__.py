@@ -1,0 +1,13 @@
+"""An audit in words, as HTML and in a terminal."""
+
+from gdpo_audit.report.html import (  # noqa: F401
+    CSS,
+    STYLE,
+    body,
+    comparison_document,
+    copy_box,
+    details,
+    document,
+    front,
+    what_if,
+)

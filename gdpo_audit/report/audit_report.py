@@ -1,0 +1,356 @@
+"""The report of an audit: the parts that are no findings, from the facts about a run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from decimal import ROUND_UP, Context
+from functools import cached_property
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.findings.examples import MOST, ExampleGroup, example_groups, with_texts
+from gdpo_audit.findings.facts import (
+    LISTED,
+    Facts,
+    Finding,
+    Phase,
+    ValueFacts,
+    ratio,
+    some,
+    weights_in_turn,
+    weights_in_words,
+)
+from gdpo_audit.findings.findings import Link, links
+from gdpo_audit.findings.notes import notes
+from gdpo_audit.findings.over_time import over_time
+from gdpo_audit.findings.thresholds import FEW_GROUPS
+from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting
+from gdpo_audit.json_types import ByPart, ByRewardPart, RewardPart, RunPart, SourcePart
+from gdpo_audit.logs.texts import Texts, no_texts
+from gdpo_core._errors import InputError
+from gdpo_core._html import Displayed
+from gdpo_core._inputs import ArrayLike
+from gdpo_core._json import jsonable
+from gdpo_core._words import count, number, power_of_ten
+from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import ALL_CONVENTIONS
+
+# Without a primary reward no report says that all is well.
+NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
+
+
+@dataclass(frozen=True)
+class AuditReport(Displayed):
+    """What happened in a run; `to_dict` gives all of it as plain values.
+
+    source: counts of the responses, groups and steps in the log.
+    run: how the run computed its advantages; `weights_used` are the weights behind `methods`.
+    rewards: `missing` counts responses; `dead_groups` is the share of groups in which the reward is constant, among the
+    groups that hold it, or 1 if none does.
+    methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
+    steps: one row per step.
+    by: the same figures by the values of a column, where one was asked for.
+    what_ran, what_first: the method and whether that is certain; what to do first. Together they are the verdict.
+    groups: the groups that show a finding best; each computes its advantages under any method.
+    caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
+    alternative: the run under another setting, where one was asked for.
+    """
+
+    source: SourcePart
+    run: RunPart
+    rewards: tuple[RewardPart, ...]
+    methods: Mapping[str, Mapping[str, float | None]]
+    findings: tuple[Finding, ...]
+    steps: pl.DataFrame
+    what_ran: str
+    what_first: str
+    caution: str = ""
+    by: tuple[ByPart, ...] = ()
+    alternative: WhatIf | None = None
+    _facts: Facts | None = field(default=None, repr=False, compare=False)  # where its log can be read once more
+    _groups: tuple[ExampleGroup, ...] = field(default=(), repr=False)
+    _texts: Texts = field(default=no_texts, repr=False, compare=False)
+
+    @cached_property
+    def groups(self) -> tuple[ExampleGroup, ...]:
+        """The groups that show a finding best, five of each at most, with their texts: these are read at first use."""
+        return with_texts(self._groups, self._texts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: with the texts and without the log, which may not be there where the report goes."""
+        with_texts = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts}
+        return self.__dict__ | with_texts | {"_facts": None}
+
+    def what_if(
+        self,
+        method: str | None = None,
+        weights: Mapping[str, float] | ArrayLike | None = None,
+        convention: str | None = None,
+    ) -> WhatIf:
+        """The whole run under another method, other weights or another convention, beside what it had.
+
+        method: as in `gdpo_core.advantages`, but for sa_mrpo. weights: {reward: weight}; a reward without one has that
+        of the run. convention: a key of `gdpo_core.CONVENTIONS`. What is not given stays. It reads the log once more.
+        Raises InputError, also where the log changed since, or the report came here without it.
+        """
+        if self._facts is None:
+            made_here = "a report that gdpo_audit.audit made in this process (the audit takes what_if={...} itself)"
+            raise InputError(f"what_if: expected {made_here}, got one without its log")
+        given = {"method": method, "weights": weights, "convention": convention}
+        setting = {name: value for name, value in given.items() if value is not None}
+        return compute_what_if(self._facts, validate_setting(self._facts.run, setting))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Facts of the log that ask for nothing, such as what was left out of it: short sentences."""
+        return tuple(self.source["notes"])
+
+    @property
+    def verdict(self) -> str:
+        """What ran, whether that is certain, and what to look at first."""
+        return f"{self.what_ran} {self.what_first}"
+
+    @property
+    def first(self) -> Finding | None:
+        """The finding to look at first; None where none asks for a change."""
+        return first_of(self.findings)
+
+    def links(self, finding: Finding) -> tuple[Link, ...]:
+        """The pages elsewhere about a finding: in the paper, and in the documentation of the run's framework."""
+        return links(finding.id, self.source["framework"], finding.fix is not None)
+
+    def to_dict(self, groups: bool | int = False) -> dict[str, Any]:
+        """The report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
+
+        groups: with the groups that show a finding best, their texts among them; or so many of each finding.
+        """
+        findings = [asdict(x) | {"links": [asdict(link) for link in self.links(x)]} for x in self.findings]
+        parts = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
+        parts |= {"methods": self.methods, "findings": findings, "steps": self.steps.to_dicts(), "by": self.by}
+        if groups:
+            most = MOST if groups is True else groups
+            parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
+        if self.alternative is not None:
+            parts["what_if"] = self.alternative.to_dict()
+        return {name: jsonable(part) for name, part in parts.items()}
+
+    def findings_table(self) -> pl.DataFrame:
+        """The findings, one per row: id, severity, message and fix."""
+        return _table(self.findings, dict.fromkeys(("id", "severity", "message", "fix"), pl.String))
+
+    def groups_table(self) -> pl.DataFrame:
+        """The groups that show a finding best, one a row, with lists of their answers; at most five of each finding.
+
+        Columns: finding, step, group, rewards (answers × rewards), advantages (of the group alone, under the run's
+        method), logged, prompt, completions; null where the log has none.
+
+        >>> from gdpo_core import audit, read_run
+        >>> rows = [(g, a, b) for g in "xy" for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
+        >>> run = read_run([{"prompt": g, "a": a, "b": b, "completion": f"{a} {b}"} for g, a, b in rows])
+        >>> table = audit(run).groups_table().filter(finding="ties-hide-signal")
+        >>> table["rewards"][0].to_list(), table["completions"][0].to_list()
+        ([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]], ['1 0', '0 1', '1 1', '0 0'])
+        """
+        numbers = pl.List(pl.Float64)
+        schema: dict[str, Any] = {
+            "finding": pl.String,
+            "step": pl.Int64,
+            "group": pl.Int64,
+            "rewards": pl.List(numbers),
+        }
+        schema |= {"advantages": numbers, "logged": numbers, "prompt": pl.String, "completions": pl.List(pl.String)}
+        return _table(self.groups, schema)
+
+
+def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """The members of these, one a row."""
+    return pl.DataFrame([[getattr(row, name) for name in schema] for row in rows], schema=schema, orient="row")
+
+
+def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
+    """The report of these facts and what was found in them."""
+    return AuditReport(
+        source=_source(f),
+        run=_run(f),
+        rewards=tuple(_reward(f, k) for k in range(len(f.rewards))),
+        methods={m: _method(f, m) for m in f.methods},
+        findings=tuple(findings),
+        steps=over_time(f.plan, f.batches, f.alike),
+        what_ran=_what_ran(f),
+        what_first=_caution(f) + _what_first(f, findings),
+        caution=_caution(f),
+        by=tuple(_of_value(f, of) for of in f.by),
+        _groups=example_groups(f, findings),
+        _texts=f.run.texts,
+    )
+
+
+def _source(f: Facts) -> SourcePart:
+    parts = f.batches, f.repeated_batches, f.overwritten_batches
+    return {
+        "path": f.run.path,
+        "framework": f.run.framework,
+        "files": len(f.run.files),
+        "steps": len(f.steps),
+        "responses": int(sum(batches.responses.sum() for batches in parts)),
+        "groups": int(sum(batches.groups.sum() for batches in parts)),
+        "group_size": f.run.group_size,
+        "rewards": list(f.run.rewards),
+        "grouped_by": f.run.grouped_by,
+        "skipped_lines": f.run.skipped_lines,
+        "skipped_files": list(f.run.skipped_files),
+        "left_out": list(f.run.left_out),
+        "window": None if f.run.window is None else list(f.run.window),
+        "notes": list(notes(f)),
+    }
+
+
+def _run(f: Facts) -> RunPart:
+    recipe, without = f.recipe, dict.fromkeys(f.run.without_weight, 0.0)
+    error = float(max(batches.logged.max_error.max(initial=-np.inf) for batches in (f.batches, f.overwritten_batches)))
+    wrong = [batches.step[batches.logged.wrong > 0] for batches in (f.batches, f.overwritten_batches)]
+    weights: dict[str, float | None] | None = None
+    if recipe is not None:
+        printed = zip(f.rewards, f.printed(recipe.weights), strict=True)
+        weights = {name: w if name in f.known_weights else None for name, w in printed}
+        weights |= without
+    return {
+        "method": None if recipe is None else recipe.method,
+        "convention": None if recipe is None else recipe.convention,
+        "weights": weights,
+        "weights_in_turn": [{"step": phase.step, "weights": dict(phase.weights)} for phase in _listed(f.phases)],
+        "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
+        "remarks": [] if recipe is None else list(recipe.remarks),
+        "logged": _logged(f),
+        "reproduced": f.reproduced,
+        "max_error": error if recipe is not None and error >= 0 else None,
+        "weights_used": dict(zip(f.rewards, f.printed(f.plan.weights), strict=True)) | without,
+        "weights_from": f.weights_from,
+        "not_counted": {x.name: x.why for x in f.run.uncounted},
+        "convention_used": f.plan.convention,
+        "asked": f.intended_method,
+        "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],
+        "steps_off": np.unique(np.concatenate(wrong)).tolist()[:LISTED],
+    }
+
+
+def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
+    """The phases of weights that change, without some in the middle where there are too many to list."""
+    return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
+
+
+def _reward(f: Facts, k: int) -> RewardPart:
+    sums = f.totals.rewards
+    present = int(sums.present[k])
+    return {
+        "name": f.rewards[k],
+        "mean": f.mean(k) if present else None,
+        "std": sqrt(float(sums.scatter[k]) / (present - 1)) if present > 1 else None,
+        "missing": int(f.totals.responses) - present,
+        "dead_groups": f.dead(k),
+        "update_share": {m: f.shares(m)[k] for m in f.methods},
+    }
+
+
+def _method(f: Facts, m: str) -> dict[str, float]:
+    """One method's figures over the run: ties, distinct advantages per group, silent groups, inversions."""
+    return {
+        "groups_with_ties": f.ties(m),
+        "tied_pairs": f.tied_pairs(m),
+        "levels": ratio(f.totals.methods[m].levels, f.totals.methods[m].mixed_groups),
+        "silent_groups": f.silent(m),
+        "inversions": f.inversions(m),
+    }
+
+
+def _of_value(f: Facts, of: ValueFacts) -> ByPart:
+    """The figures of one value of a column."""
+    method, here = f.method, of.facts
+    shares = here.shares(method)
+
+    def reward(k: int, name: str) -> ByRewardPart:
+        dead = here.dead(k) if here.coverage(k) else None
+        return {"name": name, "mean": here.mean(k), "dead_groups": dead, "update_share": shares[k]}
+
+    return {
+        "column": f"{f.run.by}",
+        "value": of.value,
+        "values": of.values,
+        "method": method,
+        "groups": int(here.totals.groups),
+        "responses": int(here.totals.responses),
+        "rewards": [reward(k, name) for k, name in enumerate(f.rewards)],
+        "groups_with_ties": here.ties(method),
+        "silent_groups": here.silent(method),
+        "inversions": here.inversions(method),
+    }
+
+
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+
+def _what_ran(f: Facts) -> str:
+    if f.recipe is None:
+        if f.only_round_off:
+            few = "The rewards differ by little more than float32's round-off"
+            return f"{few}, so the logged advantages do not show which method ran."
+        if f.all_silent and f.totals.mixed_groups:
+            return "Every logged advantage is 0, as under every method here: the rewards cancel in each group."
+        if f.all_zero:
+            return "Every logged advantage is 0, which does not show the method that ran."
+        if f.reproduced is False:
+            known = "total" if f.run.total_only else "rewards"
+            return f"The logged advantages are not what any method computed here makes of the logged {known}."
+        if f.run.has_advantage:
+            return "Every logged advantage is missing, so the log does not show which method ran."
+        return "The log holds no advantages, so it does not show which method ran."
+    made = f"{NAMES[f.recipe.method]} as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
+    weights = f.known_weights
+    if len(f.phases) > 1:
+        made += f" with weights that change, {weights_in_turn([phase[:2] for phase in f.phases])}"
+    elif weights and len(f.rewards) > 1:
+        made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
+    made = ", ".join([made, *f.recipe.remarks])
+    if f.reproduced:
+        up = Context(prec=1, rounding=ROUND_UP)
+        error = power_of_ten(float(up.create_decimal_from_float(f.totals.logged.max_error)))
+        end = f": all {count(_logged(f))} are reproduced, off by {error} at most."
+    else:
+        wrong = f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum()
+        end = f", but for {count(wrong)} of {count(_logged(f))}."
+    punished = [f" {name} has weight {number(w)}: more of it is punished." for name, w in weights.items() if w < 0]
+    return f"The logged advantages are {made}{end}{''.join(punished) * (len(punished) < len(weights))}"
+
+
+def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
+    if first := first_of(findings):
+        return f"Look first at {first.id}: {first.title}. {first.to_do}"
+    asks = " asks for a change" if findings else ""
+    if lost := f.run.lost:
+        was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
+        says = f"No finding{asks}, but {some(lost)} {was} not read: {holds} no number."
+    elif f.plan.primary is None and len(f.rewards) > 1:
+        says = f"No finding{asks} yet. {NAME_PRIMARY}"
+    elif f.contradicted:
+        says = f"No finding{asks}, but the figures here are those of methods that did not make these advantages."
+    else:
+        says = f"Nothing to change: no finding{' asks for it' if findings else ''}."
+    return says[0].lower() + says[1:] if _caution(f) else says
+
+
+def _caution(f: Facts) -> str:
+    """What stands before every verdict on a few groups."""
+    groups, responses = f.totals.groups, count(f.totals.responses, "response")
+    few = f"Too few to judge ({responses} in {count(groups, 'group')}). So far: "
+    return few if groups < FEW_GROUPS else ""
+
+
+def first_of(findings: Sequence[Finding]) -> Finding | None:
+    """The first finding that asks for a change."""
+    return next((finding for finding in findings if finding.severity != "info"), None)
+
+
+def _logged(f: Facts) -> int:
+    return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())

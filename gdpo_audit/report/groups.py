@@ -1,0 +1,70 @@
+"""The groups that show a finding best, each as a still table of its answers: for the terminal and for HTML."""
+
+from gdpo_audit.findings.examples import MOST, ExampleGroup
+from gdpo_audit.findings.facts import Finding
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.summary import Table
+from gdpo_core._words import clip, count, number, one_line, percent, signed
+from gdpo_core.conventions import NAMES
+
+MANY, ROWS = 16, 64  # answers above which equal ones share a row, and rows of a table
+MARKS = "●▲■◆★✚"  # one for each tie of a method
+MEANING = (
+    f"Under the name of a method: the advantages of this group alone, with the weights and the convention of the run. "
+    f"{' '.join(MARKS[:3])}: different rewards, one advantage."
+)
+
+
+def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clipped: int = 60) -> list[Table]:
+    """The first groups that show the finding, with the prompt as their meaning; none for a finding about no group.
+
+    clipped: characters of an answer; a prompt gets three times as many.
+    """
+    first = next(other for other in report.findings if other.id == finding.id)
+    groups = [group for group in report.groups if group.finding == finding.id] if finding is first else []
+    return [group_table(report, group, clipped) for group in groups[:most]]
+
+
+def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> Table:
+    """One group: its answers with their rewards and advantages; clipped: characters of an answer."""
+    methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))
+    head = ["answer", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]
+    answers: dict[object, list[int]] = {}
+    for i, rewards in enumerate(group.rewards):
+        key = str((rewards, group.logged and group.logged[i])) if len(group.rewards) > MANY else i
+        answers.setdefault(key, []).append(i)
+    columns = [_advantages(group, method) for method in methods]
+    rows = []
+    for i, *more in list(answers.values())[:ROWS]:
+        text = group.completions[i] if group.completions else None
+        name = f"answer {i + 1}" if text is None else clip(one_line(text.strip()), clipped) or "(empty)"
+        cells = [name + f" × {len(more) + 1}" * bool(more), *map(number, group.rewards[i])]
+        rows.append([*cells, *([signed(group.logged[i])] if group.logged else []), *(cells[i] for cells in columns)])
+    if len(answers) > ROWS:
+        rows.append([f"… and {count(len(answers) - ROWS, 'other')}", *[""] * (len(head) - 1)])
+    prompt = "" if group.prompt is None else f"Prompt: {clip(one_line(group.prompt), 3 * clipped)}"
+    return Table(title(report, group), head, rows, prompt)
+
+
+def _advantages(group: ExampleGroup, method: str) -> list[str]:
+    """Each answer's advantage in this group alone, with a mark where different rewards share it."""
+    ties = [MARKS[tie % len(MARKS)] if tie is not None else "" for tie in group.ties(method)]
+    return [f"{signed(a)}{tie}" for a, tie in zip(group.advantages_under(method), ties, strict=True)]
+
+
+def title(report: AuditReport, group: ExampleGroup) -> str:
+    """Which group it is, and what it shows."""
+    return f"Step {group.step}, group {group.group}: {_shows(report, group)}"
+
+
+def _shows(report: AuditReport, group: ExampleGroup) -> str:
+    if group.finding == "reward-dominates":
+        return f"{one_line(group.reward)} makes {percent(group.score)} of its update"
+    if group.finding == "advantage-impossible":
+        return f"a logged advantage of size {number(group.score)}"
+    pairs = count(group.score, "pair")
+    if group.finding == "priority-inversion":
+        return f"{pairs} in which the answer with less {one_line(report.run['primary'])} gets more"
+    if group.finding == "ties-hide-signal":
+        return f"{pairs} of different rewards with one advantage"
+    return f"every advantage is 0, with {pairs} of different rewards" if group.score else "every advantage is 0"

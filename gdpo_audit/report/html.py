@@ -1,0 +1,215 @@
+"""Reports as HTML: a fragment for any page, or one file that needs nothing else, neither script nor network."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from gdpo_audit.compare import Changes, headline
+from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.what_if import WhatIf
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.figures import drawable, figures, frame_figure, picture, table
+from gdpo_audit.report.groups import MEANING, group_tables
+from gdpo_audit.report.sections import NOTES, RUN, TABLES, Section, changes_sections, sections, what_if_section
+from gdpo_audit.report.summary import Table, comparison_table, effect, label, severity_counts, to_do, value
+from gdpo_core import _theme
+from gdpo_core._errors import expect
+from gdpo_core._html import Html, fold, join, notebook_html, style, tag, text
+from gdpo_core._words import count
+
+CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+STYLE = style(CSS)
+_PAGE = _theme.css(":root") + (Path(__file__).parent / "document.css").read_text(encoding="utf-8")
+_SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
+    "error": tag("path", d="M3.5,0H8.5L12,3.5V8.5L8.5,12H3.5L0,8.5V3.5Z"),
+    "warning": tag("path", d="M6,.5L12,11.5H0Z"),
+    "info": tag("circle", cx=6, cy=6, r=5, fill="none", stroke="currentcolor", stroke_width=2),
+}
+
+Guide = Callable[[Finding], Html]
+
+
+def _place(finding: Finding) -> Html:
+    """The chapter of the page or the section of docs/audit.md, which have no address that a file could know."""
+    return text(finding.read_more)
+
+
+@notebook_html.register
+def _(report: AuditReport | WhatIf) -> str:
+    return f"{STYLE}{body(report) if isinstance(report, AuditReport) else what_if(report)}"
+
+
+# --- parts of a report ------------------------------------------------------------------------------------------------
+
+
+def body(report: AuditReport) -> Html:
+    """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
+    cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
+    parts = [_verdict(report), _findings(report, "h3", cards)]
+    for section in sections(report):
+        parts.append(_section(section))
+        if section.fold == RUN and drawable(report):
+            parts += [tag("h3", "Charts"), _charts(report)]
+    return tag("div", *parts, kind="audit")
+
+
+def front(report: AuditReport, guide: Guide = _place) -> Html:
+    """What a reader sees first: what to do, what ran, the findings, the first of them open, and its figure.
+
+    guide: the way to what the page itself says about a finding.
+    """
+    cards = []
+    for n, finding in enumerate(report.findings):
+        fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
+        cards.append(_card(report, finding, guide(finding), fix, opened=n == 0))
+    left = tag("div", _verdict(report), _findings(report, "h2", cards))
+    shown = picture(report)
+    return tag("div", left, frame_figure(shown) if shown else "", kind="audit front")
+
+
+def details(report: AuditReport) -> dict[str, Callable[[], Html]]:
+    """What stands behind the first screen, whose chart is not repeated, by title; each is built when asked for."""
+    shown = picture(report)
+    but = shown.title if shown else ""
+    charts = {"More charts": partial(_charts, report, but)} if drawable(report) else {}
+    behind = {fold: partial(_behind, report, fold) for fold in (RUN, TABLES, NOTES)}
+    parts: dict[str, Callable[[], Html]] = {RUN: behind.pop(RUN), **charts, **behind}
+    return {title: partial(_part, draw) for title, draw in parts.items()}
+
+
+def _part(draw: Callable[[], Html]) -> Html:
+    return tag("div", draw(), kind="audit")
+
+
+def _behind(report: AuditReport, fold: str) -> Html:
+    return join(*(_section(section) for section in sections(report) if section.fold == fold))
+
+
+def what_if(w: WhatIf) -> Html:
+    """A run as it was and under another setting, as an HTML fragment styled by `CSS`."""
+    return tag("div", _section(what_if_section(w)), kind="audit")
+
+
+def _verdict(report: AuditReport) -> Html:
+    """What to do, and below it what ran."""
+    return join(tag("p", to_do(report), kind="verdict-line"), tag("p", report.what_ran, kind="what-ran"))
+
+
+def _charts(report: AuditReport, but: str = "") -> Html:
+    return tag("div", *(frame_figure(figure) for figure in figures(report) if figure.title != but), kind="figures-grid")
+
+
+def _section(section: Section) -> Html:
+    facts = [tag("div", tag("dt", name), tag("dd", _with_lines(fact))) for name, fact in section.facts.items()]
+    return join(
+        tag("h3", section.title) if section.title else "",
+        tag("dl", *facts) if facts else "",
+        *(tag("p", line) for line in section.lines),
+        tag("ul", *(tag("li", item) for item in section.items)) if section.items else "",
+        *map(_table, filter(None, section.tables)),
+        _lines(section.fix),
+    )
+
+
+def _with_lines(fact: str) -> Html:
+    return tag("br").join(map(text, fact.split("\n")))
+
+
+def _table(t: Table) -> Html:
+    heading, meaning = tag("h3", t.title) if t.title else "", tag("p", t.meaning) if t.meaning else ""
+    return join(heading, table(t.head, t.rows, t.prose), meaning)
+
+
+def _lines(fix: str | None) -> Html:
+    """Lines of configuration; a click marks all of them."""
+    return tag("pre", tag("code", fix), tabindex=0) if fix else Html()
+
+
+def copy_box(lines: str, purpose: str) -> Html:
+    """Lines of configuration with a button that copies them, where the page listens to `data-copy`."""
+    button = tag("button", "Copy", type="button", data_copy=lines, aria_label=f"Copy: {purpose}")
+    return tag("div", tag("pre", tag("code", lines), tabindex=0), button, kind="copied")
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+
+def _findings(report: AuditReport, heading: str, cards: Sequence[Html]) -> Html:
+    return join(tag(heading, f"Findings: {severity_counts(report)}"), *cards)
+
+
+def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
+    """A finding in one line, which opens to all of it: what it is, what to do about it, and where to read more.
+
+    way: to what we say about it; fix: the lines that change it.
+    """
+    shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
+    title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
+    does = effect(report, finding)
+    pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in report.links(finding)]
+    ways = [part for part in (way, *pages) if part]
+    evidence = table(["evidence", "value"], [[label(key), value(x)] for key, x in finding.evidence.items()])
+    parts = [
+        tag("p", finding.message),
+        fix,
+        tag("p", does, kind="tried") if does else "",
+        tag("p", "Read more: ", Html(" · ").join(ways), kind="more") if ways else "",
+        fold("Evidence", evidence, label=f"Evidence: {finding.title}"),
+    ]
+    return fold(title, *parts, *more, kind=f"card {finding.severity}", opened=opened)
+
+
+def _groups(report: AuditReport, finding: Finding) -> Html:
+    """The groups that show a finding best, behind a fold."""
+    tables = group_tables(report, finding, clipped=300)
+    several = len(tables) > 1
+    title = f"The {count(len(tables), 'group')} that show it best" if several else "The group that shows it best"
+    groups = []
+    for t in tables:
+        groups += [tag("h5", t.title), tag("p", t.meaning) if t.meaning else "", table(t.head, t.rows)]
+    return fold(title, *groups, tag("p", MEANING), label=f"{title}: {finding.title}") if groups else Html()
+
+
+# --- whole documents --------------------------------------------------------------------------------------------------
+
+
+def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:
+    """A complete HTML document of one report, or of several: then side by side first, and each below.
+
+    note: text about the log that stands first, such as where it comes from. Raises InputError where there is none.
+    """
+    reports = [reports] if isinstance(reports, AuditReport) else list(reports)
+    expect(len(reports) > 0, "reports", "at least one", "none")
+    names = [report.source["path"] for report in reports]
+    if len(reports) == 1:
+        title = f"Audit of {names[0]}"
+        parts = [tag("h1", "Audit of a run’s rewards"), tag("h2", names[0]), body(reports[0])]
+    else:
+        title = f"Audit of {count(len(reports), 'run')}"
+        links = (tag("li", tag("a", name, href=f"#run-{i}")) for i, name in enumerate(names, start=1))
+        parts = [tag("h1", title), tag("nav", tag("ol", *links), aria_label="Runs")]
+        parts.append(tag("div", _table(comparison_table(reports)), kind="audit"))
+        for i, (name, report) in enumerate(zip(names, reports, strict=True), start=1):
+            parts += [tag("h2", f"{i}. {name}", id=f"run-{i}"), body(report)]
+    if note:
+        parts.insert(0, tag("p", note))
+    return _whole(title, parts)
+
+
+def comparison_document(c: Changes) -> str:
+    """A complete HTML document of what changed between runs."""
+    parts = [tag("p", headline(c), kind="verdict-line"), *map(_section, changes_sections(c))]
+    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), tag("div", *parts, kind="audit")])
+
+
+def _whole(title: str, parts: Sequence[Html]) -> str:
+    """A complete HTML document."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        style(f"\n{_PAGE}{CSS}"),
+    )
+    page = tag("html", head, Html("\n"), tag("body", tag("main", *parts)), lang="en")
+    return str(join(Html("<!doctype html>\n"), page, Html("\n")))

@@ -1,0 +1,412 @@
+"""The text of a report: what ran, and its tables. Findings bring their own sentences: `runs/findings_*.py`.
+
+Names and texts of a log stand as they are: the terminal and HTML make them harmless.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from gdpo_audit.findings.facts import SEVERITIES, WEIGHTS_FROM, Finding, weights_in_turn, weights_in_words
+from gdpo_audit.findings.what_if import FIGURES, WhatIf
+from gdpo_audit.json_types import RunPart
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent
+from gdpo_core.conventions import NAMES, exceptions, formulas
+from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
+from gdpo_core.successors import TITLES
+
+_SHOWN = 12  # items of a list
+
+
+def value(x: object) -> str:
+    """A piece of evidence as short text.
+
+    >>> value([1, 0.333333]), value({"a": None}), value(True), value([])
+    ('1, 0.3333', 'a –', 'yes', 'none')
+    """
+    if isinstance(x, bool):
+        return "yes" if x else "no"
+    if x is None or isinstance(x, int | float):
+        return number(x)
+    if isinstance(x, Mapping):
+        return listing((f"{key} {value(inner)}" for key, inner in x.items()), link="", most=_SHOWN)
+    if isinstance(x, Sequence) and not isinstance(x, str):
+        return listing(map(value, x), link="", most=_SHOWN)
+    return str(x)
+
+
+def label(key: str) -> str:
+    """The name of a piece of evidence as words.
+
+    >>> label("update_share")
+    'update share'
+    """
+    return key.replace("_", " ")
+
+
+def source_facts(report: AuditReport) -> dict[str, str]:
+    """Where the numbers come from."""
+    s = report.source
+    size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
+    counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
+    skipped = f", {count(s['skipped_lines'], 'broken line')} left out" if s["skipped_lines"] else ""
+    if s["skipped_files"]:
+        unreadable = count(len(s["skipped_files"]), "unreadable file")
+        skipped += f", {unreadable} left out: {listing(s['skipped_files'], most=3)}"
+    rows = {
+        "log": s["path"],
+        "written by": _writer(report),
+        "holds": f"{listing(counts, link='')}{skipped}{_window(s['window'])}",
+        "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
+    }
+    if report.notes:
+        rows["notes"] = " ".join(report.notes)
+    return rows | ({"not read": f"{value(s['left_out'])} (--reward names rewards)"} if s["left_out"] else {})
+
+
+def _window(steps: Sequence[int] | None) -> str:
+    return "" if steps is None else f"; this report is of steps {steps[0]} to {steps[1]} alone"
+
+
+def _writer(report: AuditReport) -> str:
+    framework = FRAMEWORKS[report.source["framework"]]
+    return framework.log_title or framework.title
+
+
+def to_do(report: AuditReport) -> str:
+    """The first line: what to do."""
+    return f"{report.caution}{report.first.to_do}" if report.first else report.what_first
+
+
+_FIGURES = {
+    "update_share": "{reward}’s share of the update",
+    "inversions": "inversions",
+    "groups_with_ties": "groups with ties",
+    "tied_pairs": "tied pairs",
+    "filtered_groups": "groups that the filter drops",
+}
+
+
+def effect(report: AuditReport, finding: Finding) -> str:
+    """What the lines of a finding do on this log; empty where nothing was tried."""
+    if not finding.effect:
+        return ""
+    changed = (
+        f"{_FIGURES[name].format(reward=finding.evidence.get('reward'))} {percent(a, 1)} → {percent(b, 1)}"
+        for name, (a, b) in finding.effect.items()
+    )
+    responses = report.source["responses"]
+    whole = (
+        "this log" if finding.tried_on >= responses else f"{count(finding.tried_on)} of {count(responses)} responses"
+    )
+    return f"Tried on {whole}: {listing(changed, link='')}."
+
+
+def run_facts(report: AuditReport) -> dict[str, str]:
+    """What stands behind the numbers, beside what ran: `AuditReport.what_ran` says that."""
+    run, rows = report.run, {}
+    if run["convention"]:
+        convention = ALL_CONVENTIONS[run["convention"]]
+        rows["convention"] = f"{convention.name} ({convention.source})"
+    if run["weights"] is None or run["weights"] != run["weights_used"]:
+        used = listing((f"{name} {number(w)}" for name, w in run["weights_used"].items()), link="")
+        rows["weights used here"] = f"{used} ({WEIGHTS_FROM[run['weights_from']]})"
+    if run["asked"]:
+        rows["asked for"] = NAMES[run["asked"]]
+    return rows
+
+
+def _weights(run: RunPart) -> list[str]:
+    """The weights that made the logged advantages, in one or several texts."""
+    if run["weights_in_turn"]:
+        return [weights_in_turn([(phase["step"], phase["weights"]) for phase in run["weights_in_turn"]])]
+    weights = run["weights"] or {}
+    known = {name: w for name, w in weights.items() if w is not None}
+    open_ones = [f"{name} not shown by the log" for name, w in weights.items() if w is None]
+    if known and run["weights_up_to_scale"]:
+        return [weights_in_words(known, True), *open_ones]
+    return [*(f"{name} {number(w)}" for name, w in known.items()), *open_ones]
+
+
+def _method(report: AuditReport) -> str:
+    run = report.run
+    if run["method"]:
+        return NAMES[run["method"]]
+    if run["reproduced"] is None:
+        return f"not known: {_no_advantages(report)}"
+    return "not known: the logged advantages fit none"
+
+
+def _no_advantages(report: AuditReport) -> str:
+    """Why no method can be compared with the log."""
+    if not report.run["logged"]:
+        return "no advantages are logged"
+    silent = all(method["silent_groups"] == 1 for method in report.methods.values())
+    return "every method gives 0 here" if silent else "the rewards differ by little more than round-off"
+
+
+def own_method(report: AuditReport) -> str | None:
+    """The method that made the advantages, if the report compares it with others; else None."""
+    method = report.run["method"]
+    return method if method is not None and method in report.methods else None
+
+
+def none_made_it(report: AuditReport) -> str:
+    """That no method of a report is what ran; empty where one is, or where the log holds no advantages."""
+    if report.run["method"] or report.run["reproduced"] is not False:
+        return ""
+    return f"None of these methods made the logged advantages (weights {WEIGHTS_FROM[report.run['weights_from']]})."
+
+
+def shown_method(report: AuditReport) -> tuple[str | None, str]:
+    """The method whose update shares are shown, and why: the run's own, else the one asked for, else the first."""
+    if own := own_method(report):
+        return own, "the run’s method"
+    asked, none = report.run["asked"], none_made_it(report)
+    if asked is not None and asked in report.methods:
+        shows = "it did not make the logged advantages" if none else "the log does not show the method"
+        return asked, f"which was asked for; {shows}"
+    why = "which did not make the logged advantages" if none else "taken, as the run’s method is not known"
+    return next(iter(report.methods), None), why
+
+
+# Findings after which a column is not one reward, so that nothing that compares rewards or methods holds.
+_NOT_SINGLE = frozenset({"no-components", "reward-columns-merged", "score-not-a-sum"})
+
+
+def comparable(report: AuditReport) -> bool:
+    """Whether ties and shares of the update say something: not of one column, nor where one holds several rewards."""
+    return len(report.rewards) > 1 and not _mixes_rewards(report)
+
+
+def _mixes_rewards(report: AuditReport) -> bool:
+    return any(f.id in _NOT_SINGLE and f.severity == "error" for f in report.findings)
+
+
+def not_comparable(report: AuditReport) -> str:
+    """Why a report has no ties, no shares of the update and no comparison of methods."""
+    if _mixes_rewards(report):
+        return (
+            "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
+            "method would have done cannot be told."
+        )
+    one = "One reward counts" if report.run.get("not_counted") else "One reward was read"
+    return f"{one}: nothing can tie with it or take a share of the update from it."
+
+
+def weight_shares(report: AuditReport) -> dict[str, float | None]:
+    """Each reward's share of the weights behind the report; None where all weights are 0, or they change."""
+    used = report.run["weights_used"]
+    changing = report.run["weights_in_turn"] and report.run["weights_from"] != "given"
+    total = 0.0 if changing else sum(map(abs, used.values()))
+    return {name: abs(w) / total if total else None for name, w in used.items()}
+
+
+def formulas_used(report: AuditReport) -> tuple[str, ...]:
+    """The formulas of the run's own method, or of GDPO where it is not known."""
+    method, convention = report.run["method"] or "gdpo", ALL_CONVENTIONS[report.run["convention_used"]]
+    return *formulas(method, convention, len(report.rewards)), *exceptions(convention)
+
+
+def notes(report: AuditReport) -> list[str]:
+    """What stands before the formulas."""
+    run = report.run
+    made = (
+        "The run’s advantages, as its framework computes them:"
+        if run["method"] and run["convention"]
+        else "The log does not show which formulas the run used. For GDPO they are:"
+    )
+    return ["The threshold of each finding stands in its evidence.", made]
+
+
+def ties(report: AuditReport) -> str:
+    """How much each method ties, in one sentence; empty where it says nothing."""
+    if not comparable(report):
+        return ""
+    if not any(of["tied_pairs"] for of in report.methods.values()):
+        return "No method ties responses whose rewards differ."
+    alike: dict[str, list[str]] = {}
+    for m, of in report.methods.items():
+        alike.setdefault(f"{percent(of['tied_pairs'])} in {percent(of['groups_with_ties'])}", []).append(NAMES[m])
+    tied = [f"{listing(names)} {'ties' if len(names) == 1 else 'tie'} {share}" for share, names in alike.items()]
+    first, *rest = (share + " of the groups" * (k == 0) for k, share in enumerate(tied))
+    return f"Of the pairs of responses whose rewards differ, {listing([first, *rest])}."
+
+
+def limits(report: AuditReport) -> tuple[str, ...]:
+    """What such a log cannot tell."""
+    sentences = [
+        "The share of the update is a reward’s part of the advantages, Σ a A / Σ A². Gradients also depend on the "
+        "probabilities of the tokens, on clipping, on a KL term and on how tokens are averaged; none of that is in "
+        "the log.",
+        "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
+    ]
+    if comparable(report):
+        sentences.insert(
+            1,
+            "What other methods would have done is computed on the rewards of this run. A run trained with another "
+            "method would have produced other responses.",
+        )
+    if report.run["reproduced"] is None:
+        sentences.append(
+            f"Which method the run used: {_no_advantages(report)}, so there is nothing to tell methods apart by."
+        )
+    if FRAMEWORKS[report.source["framework"]].evaluation_overwrites and report.run["method"] not in (
+        "gdpo",
+        "grpo_batch_std",
+    ):
+        sentences.append("Under GRPO the rows of an evaluation in a step’s file look like rows of the training.")
+    return tuple(sentences)
+
+
+def severity_counts(report: AuditReport) -> str:
+    """How many findings there are of each severity.
+
+    >>> from types import SimpleNamespace as N
+    >>> severity_counts(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
+    '1 error, 2 info'
+    """
+    severities = [f.severity for f in report.findings]
+    numbers = {s: severities.count(s) for s in SEVERITIES if s in severities}
+    counts = [f"{count(n)} info" if s == "info" else count(n, s) for s, n in numbers.items()]
+    return listing(counts, link="") if counts else "no findings"
+
+
+# --- tables, the first column of which names the rows ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of numbers in words, and what its columns mean."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    meaning: str = ""
+    prose: bool = False  # whether its cells hold words, else numbers
+
+
+def rewards_table(report: AuditReport, brief: bool = False) -> Table:
+    """Each reward: its spread, where it is missing or constant, its weight, and its shares of the update.
+
+    brief: without the spread, and with the shares under the run's method and GDPO alone.
+    """
+    rewards, weights, (shown, _) = report.rewards, weight_shares(report), shown_method(report)
+    columns = {"reward": [r["name"] for r in rewards], "mean": [number(r["mean"]) for r in rewards]}
+    if not brief:
+        columns["std"] = [number(r["std"]) for r in rewards]
+    if not brief or any(r["missing"] for r in rewards):
+        columns["missing"] = [number(r["missing"]) for r in rewards]
+    columns["constant in groups"] = [percent(r["dead_groups"]) for r in rewards]
+    if comparable(report):
+        columns["weight"] = [percent(weights[r["name"]]) for r in rewards]
+        for method in report.methods:
+            if not brief or method in (shown, "gdpo"):
+                own = " (the run’s)" * (method == own_method(report))
+                columns[f"update, {NAMES[method]}{own}"] = [percent(r["update_share"].get(method)) for r in rewards]
+    said = ties(report) if comparable(report) else not_comparable(report)
+    meaning = said if brief else f"{_MEANING} {_SHARES * comparable(report)}{none_made_it(report)} {said}"
+    return Table("Rewards", list(columns), list(zip(*columns.values(), strict=True)), " ".join(meaning.split()))
+
+
+_MEANING = (
+    "Constant in groups: share of the groups that hold the reward in which every response has the same value of it."
+)
+_SHARES = (
+    "An advantage is a sum of one part per reward; a share of the update is what a reward’s parts make of the squares "
+    "of all advantages. Weight: its part of the sum of the weights; shares go by their squares. Below 0: the update "
+    "works against the reward. "
+)
+
+
+def methods_table(report: AuditReport) -> Table:
+    """What each method leaves without signal, and puts the wrong way round where a reward matters most."""
+    keys, meaning = ["silent_groups"], "Silent groups: every advantage is 0."
+    if primary := report.run["primary"]:
+        keys.append("inversions")
+        meaning += f" Inversions: of the pairs that differ in {primary}, those in which the lower one gets more."
+    rows = [[NAMES[m], *(percent(measures.get(key)) for key in keys)] for m, measures in report.methods.items()]
+    return Table("Methods on the rewards of this run", ["method", *map(label, keys)], rows, meaning)
+
+
+def comparison_table(reports: Sequence[AuditReport]) -> Table:
+    """Runs side by side, a column each."""
+    rows = [[name, *cells] for name, cells in comparison(reports).items()]
+    return Table("", [count(len(reports), "run"), *(report.source["path"] for report in reports)], rows, prose=True)
+
+
+def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
+    """The rows of a table with one column per run."""
+    rows: dict[str, Callable[[AuditReport], str]] = {
+        "written by": _writer,
+        "steps": lambda r: number(r.source["steps"]),
+        "responses": lambda r: number(r.source["responses"]),
+        "groups": lambda r: number(r.source["groups"]),
+        "responses per group": lambda r: number(r.source["group_size"]),
+        "method": _method,
+        "convention": lambda r: ALL_CONVENTIONS[r.run["convention"]].name if r.run["convention"] else MISSING,
+        "weights": lambda r: "\n".join(_weights(r.run)) or MISSING,
+        "groups with ties": partial(_of_shown, key="groups_with_ties"),
+        "silent groups": partial(_of_shown, key="silent_groups"),
+        "constant in groups": lambda r: "\n".join(f"{x['name']} {percent(x['dead_groups'])}" for x in r.rewards),
+        "share of the update": _own_shares,
+        "findings": lambda r: "\n".join(dict.fromkeys(finding.id for finding in r.findings)) or "none",
+    }
+    return {title: [cell(report) for report in reports] for title, cell in rows.items()}
+
+
+def _of_shown(report: AuditReport, key: str) -> str:
+    method, _ = shown_method(report)
+    return percent(report.methods[method][key]) if comparable(report) and method else MISSING
+
+
+def _own_shares(report: AuditReport) -> str:
+    method, _ = shown_method(report)
+    if method is None or not comparable(report):
+        return MISSING
+    shares = [f"{r['name']} {percent(r['update_share'].get(method))}" for r in report.rewards]
+    return "\n".join(shares if own_method(report) else [*shares, f"(had it been {NAMES[method]})"])
+
+
+# --- tables of what was asked for besides ----------------------------------------------------------------------------
+
+
+def by_table(report: AuditReport) -> Table | None:
+    """A row per value and reward; None where no column was asked for."""
+    if not report.by:
+        return None
+    column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]
+    several, primary = comparable(report), report.run["primary"]
+    head = [column, "groups", *["ties"] * several, "silent", *["inversions"] * bool(primary)]
+    head += ["reward", "mean", "constant", *["update"] * several]
+    rows = []
+    for part in report.by:
+        of_value = [MISSING if part["value"] is None else clip(one_line(part["value"]), 40), count(part["groups"])]
+        of_value += [percent(part["groups_with_ties"])] * several + [percent(part["silent_groups"])]
+        of_value += [percent(part["inversions"])] * bool(primary)
+        for reward in part["rewards"]:
+            rows.append([*of_value, reward["name"], number(reward["mean"]), percent(reward["dead_groups"])])
+            rows[-1] += [percent(reward["update_share"])] * several
+            of_value = [""] * len(of_value)
+    meaning = f"Each value of {column} alone, under {method}. Constant: of the groups that hold the reward."
+    if several:
+        meaning += " Update: share of the update that the groups of this value make."
+    return Table(f"By {column}", head, rows, meaning)
+
+
+def what_if_table(w: WhatIf) -> Table:
+    """What the setting changes, a row each, and every figure before and after."""
+    sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
+    rows = [["method", *(TITLES[side["method"]] for side in sides)]]
+    rows.append(["convention", *(ALL_CONVENTIONS[side["convention"]].name for side in sides)])
+    rows += [[f"weight, {name}", *(number(side["weights"][name]) for side in sides)] for name in w.after["weights"]]
+    rows = [row for row in rows if row[1] != row[2] or row[0] == "method"]
+    rows += [
+        [f"update, {name}", *(percent(side["update_share"][name], 1) for side in sides)] for name in w.after["weights"]
+    ]
+    rows += [[label(figure), *(percent(side[figure], 1) for side in sides)] for figure in FIGURES]
+    if w.before["inversions"] is None and w.after["inversions"] is None:  # without a primary reward there are none
+        rows.pop()
+    return Table("What if", ["whole run", "had", "would have"], rows, " ".join(w.notes))

@@ -1,0 +1,239 @@
+"""Audit reports, and the numbers of one computation, as text and tables for a terminal."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TextIO
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table as Drawn
+from rich.text import Text
+from torch import Tensor
+
+from gdpo_audit.compare import Changes, headline
+from gdpo_audit.findings.facts import Finding
+from gdpo_audit.report import summary
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.groups import MEANING, group_tables
+from gdpo_audit.report.sections import Section, changes_sections, sections
+from gdpo_audit.report.summary import Table
+from gdpo_core._words import listing, number, printable, raw, raw_column
+from gdpo_core.conventions import NAMES, exceptions, formulas
+from gdpo_core.steps import Explanation, float32_error, only_eps_is_left
+
+_WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
+_TEXT = 100  # characters per line of a paragraph on a screen
+_NAME, _PROSE = 22, 24  # characters per line of a row's name, and of a cell that holds words
+_COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # of the severities
+
+
+def show(reports: Sequence[AuditReport], file: TextIO, verbose: bool = False, groups: int = 0) -> None:
+    """Print the reports; several first side by side, then each with its findings.
+
+    verbose: with evidence and tables; groups: with so many groups that show a finding best.
+    """
+    console = console_of(file)
+    if len(reports) > 1:
+        _table(console, summary.comparison_table(reports))
+    for report in reports:
+        if len(reports) > 1:
+            path = printable(report.source["path"])
+            console.print(f"\n{path}\n{'─' * min(len(path), console.width)}", style="bold")
+        print_report(console, report, verbose, groups)
+
+
+def show_changes(c: Changes, file: TextIO) -> None:
+    """Print what changed between runs."""
+    console = console_of(file)
+    _paragraph(console, headline(c), "bold")
+    for section in changes_sections(c):
+        _section(console, section)
+
+
+def console_of(file: TextIO) -> Console:
+    """Where a report is printed: nothing of a log is taken for markup."""
+    width = None if file.isatty() else _WIDE
+    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_report(console: Console, report: AuditReport, verbose: bool = False, groups: int = 0) -> None:
+    """What to do, what ran, the findings, and the sections below them."""
+    _paragraph(console, summary.to_do(report), "bold")
+    _paragraph(console, report.what_ran)
+    console.print(f"\nFindings: {summary.severity_counts(report)}", style="bold")
+    for n, finding in enumerate(report.findings):
+        if verbose or finding.severity != "info" or not n or report.findings[n - 1].severity != "info":
+            console.print()
+        _finding(console, report, finding, verbose)
+        if groups:
+            _groups(console, group_tables(report, finding, groups))
+    for section in sections(report, brief=not verbose):
+        _section(console, section)
+    if not verbose:
+        _paragraph(
+            console, "--verbose prints evidence, all tables and where to read more; --html FILE has charts.", "dim"
+        )
+
+
+def _finding(console: Console, report: AuditReport, finding: Finding, verbose: bool) -> None:
+    name = (f"{finding.severity}  {printable(finding.id)}", _COLOURS[finding.severity])
+    console.print(Text.assemble(name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
+    if not verbose and finding.severity == "info":
+        return
+    _paragraph(console, finding.message)
+    if verbose:
+        evidence = (f"{summary.label(key)} {summary.value(x)}" for key, x in finding.evidence.items())
+        _paragraph(console, "; ".join(evidence), "dim")
+    _lines(console, finding.fix)
+    if tried := summary.effect(report, finding):
+        _paragraph(console, tried)
+    elsewhere = [f"{link.title}: {link.url}" for link in report.links(finding)]
+    if more := [place for place in (finding.read_more, *elsewhere) if place and verbose]:
+        _paragraph(console, f"read more: {'; '.join(more)}", "dim")
+
+
+def _groups(console: Console, tables: Sequence[Table]) -> None:
+    for table in tables:
+        console.print()
+        _paragraph(console, table.title, "bold")
+        _paragraph(console, table.meaning, "dim")
+        _table(console, replace(table, title="", meaning=""))
+    if tables:
+        _paragraph(console, MEANING, "dim")
+
+
+def _section(console: Console, section: Section) -> None:
+    console.print()
+    _paragraph(console, section.title, "bold")
+    if section.facts:
+        grid = Drawn.grid(padding=(0, 2, 0, 0))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, text in section.facts.items():
+            grid.add_row(name, printable(text))
+        console.print(grid)
+    for line in (*section.lines, *section.items):
+        _paragraph(console, line)
+    for table in section.tables:
+        if table:
+            _table(console, table)
+    _lines(console, section.fix)
+
+
+def _lines(console: Console, fix: str | None) -> None:
+    """Lines of configuration."""
+    if fix:
+        console.print("what changes it:", style="dim")
+        # Not wrapped, so that it can be copied.
+        console.print(Text(printable(fix), "cyan"), soft_wrap=True)
+
+
+def _paragraph(console: Console, words: str, style: str = "") -> None:
+    text = Text(printable(words), style)
+    if not words:
+        return
+    if console.is_terminal:
+        console.print(text, width=min(console.width, _TEXT), overflow="fold")
+    else:
+        console.print(text, soft_wrap=True)  # one line per paragraph, for the next program in a pipe
+
+
+def _table(console: Console, table: Table) -> None:
+    """A table, in several parts if the screen is too narrow for one."""
+    widths = [_width(table, k) for k in range(len(table.head))]
+    for part, columns in enumerate(_parts(widths, console.width)):
+        title = table.title if part == 0 else None
+        drawn = Drawn(title=title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0))
+        for k in columns:
+            least = widths[k] if k and not table.prose else None  # a number stays whole
+            drawn.add_column(
+                printable(table.head[k]),
+                justify="right" if k and not table.prose else "left",
+                overflow="fold",
+                min_width=least,
+            )
+        for row in table.rows:
+            drawn.add_row(*(printable(row[k]) for k in columns))
+        console.print(drawn)
+    if table.meaning:
+        _paragraph(console, table.meaning, "dim")
+
+
+def _width(table: Table, k: int) -> int:
+    """The characters that a column needs: a head may break between words, names and words in cells anywhere."""
+    lines = [*table.head[k].split(), *(line for row in table.rows for line in row[k].split("\n"))]
+    longest = max((len(printable(line)) for line in lines), default=0)
+    return min(longest, _NAME) if k == 0 else min(longest, _PROSE) if table.prose else longest
+
+
+def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
+    """The columns of each part of a table, by number: the first in all, of the others as many as there is room for."""
+    columns: list[int] = [0]
+    taken = widths[0] + 2
+    for k, width in enumerate(widths[1:], start=1):
+        if len(columns) > 1 and taken + width + 2 > room:
+            yield columns
+            columns, taken = [0], widths[0] + 2
+        columns.append(k)
+        taken += width + 2
+    yield columns
+
+
+# --- one computation -------------------------------------------------------------------------------------------------
+
+
+def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]], file: TextIO) -> None:
+    """Print every number of a computation; prompts: of each response, ties: responses that share an advantage."""
+    console = console_of(file)
+    _paragraph(console, f"{NAMES[e.method]}, convention {e.convention.name} ({e.convention.source})")
+    for k, formula in enumerate(formulas(e.method, e.convention, len(e.weights)), start=1):
+        _paragraph(console, f"  {k}. {formula}")
+    _paragraph(console, f"  w = {listing((raw(w, 6) for w in e.weights.tolist()), link='')}")
+    ids = list(dict.fromkeys(prompts))
+    for group, prompt in enumerate(ids):
+        if len(ids) > 1:
+            console.print(f"\nprompt {prompt}")
+        _table(console, _steps(e, [i for i, of in enumerate(prompts) if of == prompt], group))
+    for line in _notes(e, ties):
+        _paragraph(console, line)
+
+
+def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
+    """What stands below the tables: the last step, ties, and where the framework itself may return round-off."""
+    if isinstance(e.batch_mean, float) and isinstance(e.batch_std, float):
+        over = "tokens" if e.convention.last_step == "tokens" else "responses"
+        [mean], [std] = raw_column([e.batch_mean]), raw_column([e.batch_std])
+        yield f"over the {over} of the batch: mean s = {mean}, std s = {std}"
+    for tied in ties:
+        yield f"Responses {listing(i + 1 for i in tied)} differ in their rewards and have the same advantage."
+    name = e.convention.name
+    if (error := float32_error(e)) > 1e-3:
+        yield f"{name} computes in float32, where round-off may change z or A by about {number(error, digits=1)}."
+    if only_eps_is_left(e):
+        yield f"The normalised rewards cancel but for eps: {name} in float32 may return something else."
+    yield from (f"· {line}" for line in exceptions(e.convention))
+
+
+def _steps(e: Explanation, rows: Sequence[int], group: int) -> Table:
+    """The responses of one prompt, one column per step; below each column the mean and std that normalised it."""
+    rewards = [f"r{k + 1}" for k in range(len(e.weights))]
+    columns = {name: [raw(x) for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}
+    feet = {}
+    if e.lengths is not None:
+        columns["tokens"] = [raw(x) for x in e.lengths[rows].tolist()]
+    for k, name in enumerate(rewards if e.z is not None else ["s"]):
+        mean, std = (x[..., k] if e.z is not None else x for x in (e.group_means, e.group_stds))
+        if e.convention.leave_one_out:
+            columns[f"mean {name}"] = raw_column(mean[rows].tolist())
+            columns[f"std {name}"] = raw_column(std[rows].tolist())
+        else:
+            feet[name] = [raw(mean[group].item()), raw(std[group].item(), 6)]
+    if e.z is not None:
+        columns |= {f"z{k + 1}": raw_column(e.z[rows, k].tolist()) for k in range(len(rewards))}
+    columns["s"] = raw_column(e.weighted_sums[rows].tolist())
+    if isinstance(e.batch_mean, Tensor) and isinstance(e.batch_std, Tensor):
+        feet["s"] = [raw(e.batch_mean[group].item()), raw(e.batch_std[group].item(), 6)]
+    columns["A"] = raw_column(e.advantages[rows].tolist())
+    names = [*(str(i + 1) for i in rows), *(["mean", "std"] if feet else [])]
+    cells = [[*values, *(feet.get(name, ["", ""]) if feet else [])] for name, values in columns.items()]
+    return Table("", ["", *columns], list(zip(names, *cells, strict=True)))

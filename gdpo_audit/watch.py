@@ -1,0 +1,50 @@
+"""A log that still grows: it is read and audited anew whenever one of its files has changed."""
+
+import os
+import time
+from collections.abc import Iterator
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from gdpo_audit.audit import audit
+from gdpo_audit.logs.read import read_run
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_core._errors import InputError, expect
+
+Changed = dict[str, tuple[int, int]]  # by file: its size, and when it changed, in nanoseconds
+
+
+def reports(
+    path: str, audit_args: dict[str, Any], every: float = 1.0, **named: Any
+) -> Iterator[AuditReport | InputError]:
+    """The report of a log, and a new one after each change of its files; or why it cannot be read, as it is now.
+
+    It has no end. Between looks pass `every` seconds, and more where a look takes more than a tenth of the time.
+    audit_args: arguments of `audit`; named: arguments of `read_run`. Raises InputError for a URL.
+    """
+    expect("://" not in path, "--watch", "a directory or file on this machine", f"the URL {path}")
+    seen: Changed | None = None
+    while True:
+        started = time.monotonic()
+        if (now := changed(path)) != seen:
+            seen = now
+            try:
+                yield audit(read_run(path, **named), **audit_args)
+            except InputError as error:
+                yield error
+        time.sleep(max(every, 9 * (time.monotonic() - started)))
+
+
+def changed(path: str) -> Changed:
+    """When each file at a path changed, and beside a database where SQLite writes what is new."""
+    place = os.path.expanduser(path.partition("::")[0])  # DATABASE::RUN
+    names = Path(place).rglob("*") if os.path.isdir(place) else map(Path, [place, f"{place}-wal", *glob(place)])
+    found = {}
+    for name in names:
+        try:
+            state = name.stat()
+        except OSError:  # gone since, or not there yet
+            continue
+        found[str(name)] = state.st_size, state.st_mtime_ns
+    return found

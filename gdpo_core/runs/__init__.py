@@ -1,1 +1,0 @@
-"""A run's log: read, solved, summed, judged."""
