@@ -112,18 +112,18 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped, progress: Callable[[int], N
     run, sample, recipe = _solved(run, wanted)
 
     def under(plan: Plan, progress: Callable[[int], None] | None = None) -> Facts:
-        return _each_once(run, summarise_all(run.tables(), plan, engine, progress), plan, wanted, sample)
+        return _facts_of_summary(run, summarise_all(run.tables(), plan, engine, progress), plan, wanted, sample)
 
-    # Where every step has weights of its own, no recipe makes many of them.
-    one = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
-    facts = under(_plan_of(run, wanted, one), progress)
+    # Where the weights change at every step, no recipe makes many steps: that of one batch is where to begin.
+    start = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
+    facts = under(_plan_of(run, wanted, start), progress)
     if recipes := _recipes_of(facts):
         plan = _plan_of(run, wanted, most_common([*recipes.values()]))
         others = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != plan.recipe}
         facts = under(replace(plan, changes=others).with_weights(wanted.weights))
-    elif one is not recipe:
+    elif start is not recipe:
         facts = under(_plan_of(run, wanted, None))
-    return _without_others(facts)
+    return _without_foreign_batches(facts)
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
@@ -162,7 +162,7 @@ def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe |
         of_other = spread(other.tables(), SAMPLE)
         if (recipe := _recipe(other, of_other, wanted)) is not None:
             return other, of_other, recipe
-    return run, sample, _recipe_but_for_large(run, sample, wanted)
+    return run, sample, _recipe_without_impossible_groups(run, sample, wanted)
 
 
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
@@ -179,8 +179,8 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
         return recipe
 
 
-def _recipe_but_for_large(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """The recipe that makes all advantages but some that no rewards make; it is solved without the groups of these."""
+def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
+    """The recipe without the groups of advantages beyond √(n − 1), which no rewards make; None if it fails others."""
     a = pl.col("advantage").fill_nan(None)
     large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
     kept = [table.with_columns(advantage=pl.when(~large).then(a).fill_null(float("nan"))) for table in sample]
@@ -218,8 +218,8 @@ def _reproduces(
 # --- the facts --------------------------------------------------------------------------------------------------------
 
 
-def _each_once(run: Run, summary: Summary, plan: Plan, wanted: Wanted, sample: Sequence[pl.DataFrame]) -> Facts:
-    """What the findings read, with each batch once."""
+def _facts_of_summary(run: Run, summary: Summary, plan: Plan, wanted: Wanted, sample: Sequence[pl.DataFrame]) -> Facts:
+    """The facts of a summary; a batch that was logged twice counts once."""
     batches = summary.batches
     # TRL logs its last table to trackers twice.
     twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
@@ -248,7 +248,7 @@ def _repeats_the_one_before(batches: Sums[Array]) -> Array:
     return same if often else same & (batches.different_pairs >= _PAIRS)
 
 
-def _without_others(f: Facts) -> Facts:
+def _without_foreign_batches(f: Facts) -> Facts:
     """The facts without the batches that evaluations wrote, or that another method made."""
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():
@@ -260,10 +260,10 @@ def _without_others(f: Facts) -> Facts:
     right = (f.batches.logged.count > 0) & (f.batches.logged.wrong == 0)
     if f.framework.evaluation_overwrites and known and scaled_share(bad) >= SCALE_ONLY and right.any():
         return others
-    first = bad.batch[bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST]
+    few = bad.batch[bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST].tolist()
     parts = [table.filter(pl.col("batch").is_in(bad.batch.tolist())) for table in f.run.tables()]
-    few = [part.filter(pl.col("batch").is_in(first.tolist())) for part in parts]
-    recipe = solve(few, f.rewards, f.run.framework)
+    sample = [part.filter(pl.col("batch").is_in(few)) for part in parts]
+    recipe = solve(sample, f.rewards, f.run.framework)
     if recipe is None or not _reproduces(recipe, (part for part in parts if len(part)), f.rewards):
         return f
     return replace(others, recipe_of_the_rest=recipe)

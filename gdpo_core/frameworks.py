@@ -71,7 +71,7 @@ class Framework:
     ('verl', 'verl')
     """
 
-    id: str  # also the name of the module that reads its log
+    id: str  # in `FORMS` too, which reads its log; axolotl's is read as TRL's
     title: str
     aliases: tuple[str, ...] = ()  # other names that `framework=` takes
 

@@ -1,4 +1,4 @@
-"""What each framework writes, as one row per response: the only place that knows the forms of logs.
+"""What each framework writes, as one row per response: nearly all that is known of the forms of logs.
 
 A form is a function from the tables of a log to a `Form`, which names the columns whose names a framework fixes.
 """
@@ -71,8 +71,8 @@ class Form:
     equal_groups: bool = False  # a keyed group smaller than the others has lost rows
     not_rewards: frozenset[str] = frozenset()  # numbers beside the rewards, in small letters
     known: frozenset[str] = frozenset()  # columns that may hold numbers as text, in small letters
-    asks: bool = False  # about columns that may be rewards or metrics: no framework says which they are
-    examines: bool = False  # texts, which may be rewards
+    asks: bool = False  # which columns are rewards: no framework says it
+    examines: bool = False  # columns of text for numbers, which may be rewards
     rewards: tuple[str, ...] = ()  # where the log says which these are
     total: str | None = None  # a total that is the only reward where no other is logged
     score: str | None = None  # a total that is logged beside the rewards

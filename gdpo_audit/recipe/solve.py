@@ -46,8 +46,8 @@ _FAR_APART = 1e-5
 _EPS_AT_MOST = 0.25
 # A log with more responses than this has more equations than weights.
 _MANY = 4096
-# Weights for a batch of a known method solve at least so many equations beyond their own; of rounded numbers more.
-_FEW_EXACT, _FEW_EQUATIONS = 4, 8
+# Equations to spare before the weights of a batch are trusted; more where the numbers are rounded.
+_SPARE, _SPARE_ROUNDED = 4, 8
 # Other readings of a log are looked for in its first batches, with about so many responses.
 _ENOUGH = 2000
 # Weights of rounded advantages may miss some batches; where they reproduce this share, better ones do all.
@@ -73,7 +73,7 @@ class Attempt:
 
     @property
     def claims(self) -> int:
-        """How much its weights have to be right by chance: nothing, where they only explain signs or one is alone."""
+        """What fits by luck if it is false: its complexity; 0 where weights only explain signs or one stands alone."""
         known = len(self.recipe.weights) - len(self.recipe.unknown)
         return 0 if known <= self.recipe.up_to_scale else self.complexity
 
@@ -115,7 +115,7 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
     log = replace(tensors_of(pl.concat(tables), rewards), grid=like.grid)
     terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
     solution = solution_of(terms, log.batches)
-    if _degrees_of_freedom(log, terms, solution) < (_FEW_EQUATIONS if log.grid else _FEW_EXACT):
+    if _degrees_of_freedom(log, terms, solution) < (_SPARE_ROUNDED if log.grid else _SPARE):
         return None
     found = _attempt(log, like.method, like.convention, like.weights, (terms, solution))
     if found is None or found.share < 1 or len(found.recipe.unknown) == len(rewards):
@@ -154,7 +154,7 @@ def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | No
 def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bool = False) -> Iterator[Attempt]:
     """The best attempt with each method and convention that reproduces enough of the log, the likeliest first.
 
-    by_chance: also those with weights that chance alone may make fit.
+    by_chance: also those whose log has no more equations than unknowns, so that chance alone may make them fit.
     """
     few_sizes = _few_sizes(log)
     solved: dict[tuple[object, ...], Solved] = {}
