@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_audit import advice
 from gdpo_audit.audit import gather
 from gdpo_audit.findings import trials
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.trials import sample_of
 from gdpo_audit.report import summary
-from gdpo_core import advice
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
@@ -272,7 +272,7 @@ def test_below_thirty_groups_every_first_line_says_so():
 
 def test_what_is_no_report_is_refused():
     for other in (5, None, {}):
-        with pytest.raises(gc.InputError, match=r"report: expected what gdpo_core\.audit returns, got"):
+        with pytest.raises(gc.InputError, match=r"report: expected what gdpo_audit\.audit returns, got"):
             ga.advise(other)
 
 

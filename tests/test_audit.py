@@ -222,7 +222,7 @@ def test_bad_arguments_are_named(arguments, text):
 
 
 def test_what_is_no_run_is_refused():
-    with pytest.raises(gc.InputError, match=r"run: expected what gdpo_core\.read_run returns, got str"):
+    with pytest.raises(gc.InputError, match=r"run: expected what gdpo_audit\.read_run returns, got str"):
         audit("completions")
 
 

@@ -16,9 +16,9 @@ import pytest
 
 import gdpo_audit as ga
 import gdpo_cli
+from gdpo_audit import cli
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.report import terminal
-from gdpo_core import cli
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")
@@ -324,7 +324,7 @@ def test_a_reader_who_leaves_ends_it_quietly(capsys, monkeypatch, command):
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_it_stops_quietly_when_told_to():
     script = (
-        "import sys, time, gdpo_cli\nfrom gdpo_core import cli\n"
+        "import sys, time, gdpo_cli\nfrom gdpo_audit import cli\n"
         "def wait(*_, **__):\n    print('reading', file=sys.stderr, flush=True)\n"
         "    for _ in range(600):\n        time.sleep(0.1)  # Python 3.14 may notice a signal only after one\n"
         f"cli.read_run = wait\ngdpo_cli.main(['audit', {TRL!r}])"

@@ -177,7 +177,7 @@ def test_a_report_shows_itself_in_a_notebook_and_its_findings_are_a_table():
 @pytest.mark.slow
 def test_reading_files_takes_neither_narwhals_nor_a_notebook():
     code = (
-        "import sys, gdpo_core as gc; ga.audit(ga.read_run(sys.argv[1]))._repr_html_(); "
+        "import sys, gdpo_audit as ga; ga.audit(ga.read_run(sys.argv[1]))._repr_html_(); "
         "print(sorted({'narwhals', 'marimo', 'altair', 'pandas', 'pyarrow'} & {*sys.modules}))"
     )
     run = [sys.executable, "-c", code, str(LOGS / "trl/gdpo")]

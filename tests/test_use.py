@@ -11,7 +11,8 @@ import yaml
 from helpers import text_of
 
 import gdpo_core as gc
-from gdpo_core import advice, bfcl, config_lines
+from gdpo_audit import advice
+from gdpo_core import bfcl, config_lines
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import METHODS, State
 from gdpo_core.differences import differences
