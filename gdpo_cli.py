@@ -188,7 +188,7 @@ def audit_command(
     """
     from gdpo_audit import cli
 
-    return cli.run_audit(context.params)
+    return cli.run_audit(context.params, reader_may_leave)
 
 
 @app.command("compare", short_help="Say what changed from one run to another.")

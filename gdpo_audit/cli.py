@@ -4,8 +4,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from gdpo_audit.logs.unpack import format_suffix
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.live import follow
-from gdpo_cli import reader_may_leave
 from gdpo_core._errors import InputError, expect
 from gdpo_core._parse import parse_count, parse_number, parse_setting, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line
@@ -111,8 +110,8 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 # --- gdpo audit ------------------------------------------------------------------------------------------------------
 
 
-def run_audit(options: Options) -> int:
-    """Print and write the reports of runs; 1 where one holds a finding of `--fail-on`, else 0."""
+def run_audit(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
+    """Print and write the reports of runs; 1 where one holds a finding of `--fail-on`, else 0, also if nobody reads on."""
     failing = _parse_fail_on(options["fail_on"])
     groups = options["groups"]
     fits = groups is None or re.fullmatch(f" *[1-{MOST}] *", groups)
@@ -132,7 +131,7 @@ def run_audit(options: Options) -> int:
     text = _json(reports, shown)
     _write(targets, {"json": text, "html": document(reports) if "html" in targets else ""})
     status = _status(reports, failing)
-    with reader_may_leave():
+    with printing():
         if only_json:
             sys.stdout.write(text)
         else:
@@ -318,8 +317,7 @@ def run_compare(options: Options) -> None:
     difference = changes(reports[: len(first)], reports[len(first) :])
     text = _dump(difference.to_dict())
     _write(targets, {"json": text, "html": comparison_document(difference)})
-    with reader_may_leave():
-        if options["json_"] == Path("-"):
-            sys.stdout.write(text)
-        else:
-            terminal.show_changes(difference, sys.stdout)
+    if options["json_"] == Path("-"):
+        sys.stdout.write(text)
+    else:
+        terminal.show_changes(difference, sys.stdout)

@@ -16,11 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gdpo_audit.audit import audit
+from gdpo_audit import AuditReport, Run, audit, read_run
 from gdpo_audit.findings.what_if import WhatIf
-from gdpo_audit.logs.read import read_run
-from gdpo_audit.logs.run import Run
-from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError
 from gdpo_core.scenarios import Setting
 

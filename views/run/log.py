@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from gdpo_audit.audit import audit
+from gdpo_audit import AuditReport, Run, audit, read_run
 from gdpo_audit.findings.what_if import WhatIf
-from gdpo_audit.logs.read import read_run
-from gdpo_audit.logs.run import Run
-from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError, expect
 from gdpo_core._parse import parse_count, parse_weights
 from gdpo_core._words import count
