@@ -54,7 +54,7 @@ def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], wei
 def advise(report: AuditReport) -> list[Answer]:
     """What GDPO would change on the rewards of a report, in one answer per respect. Raises InputError.
 
-    >>> from gdpo_core import audit, read_run
+    >>> from gdpo_audit import audit, read_run
     >>> rows = [{"group": g, "right": a, "short": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
     >>> [(answer.effect, answer.title) for answer in advise(audit(read_run(rows), primary="right"))][:2]
     [('nothing', 'Order by right'), ('nothing', 'Shares of the update')]

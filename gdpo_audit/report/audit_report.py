@@ -146,7 +146,7 @@ class AuditReport(Displayed):
         Columns: finding, step, group, rewards (answers × rewards), advantages (of the group alone, under the run's
         method), logged, prompt, completions; null where the log has none.
 
-        >>> from gdpo_core import audit, read_run
+        >>> from gdpo_audit import audit, read_run
         >>> rows = [(g, a, b) for g in "xy" for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
         >>> run = read_run([{"prompt": g, "a": a, "b": b, "completion": f"{a} {b}"} for g, a, b in rows])
         >>> table = audit(run).groups_table().filter(finding="ties-hide-signal")

@@ -3,7 +3,8 @@
 import marimo as mo
 
 import gdpo_core as gc
-from gdpo_core import config_lines, report
+from gdpo_audit import report
+from gdpo_core import config_lines
 from gdpo_core._words import listing
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import METHODS, State
