@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("gdpo_core", "views", "tests", "benchmarks", "scripts")
+FOLDERS = ("gdpo_core", "gdpo_audit", "views", "tests", "benchmarks", "scripts")
 FILES = sorted([path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")] + list(ROOT.glob("*.py")))
 # A private module or name of a dependency, imported or in a string for import_module and monkeypatch.
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

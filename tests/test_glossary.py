@@ -12,7 +12,7 @@ ENTRIES = [match for line in LINES if (match := ENTRY.fullmatch(line))]
 NAMES = [name for entry in ENTRIES for name in (entry["term"], *(entry["others"] or "").split(", ")) if name]
 DOCS = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("page", "library", "audit"))]
 PROSE = [*DOCS, ROOT / "data" / "README.md", ROOT / "app.py"]
-USED = [*DOCS, ROOT / "app.py", *(f for d in ("views", "gdpo_core") for f in (ROOT / d).rglob("*.py"))]
+USED = [*DOCS, ROOT / "app.py", *(f for d in ("views", "gdpo_core", "gdpo_audit") for f in (ROOT / d).rglob("*.py"))]
 TEXT = " ".join(" ".join(path.read_text(encoding="utf-8") for path in USED).lower().split())
 # "A row a batch" is no English usage: a row per batch.
 IDIOM = re.compile(

@@ -46,7 +46,7 @@ def test_help_names_what_there_is():
 
 # --- the start of the command line ------------------------------------------------------------------------------------
 
-HEAVY = {"gdpo_core", "torch", "polars", "numpy"}
+HEAVY = {"gdpo_core", "gdpo_audit", "torch", "polars", "numpy"}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def checkout(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("pyproject.toml", "README.md", "LICENSE", "gdpo_cli.py"):
         shutil.copy(ROOT / name, folder)
-    for name in ("gdpo_core", "views"):
+    for name in ("gdpo_core", "gdpo_audit", "views"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
@@ -102,7 +102,7 @@ def entry_points(wheel: zipfile.ZipFile) -> set[str]:
 @pytest.mark.slow
 def test_the_wheel_holds_the_library_alone(checkout):
     wheel = built(checkout)
-    files = (ROOT / "gdpo_core").rglob("*")
+    files = (path for package in ("gdpo_core", "gdpo_audit") for path in (ROOT / package).rglob("*"))
     here = {path.relative_to(ROOT).as_posix() for path in files if path.suffix in (".py", ".css", ".js", ".typed")}
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == {*here, "gdpo_cli.py"}
     assert entry_points(wheel) == {"gdpo = gdpo_cli:main"}
