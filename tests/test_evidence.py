@@ -3,8 +3,6 @@
 The counts are made a second time here, with dictionaries and explicit formulas, without gdpo_core.
 """
 
-import contextlib
-import io
 import re
 from collections import Counter
 from dataclasses import replace
@@ -15,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from helpers import text_of
+from helpers import printed, text_of
 
 import gdpo_core as gc
 from gdpo_core import bfcl
@@ -284,17 +282,12 @@ def test_the_papers_cells_are_counted_on_both_sides():
 
 @pytest.mark.parametrize("choice", [Choice(), Choice(12, 4, weight=2.0)], ids=str)
 def test_the_program_prints_the_numbers_on_the_screen(choice):
-    program = sentences.program(choice)
-    assert len(program.splitlines()) <= 15
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(program, {})
-    printed = printed.getvalue().replace("%", " %")
+    shown = " ".join(printed(sentences.program(choice))).replace("%", " %")
     _, _, found, first = looked(choice)
     for n in found.tied.values():
-        assert f" {round(100 * n / 963)} % of the prompts" in printed
+        assert f" {round(100 * n / 963)} % of the prompts" in shown
     order = first.order("gdpo", choice.weight)
-    assert f"right {100 * order.right / order.pairs:.1f} % tied {100 * order.tied / order.pairs:.1f} %" in printed
+    assert f"right {100 * order.right / order.pairs:.1f} % tied {100 * order.tied / order.pairs:.1f} %" in shown
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
     share = percent(broken.wrong / broken.pairs) if broken.pairs else "0 %"
-    assert f"{broken.pairs} broken ties, {share} with" in printed
+    assert f"{broken.pairs} broken ties, {share} with" in shown

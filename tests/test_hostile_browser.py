@@ -67,8 +67,6 @@ def test_no_string_of_a_log_runs_in_the_page(visit, browser):
     page.wait_for_function("() => document.querySelector('.whose')?.innerText.startsWith('Your file')")
     page.locator(".audit.front .card").first.wait_for()
     opened(page)
-    page.get_by_label("A group that shows it").wait_for()
-    page.locator("[data-cell-name=run_board] .board .row").first.click()  # a group of the log on the board
     page.get_by_role("button", name="More charts").click()
     page.locator(".figures-grid figure svg").first.wait_for(state="attached")
     opened(page)

@@ -1,14 +1,12 @@
 """The Lab without a browser: bars, verdicts, arithmetic, shares, folds and the program, over all its controls."""
 
-import contextlib
-import io
 import itertools
 import re
 from dataclasses import replace
 
 import pytest
 import traitlets
-from helpers import text_of
+from helpers import printed, text_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -178,13 +176,7 @@ def test_what_the_verdict_counts_is_so(state):
 @pytest.mark.slow
 @given(states)
 def test_the_program_prints_the_numbers_on_the_screen(state):
-    source = answers.program(state)
-    assert len(source.splitlines()) <= 15
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(source, {})
-    d = drawn(state)
-    lines = out.getvalue().splitlines()
+    lines, d = printed(answers.program(state)), drawn(state)
     for side, method in enumerate(("grpo", state.method)):
         name, *values = lines[2 * side].split(" ")
         assert name == method

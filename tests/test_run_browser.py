@@ -158,3 +158,26 @@ def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_f
     page.locator(".whose").get_by_text("verl 0.9").wait_for()
     assert page.get_by_text("Click to clear files").count() == 0
     page.wait_for_function("() => new URLSearchParams(location.search).get('run-sample') === 'verl_v1'")
+
+
+def test_a_hostile_logs_own_group_opens_and_runs_nothing(run):
+    page = run()
+    script = "<script>window.ran=1</script><img src=x onerror=window.ran=1>\ud83d"
+    rows = [
+        {"step": 1, "prompt": f"{g} {script} what is asked", "completion": f"{script} answer {i}"}
+        | {
+            "<b onmouseover=window.ran=1>x": i & 1,
+            "**ok**": i >> 1,
+            "advantage": [-1.1619, 0, 0, 1.1619][i] if g else 0,
+        }
+        for g in range(32)
+        for i in range(4)
+    ]
+    upload(page, file("log.jsonl", "\n".join(map(json.dumps, rows)).encode()))
+    page.get_by_label("A group that shows it").wait_for()
+    own = page.locator("[data-cell-name=run_board] .board")
+    own.locator(".row").first.click()
+    assert "<script>" in own.locator(".detail code").inner_text()
+    own.locator(".toggle input").first.click()
+    settled(page)
+    assert page.evaluate("window.ran") is None

@@ -1,7 +1,5 @@
 """The chapter Train without a browser: what scenarios promise, what sentences say, and what the controls ask."""
 
-import contextlib
-import io
 import json
 import re
 from dataclasses import replace
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import printed
 
 import gdpo_core as gc
 from gdpo_core import bfcl
@@ -27,7 +26,6 @@ DATA = Path("data")
 PATH = DATA / "scenarios.json"
 ALL = {scenario.id: scenario for scenario in load_scenarios(PATH)}
 COINS = {name: one for name, one in ALL.items() if not one.setting.arms}
-ARMS = {name: one for name, one in ALL.items() if one.setting.arms}
 KINDS = ("scales", "equal", "noise", "pays")  # one of each; the others are slow
 MARKS = tuple(tuple(grades.vector) for grades in bfcl.grade_all(bfcl.load_tasks(DATA / "tasks")[0]))
 RATES = pass_rates(MARKS)
@@ -255,12 +253,7 @@ def test_the_labs_answers_bring_marks_pay_and_weights():
 @pytest.mark.parametrize("name", ["pays", "scales", "undone"])
 def test_the_program_prints_the_numbers_on_the_screen(name):
     setting, methods = ALL[name].setting, [*runs.COMPARED, "grpo_no_std"]
-    program = runs.program(setting, methods)
-    assert len(program.splitlines()) <= 15
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(program, {})
-    found = runs.train(setting, methods)
-    for line, (method, run) in zip(out.getvalue().splitlines(), found.items(), strict=True):
+    lines, found = printed(runs.program(setting, methods)), runs.train(setting, methods)
+    for line, (method, run) in zip(lines, found.items(), strict=True):
         shown = [round(p, 2) for p in run.p[:, -1].median(0).values.tolist()] if setting.arms else medians(run)
         assert line == f"{method} {shown}"

@@ -1,17 +1,16 @@
 """Use it without a browser: lines that follow the Lab, answers that follow the rewards, claims that are computed."""
 
-import contextlib
-import io
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from helpers import text_of
+from helpers import printed, text_of
 
 import gdpo_core as gc
-from gdpo_core import advice, bfcl, config_lines
+from gdpo_audit import advice
+from gdpo_core import bfcl, config_lines
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import METHODS, State
 from gdpo_core.differences import differences
@@ -96,12 +95,7 @@ def test_a_successor_in_the_lab_is_said_to_be_in_no_trainer(default):
 @pytest.mark.parametrize(("framework", "gate"), [("trl", "none"), ("verl", "all"), ("axolotl", "style")])
 def test_the_program_prints_what_the_page_says(default, framework, gate):
     lab = replace(default, weights=(3.0, 1.0, 0.5), pays=(1.0, 3.0, 10.0))
-    program = configure.program(FRAMEWORKS[framework], lab, gate)
-    assert program.count("\n") <= 15
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(program, {})
-    name, advantages, off = printed.getvalue().splitlines()
+    name, advantages, off = printed(configure.program(FRAMEWORKS[framework], lab, gate))
     convention = gc.CONVENTIONS[FRAMEWORKS[framework].convention]
     assert name.startswith(convention.name)
     given = {"weights": lab.weights, "lengths": lab.lengths, "convention": convention}
