@@ -99,12 +99,11 @@ documents: $(VENV)/.installed-dev
 faults: $(VENV)/.installed-dev
 	$(VENV_PYTHON) -m pytest -p no:xdist -v $(wildcard tests/faults_*.py)
 
-# Each door that a stranger's bytes come in by, for so many seconds; then the browser.
+# Each door that a stranger's bytes come in by, for so many seconds.
 SECONDS = 120
 fuzz: $(VENV)/.installed-dev
 	$(VENV_PYTHON) $(PIP) atheris
 	$(VENV_PYTHON) -m tests.fuzz --seconds '$(SECONDS)'
-	$(VENV_PYTHON) -m pytest tests/hostile_browser.py
 
 # Builds the container and looks at it as a cautious host runs it; BUILD: further options of the build. podman leaves the
 # HEALTHCHECK out of any other format.

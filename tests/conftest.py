@@ -143,11 +143,3 @@ def visit(browser, page_url, unused_pages):
         unused.append(page)
     assert not errors
     assert hosts <= {"127.0.0.1", None}
-
-
-@pytest.fixture(scope="session")
-def default_page():
-    """(outputs, definitions) of the page as it starts, to be read alone: every cell ran once."""
-    from app import app
-
-    return app.run()

@@ -44,10 +44,6 @@ class Guest:
         """Listen until the page has run."""
         self.receive(lambda told: told["op"] == RUN_ENDED)
 
-    def widget(self, **state) -> str:
-        """The id of the widget whose state holds these."""
-        return next(id for id, held in self.models.items() if state.items() <= held.items())
-
     def having(self, trait: str) -> str:
         """The id of the widget that has this trait."""
         return next(id for id, held in self.models.items() if trait in held)

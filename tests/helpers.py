@@ -1,6 +1,8 @@
 """What several test files need: numbers compared, text out of HTML, refusals checked, matrices thinned."""
 
 import asyncio
+import contextlib
+import io
 import re
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +62,15 @@ def html_of(outputs) -> str:
 def text_of(html: str) -> str:
     """The words of some HTML, with single spaces between them."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def printed(program: str) -> list[str]:
+    """The lines that a program of the page prints, which is of 15 lines at most."""
+    assert len(program.splitlines()) <= 15
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(program, {})
+    return out.getvalue().splitlines()
 
 
 # --- the browser -----------------------------------------------------------------------------------------------------

@@ -1,17 +1,15 @@
 """The board in JupyterLab and in Jupyter Notebook, in a real browser; `make jupyter` runs it."""
 
 import json
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from pathlib import Path
 
 import pytest
 
 import gdpo_core as gc
 from benchmarks.browser import browser
+from benchmarks.servers import end, until_listening, unused_port
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "examples" / "board.ipynb"
@@ -26,23 +24,17 @@ BARS = """board => {
 
 @pytest.fixture(scope="module")
 def jupyter(tmp_path_factory):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     folder = tmp_path_factory.mktemp("notebooks")
     (folder / "board.ipynb").write_text(NOTEBOOK.read_text(encoding="utf-8"), encoding="utf-8")
     command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}"]
     command += ["--ServerApp.token=", "--ServerApp.password=", f"--ServerApp.root_dir={folder}"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        url = f"http://127.0.0.1:{port}"
-        for _ in range(120):
-            try:
-                urllib.request.urlopen(f"{url}/api", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.5)
-        yield url
-        server.terminate()
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until_listening(server, port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        end(server)
 
 
 def rewards():
@@ -56,7 +48,7 @@ def rewards():
 @pytest.mark.parametrize(
     ("path", "width"), [("lab/tree/board.ipynb", 1400), ("notebooks/board.ipynb", 1400), ("notebooks/board.ipynb", 390)]
 )
-def test_a_flip_in_jupyter_moves_the_bars_to_what_the_core_computes(jupyter, path, width, tmp_path):
+def test_a_flip_in_jupyter_moves_the_bars_to_what_the_core_computes(jupyter, path, width):
     expected = rewards()
 
     def shows_it():
@@ -86,4 +78,3 @@ def test_a_flip_in_jupyter_moves_the_bars_to_what_the_core_computes(jupyter, pat
         fluency.press("Tab")
         expected[5][2] = 0.5
         shows_it()
-        page.screenshot(path=tmp_path / "board.png")

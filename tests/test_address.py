@@ -1,13 +1,13 @@
 """The address is the state: what it says comes back as it was, and what it cannot say is ignored with a note."""
 
 import socket
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import pytest
 import traitlets
 from hypothesis import given
 from hypothesis import strategies as st
-from links import HOSTILE, RAW, opened, random_link
+from links import HOSTILE, LINKS, RAW, opened
 
 from gdpo_core._html import tag
 from views.address import CHAPTERS, CONTROLS, read, write
@@ -23,12 +23,9 @@ def said(page: Nav) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("chapter", "seed"),
-    [(chapter, seed) for chapter in CHAPTERS for seed in range(1 if chapter == "train" else 2)],  # it trains each
-)
-def test_an_address_restores_every_control_and_number_exactly(chapter, seed):
-    link = random_link(chapter, seed)
+@pytest.mark.parametrize(("chapter", "query"), LINKS, ids=[query[:30] for _, query in LINKS])
+def test_an_address_restores_every_control_and_number_exactly(chapter, query):
+    link = dict(parse_qsl(query))
     page, held = opened(urlencode(link), chapter)
     again, restored = opened(said(page), chapter)
     assert not page.unread and not again.unread
@@ -39,8 +36,8 @@ def test_an_address_restores_every_control_and_number_exactly(chapter, seed):
     assert all(wrote[key] == typed[key] for key in wrote if key in typed)
 
 
-def test_random_links_speak_of_every_control():
-    assert {key for chapter in CHAPTERS for seed in range(20) for key in random_link(chapter, seed)} == set(CONTROLS)
+def test_the_links_speak_of_every_control():
+    assert {key for _, query in LINKS for key, _ in parse_qsl(query)} == set(CONTROLS)
 
 
 @pytest.mark.slow

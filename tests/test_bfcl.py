@@ -12,50 +12,12 @@ from gdpo_core._errors import InputError
 TASKS = Path(__file__).parent.parent / "data" / "tasks"
 INTEREST, HOTEL, WEATHER = bfcl.load_tasks(TASKS)
 
-# worked out by hand from the request and the documentation: (correctness, style, conciseness) and why
-ORACLE = {  # of the answers that the Lab shows
-    "interest": [
-        ((1, 1, 1), "as documented"),
-        ((1, 1, 1), "no brackets is a bare call too"),
-        ((1, 1, 0), "once a year is the default"),
-        ((1, 1, 0), "EUR is the default"),
-        ((1, 1, 0), "two defaults"),
-        ((1, 1, 0), "a default, in another order"),
-        ((1, 0, 1), "fenced"),
-        ((1, 0, 1), "Sure!"),
-        ((1, 0, 1), "a sentence before it"),
-        ((0, 1, 1), "5 is a percentage, 0.05 the fraction"),
-        ((1, 0, 0), "fenced, and a default"),
-        ((1, 0, 0), "in prose, and a default"),
-    ],
-    "hotel": [
-        ((1, 1, 1), "names may come in any order"),
-        ((1, 1, 1), "no brackets is a bare call too"),
-        ((1, 1, 0), "one night is the default"),
-        ((1, 1, 0), "no breakfast is the default"),
-        ((1, 1, 0), "an empty note"),
-        ((1, 1, 0), "two defaults"),
-        ((0, 1, 1), "6 March, well written"),
-        ((0, 1, 1), "SINGLE for SUITE"),
-        ((0, 1, 1), "Paris for Lyon"),
-        ((1, 0, 1), "suite for SUITE"),
-        ((0, 1, 0), "a day late, with a default"),
-        ((0, 1, 0), "Nice for Lyon, with a default"),
-    ],
-    "weather": [
-        ((1, 1, 1), "as documented"),
-        ((0, 1, 1), "no Rome"),
-        ((1, 0, 1), "Sure!"),
-        ((0, 0, 0), "Oslo twice, in prose"),
-        ((0, 0, 0), "a list for one city's name, and a default"),
-        ((1, 1, 1), "calls may come in any order"),
-        ((1, 1, 0), "one day is the default"),
-        ((0, 1, 1), "Milan for Rome"),
-        ((1, 0, 0), "the default, as text"),
-        ((0, 0, 0), "JSON, no Rome, and a default"),
-        ((1, 1, 1), "Roma is accepted too"),
-        ((0, 0, 0), "an excuse, no call"),
-    ],
+# Worked out by hand from the request and the documentation: correctness, style and conciseness of the answers that the
+# Lab shows, in their order.
+ORACLE = {
+    "interest": "111 111 110 110 110 110 101 101 101 011 100 100",
+    "hotel": "111 111 110 110 110 110 011 011 011 101 010 010",
+    "weather": "111 011 101 000 000 111 110 011 100 000 111 000",
 }
 CASES = [  # answers that the Lab does not show
     (INTEREST, "The balance after 10 years will be €8,144.47.", (0, 0, 0), "a sentence, no call"),
@@ -67,11 +29,28 @@ CASES = [  # answers that the Lab does not show
     (HOTEL, '[book(date="03/06/2026", room="SUITE", city="Lyon")]', (0, 0, 1), "day or month first cannot be told"),
     (HOTEL, '[book(date="June 3, 2026", city="Lyon", breakfast=False)]', (0, 0, 0), "in words, no suite, a default"),
     (HOTEL, '[book(date="2026-06-03", room="SUITE", city="Ly', (0, 0, 0), "cut off"),
+    (INTEREST, "compound(principal=5000, rate='5%', years=10)", (0, 0, 1), "no number"),
+    (INTEREST, "compound(principal=5000, rate=0.05, years=10.0)", (1, 0, 1), "a float for a documented integer"),
+    (INTEREST, "compound(principal='nan', rate=0.05, years=10)", (0, 0, 1), "no number either"),
+    (INTEREST, "compound(principal=5000, rate=0.05, years=10, currency='')", (1, 0, 0), "empty"),
+    (INTEREST, "compound(principal=5000, rate=0.05, years=10, per_year=None)", (1, 0, 0), "none"),
+    (INTEREST, "compound(principal=5000, rate=0.05, years=10, tax=0)", (0, 1, 0), "tax is unknown"),
+    (INTEREST, "compound(5000, rate=0.05, years=10)", (1, 0, 1), "by position"),
+    (INTEREST, "  [ compound(principal=5000,\n rate=5e-2, years=10) ]\n", (1, 1, 1), "spaces and lines"),
+    (INTEREST, "Call `compound(principal=5000, rate=0.05, years=10)`.", (1, 0, 1), "in a sentence"),
+    (HOTEL, "book(date='2026-06-03', room='SUITE', city='LYON ')", (1, 1, 1), "free text has no spelling"),
+    (HOTEL, "book(date='3rd June 2026', room='SUITE', city='Lyon')", (1, 0, 1), "a date in words"),
+    (HOTEL, "book(date='2026-02-30', room='SUITE', city='Lyon')", (0, 0, 1), "no date"),
+    (HOTEL, "book(date='2026-06-03', room='PENTHOUSE', city='Lyon')", (0, 0, 1), "no room"),
+    (HOTEL, "book(date='2026-06-03', room='SUITE', city='')", (0, 1, 1), "required: empty but not deletable"),
+    (HOTEL, "book(date='2026-06-03', room='SUITE', city='Lyon', breakfast=false)", (1, 0, 0), "JSON's false"),
+    (WEATHER, "[weather(city='Oslo'), weather(city='oslo')]", (0, 1, 0), "a repeat in other letters"),
+    (WEATHER, "[weather(city='Rome'), weather(city='Roma')]", (0, 1, 1), "both spellings of one city"),
 ]
 EVERY_ANSWER = [
-    (task, answer, *expected)
+    (task, answer, tuple(map(int, marks)), f"answer {n}")
     for task in (INTEREST, HOTEL, WEATHER)
-    for answer, expected in zip(task.answers, ORACLE[task.id], strict=True)
+    for n, (answer, marks) in enumerate(zip(task.answers, ORACLE[task.id].split(), strict=True), start=1)
 ] + CASES
 
 
@@ -84,65 +63,17 @@ def test_every_answer_gets_the_rewards_worked_out_by_hand(task, answer, expected
         assert reason.endswith(".") and not reason.endswith("..") and reason[:-1].strip() and "\n" not in reason
 
 
-@pytest.mark.parametrize(
-    ("task", "answer", "expected"),
-    [
-        (INTEREST, "compound(principal=5000, rate='5%', years=10)", (0, 0, 1)),
-        (INTEREST, "compound(principal=5000, rate=0.05, years=10.0)", (1, 0, 1)),
-        (INTEREST, "compound(principal='nan', rate=0.05, years=10)", (0, 0, 1)),
-        (INTEREST, "compound(principal=5000, rate=0.05, years=10, currency='')", (1, 0, 0)),
-        (INTEREST, "compound(principal=5000, rate=0.05, years=10, per_year=None)", (1, 0, 0)),
-        (INTEREST, "compound(principal=5000, rate=0.05, years=10, tax=0)", (0, 1, 0)),
-        (INTEREST, "compound(5000, rate=0.05, years=10)", (1, 0, 1)),
-        (INTEREST, "  [ compound(principal=5000,\n rate=5e-2, years=10) ]\n", (1, 1, 1)),
-        (INTEREST, "Call `compound(principal=5000, rate=0.05, years=10)`.", (1, 0, 1)),
-        (
-            HOTEL,
-            "book(date='2026-06-03', room='SUITE', city='LYON ')",
-            (1, 1, 1),
-        ),  # free text has no spelling
-        (HOTEL, "book(date='3rd June 2026', room='SUITE', city='Lyon')", (1, 0, 1)),
-        (HOTEL, "book(date='2026-02-30', room='SUITE', city='Lyon')", (0, 0, 1)),
-        (HOTEL, "book(date='2026-06-03', room='PENTHOUSE', city='Lyon')", (0, 0, 1)),
-        (
-            HOTEL,
-            "book(date='2026-06-03', room='SUITE', city='')",
-            (0, 1, 1),
-        ),  # required: empty but not deletable
-        (HOTEL, "book(date='2026-06-03', room='SUITE', city='Lyon', breakfast=false)", (1, 0, 0)),
-        (WEATHER, "[weather(city='Oslo'), weather(city='oslo')]", (0, 1, 0)),  # a repeat in other letters
-        (WEATHER, "[weather(city='Rome'), weather(city='Roma')]", (0, 1, 1)),
-    ],
-)
-def test_rules_hold_beyond_the_twelve_answers(task, answer, expected):
-    assert bfcl.grade(task, answer).vector == expected
-
-
 ARGUMENTS = "rate=0.05, years=10)"
 HOSTILE = [
-    "",
-    "compound(principal=5000\0, " + ARGUMENTS,
-    "\ud800",
-    "[]",
-    "compound",
-    "compound(principal=2500*2, " + ARGUMENTS,
-    "compound(principal=__import__('os').getpid(), " + ARGUMENTS,
-    "compound(principal=1e999, " + ARGUMENTS,
-    "compound(principal={[]: 1}, " + ARGUMENTS,
-    "compound(principal=b'5000', " + ARGUMENTS,
-    "compound(principal=0x" + "f" * 3900 + ", " + ARGUMENTS,
-    "compound(principal=" + "[" * 50 + "]" * 50 + ", " + ARGUMENTS,
-    "compound(principal=5000, principal=5000, " + ARGUMENTS,
-    "compound(*[5000, 0.05, 10])",
-    "compound(**{})",
-    "compound(" * 400,
-    "compound('" * 350,
-    "[" * 1_000_000,
-    "a." * 1990 + "a()",
+    "", "\ud800", "[]", "compound", "compound(*[5000, 0.05, 10])", "compound(**{})", "compound(" * 400,
+    "compound('" * 350, "[" * 1_000_000, "a." * 1990 + "a()", '{"name": 3, "arguments": {}}',
     '{"name": "compound", "arguments": ' + '{"a": ' * 500 + "1" + "}" * 501,
-    '{"name": 3, "arguments": {}}',
     "compound(principal=5000, " + ARGUMENTS + " " * 10_000_000 + "!",
-]
+    *(f"compound(principal={value}, {ARGUMENTS}" for value in (
+        "5000\0", "2500*2", "__import__('os').getpid()", "1e999", "{[]: 1}", "b'5000'", "0x" + "f" * 3900,
+        "[" * 50 + "]" * 50, "5000, principal=5000",
+    )),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
@@ -184,10 +115,6 @@ def test_any_call_is_graded_in_one_sentence_each(arguments, frame):
             reason.encode()
 
 
-def without(key):
-    return lambda data: data.pop(key)
-
-
 def put(*path_and_value):
     *path, last, value = path_and_value
 
@@ -205,17 +132,12 @@ PARAMETERS = ("functions", 0, "parameters")
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (without("request"), "object missing required field `request`"),
         (put("answers", ["f()"] * 11), "answers: expected `array` of length >= 12"),
-        (put("answers", 4, 7), "answers[4]: expected `str`, got `int`"),
         (put("functions", 0, "name", "com pound"), "functions: expected a Python name of its own for each, got 'com"),
         (lambda data: data["functions"].append(data["functions"][0]), "functions: expected a Python name"),
         (put(*PARAMETERS, "properties", "years", "type", "int"), "compound: expected types among string, integer"),
         (put(*PARAMETERS, "required", ["rates"]), "compound.required: expected documented parameters, got ['rates']"),
-        (put("accepted", []), "accepted: expected `array` of length >= 1"),
-        (put("accepted", 0, {}), "accepted[0]: expected one documented function (compound), got []"),
         (put("accepted", 0, {"grow": {"rate": [1]}}), "accepted[0]: expected one documented function (compound)"),
-        (put("accepted", 0, "compound", "tax", [0]), "accepted[0].compound: expected the required ones of principal"),
         (lambda data: data["accepted"][0]["compound"].pop("years"), "accepted[0].compound: expected the required ones"),
         (put("accepted", 0, "compound", "years", ["10"]), "accepted[0].compound.years: expected a value as documented"),
     ],

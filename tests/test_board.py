@@ -16,10 +16,6 @@ import gdpo_core as gc
 from gdpo_core.board import Board
 from gdpo_core.board.state import UNDEFINED, levels_of
 
-NUMBERS = st.one_of(
-    st.sampled_from([0, 1]), st.sampled_from([-1.0, 1.0]), st.floats(-100, 100).map(lambda x: round(x, 3))
-)
-
 
 def number(said: str) -> float:
     return float(said.replace("−", "-"))

@@ -146,16 +146,6 @@ def test_a_recorded_output_is_reproduced(subtests, name):
                 assert off_by(a, expected) <= allowed(key)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_exact_arithmetic_reproduces_the_recorded_outputs_too(subtests, name):
-    for key in (key for key in OUTPUTS if key.endswith(f"|{name}") and key not in ROUND_OFF):
-        with subtests.test(key):
-            method, framework, rewards, options, expected = recorded(key)
-            exact = naive_frameworks.advantages(framework, method, rewards, *options.values())
-            assert off_by(exact, expected) <= allowed(key)
-
-
 # --- the same formulas in exact arithmetic, on any batch -----------------------------------------------------------
 
 

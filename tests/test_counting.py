@@ -68,16 +68,6 @@ def test_every_group_is_enumerated_once(rollouts, rewards):
     assert [tuple(map(tuple, group)) for group in groups] == list(all_groups(rollouts, rewards))
 
 
-def test_the_groups_of_the_papers_figure_2():
-    groups = gc.enumerate_groups(2, 2)
-    vectors = {m: {tuple(a) for a in gc.group_advantages(groups, m).abs().round(decimals=4).tolist()} for m in METHODS}
-    assert {m: sorted(a[0] for a in each) for m, each in vectors.items()} == {
-        "grpo": [0, 0.7071],
-        "grpo_no_std": [0, 0.5, 1],
-        "gdpo": [0, 0.7071, 1.4142],
-    }
-
-
 # --- the trap --------------------------------------------------------------------------------------------------------
 
 

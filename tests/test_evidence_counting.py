@@ -5,7 +5,6 @@ import re
 import pytest
 
 import gdpo_core as gc
-from views import charts
 from views.evidence import counting as counts
 from views.evidence.counting import NAMES
 
@@ -44,36 +43,9 @@ def test_every_small_group_is_listed_with_the_advantages_of_each_method():
             assert drawn == pytest.approx(expected, abs=0.005)
 
 
-def test_equal_letters_are_equal_advantages_and_their_number_is_the_count():
-    html = counts.small_groups()
-    for method in METHODS:
-        cells = re.findall(rf'<td class="{method}(?: shared)?"><span>.*?</td>', "".join(rows(html)))
-        vectors = [(re.search("<b>(.)</b>", c)[1], tuple(re.findall("<span>([^<]+)", c))) for c in cells]
-        assert len(set(vectors)) == len({letter for letter, _ in vectors}) == gc.count_distinct(method, *counts.LISTED)
-        foot = re.search(rf'<td class="{method}"><b>(\d+)</b> different', html)[1]
-        assert int(foot) == gc.count_distinct(method, *counts.LISTED)
-
-
 def test_the_tables_hold_every_count_of_the_charts():
     tables = re.findall("<table.*?</table>", counts.tables())
     for table, sizes in zip(tables, (counts.BY_REWARDS, counts.BY_ROLLOUTS), strict=True):
         found = [[int(x.replace(",", "")) for x in re.findall(r"<td>([\d,]+)</td>", row)] for row in rows(table)]
         assert found == [[*counts.count_groups(size).values(), gc.count_groups(*size)] for size in sizes]
     assert counts.count_groups((9, 2)) == {method: gc.count_distinct(method, 9, 2) for method in METHODS}
-
-
-@pytest.mark.parametrize(
-    ("sizes", "grows", "paper", "top"),
-    [(counts.BY_REWARDS, "marks", 6, 3000), (counts.BY_ROLLOUTS, "answers", 11, 500)],
-)
-def test_the_charts_stay_inside_fixed_axes_and_say_their_ends(sizes, grows, paper, top):
-    place = 1 if grows == "marks" else 0
-    found = {size[place]: counts.count_groups(size) for size in sizes}
-    spec = charts.counts(found, grows, grows, paper, top).to_dict()
-    assert spec["layer"][2]["encoding"]["y"]["scale"]["domain"] == [0, top]
-    assert max(max(counts.count_groups(size).values()) for size in sizes) <= top
-    for method, count in counts.count_groups(sizes[-1]).items():
-        assert f"{NAMES[method]} {count:,}" in spec["description"]
-    assert f"The paper draws GDPO up to {paper}." in spec["description"]
-    assert "the paper draws GDPO up to here" in str(spec)
-    assert spec["config"]["background"] == "transparent" and spec["config"]["axis"]["grid"] is False

@@ -1,6 +1,5 @@
 """The experiments without TRL: requests, set-ups, what was predicted, and what the page says came of it."""
 
-import csv
 import json
 import re
 from hashlib import sha256
@@ -152,39 +151,12 @@ def test_the_page_counts_what_a_plain_loop_counts(compared):
     right = sum((mean > 0) == (said == "faster") for said, mean, _ in apart)
     never = sum(verdict_of("no difference", mean, half) == "held" for _, mean, half in compared.values())
     clear = [mean for _, mean, half in compared.values() if abs(mean) > half]
-    gdpo, large = sum(mean > 0 for mean in clear), [mean for mean in clear if abs(mean) >= LEAST]
+    gdpo = sum(mean > 0 for mean in clear)
     text = " ".join(trained._says(trained.load()))
     assert f"**{held} of 15 predictions held, {15 - held} did not.**" in text
     assert f"clear margin, GDPO is ahead in {gdpo} and GRPO in {len(clear) - gdpo};" in text
-    ahead = sum(mean > 0 for mean in large)
-    assert f"By 1 point or more, **GDPO is ahead in {ahead}, GRPO in {len(large) - ahead}** of the 15" in text
     assert f"Of {len(apart)} predicted differences {right} have the right sign and" in text
     assert f"“no difference” said every time would have held in {never}." in text
-    assert "about 0.8 of 15 would look so by chance" in text
-    assert "within 1 point of GRPO (2 points first, until two runs of a set-up for tuning" in text
-    readme = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8")
-    assert f"The smallest difference was {trained.FIRST_LEAST} first;" in readme
-
-
-def test_the_curves_are_medians_and_quartiles_over_the_seeds(table):
-    found = trained.load()
-    one = found.comparisons[3]  # correctness where conciseness pays 5
-    rows = {(row["method"], row["step"]): row for row in trained.curves(found, one)}
-    assert set(rows) == {(method, step) for method in ("GRPO", "GDPO") for step in range(5, 151, 5)}
-    first = table.filter(pl.col("step") <= 5, setup="pays_5", method="grpo")
-    means = sorted(first.group_by("seed").agg(pl.col("correctness").mean())["correctness"].to_list())
-    row = rows["GRPO", 5]
-    assert row["median"] == pytest.approx((means[4] + means[5]) / 2, abs=1e-4)
-    assert (row["low"], row["high"]) == pytest.approx((means[2], means[7]), abs=2e-3)
-
-
-def test_every_comparison_stands_on_the_page_with_its_verdict():
-    part, rows = str(trained.part()), str(trained.results_table())
-    found = trained.load()
-    for one in found.comparisons:
-        assert part.count(trained.interval(one)) and one.verdict in rows
-    assert part.count("<h3>") == len(found.predictions["setups"]) == 5
-    assert part.count("Predicted: ") == 15 and part.count('class="missed"') == 1
 
 
 # --- the files of data ------------------------------------------------------------------------------------------------
@@ -199,15 +171,6 @@ def test_the_table_has_every_step_of_every_run_and_its_columns_agree(table):
     assert shares.is_between(0.997, 1.003).all()
     assert table.filter(setup="noise")["noise"].is_between(0.99, 1.01).all()
     assert table.filter(pl.col("setup") != "noise")["noise"].is_null().all()
-
-
-def test_the_audit_found_out_every_run():
-    with (ROOT / "experiments" / "runs.csv").open(encoding="utf-8") as file:
-        runs = list(csv.DictReader(file))
-    assert len(runs) == len(setups.SETUPS) * 2 * len(setups.SEEDS)
-    assert all(run["recovered"] == "true" for run in runs)
-    # Noise of a small spread around 1 leaves float32 few digits.
-    assert all(float(run["max_error"]) < (1e-3 if run["setup"] == "noise" else 1e-5) for run in runs)
 
 
 @pytest.mark.parametrize("method", setups.METHODS)

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.ties import explain_and_collapse
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
@@ -92,22 +91,3 @@ def test_a_last_step_over_each_group_has_statistics_of_each():
     z = sqrt(0.5) / (sqrt(0.5) + 1e-4) * sqrt(0.5)
     close(e.batch_mean, [0, 0])
     close(e.batch_std, [sqrt(2) * z, 2 * sqrt(2) * z])
-
-
-@pytest.mark.parametrize("convention", [gc.PAPER, gc.VERL, gc.NVLABS_TRL, gc.NEMO_RL_LOO], ids=lambda c: c.name)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("method", ["grpo", "grpo_no_std", "gdpo"])
-def test_explained_and_collapsed_at_once_is_as_one_by_one(method, dtype, convention):
-    rewards = torch.randint(0, 3, (5, 7, 3), generator=torch.Generator().manual_seed(0)).to(dtype)
-    rewards[0, 1, 2] = torch.nan
-    given = {"weights": [1, 0.3, 2], "lengths": torch.arange(1, 36).view(5, 7), "convention": convention}
-    both = explain_and_collapse(rewards, method, **given)
-    apart = gc.explain(rewards, method, **given), gc.collapse(rewards, method, **given)
-    for one, other in zip(both, apart, strict=True):
-        assert one.__dict__.keys() == other.__dict__.keys()
-        for name, value in vars(one).items():
-            expected = vars(other)[name]
-            if isinstance(value, torch.Tensor):
-                assert torch.equal(value.nan_to_num(nan=7.7), expected.nan_to_num(nan=7.7)), name
-            else:
-                assert repr(value) == repr(expected), name

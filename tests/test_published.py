@@ -41,32 +41,21 @@ def test_the_break_even_weights_of_a_batch_are_those_of_its_prompts(batch, weigh
         assert w == pytest.approx(one, rel=1e-9, abs=1e-9)
 
 
-def test_the_break_even_weights_turn_the_order_of_the_published_answers():
-    marks = prompts.marks_of(DATA, prompts.Choice())
-    pairs = gc.broken_ties(gc.collapse(marks, "grpo"), gc.collapse(marks, "gdpo"))
-    needed = gc.break_even_weights(marks, pairs)
-    assert torch.equal(needed > 1, pairs.inverted)
-    for weight in (1.25, 1.55):
-        a = gc.gdpo(marks, weights=(weight, 1, 1)).flatten()
-        assert torch.equal(needed > weight, a[pairs.lower] > a[pairs.higher])
-
-
 def ties_of(lower, higher):
     return gc.BrokenTies(torch.tensor(lower), torch.tensor(higher), torch.zeros(len(lower), dtype=torch.bool))
 
 
-@pytest.mark.parametrize(
-    "argument, pairs, options",
-    [
-        ("pairs", [(1, 0)], {}),
-        ("pairs", ties_of([1], [9]), {}),
-        ("pairs", ties_of([1], [0]), {"groups": [0, 1, 0, 1]}),
-        ("pairs", ties_of([0], [1]), {}),
-        ("reward", ties_of([1], [0]), {"reward": 2}),
-        ("weights", ties_of([1], [0]), {"weights": [1]}),
-    ],
-    ids=("no ties", "other rewards", "two prompts", "reversed", "no such reward", "too few weights"),
-)
+UNUSABLE = {  # argument, pairs, options
+    "no ties": ("pairs", [(1, 0)], {}),
+    "other rewards": ("pairs", ties_of([1], [9]), {}),
+    "two prompts": ("pairs", ties_of([1], [0]), {"groups": [0, 1, 0, 1]}),
+    "reversed": ("pairs", ties_of([0], [1]), {}),
+    "no such reward": ("reward", ties_of([1], [0]), {"reward": 2}),
+    "too few weights": ("weights", ties_of([1], [0]), {"weights": [1]}),
+}
+
+
+@pytest.mark.parametrize("argument, pairs, options", UNUSABLE.values(), ids=UNUSABLE)
 def test_break_even_weights_name_what_they_cannot_use(argument, pairs, options):
     with pytest.raises(gc.InputError, match=rf"^{argument}: expected "):
         gc.break_even_weights([[1, 0], [0, 1], [1, 1], [0, 0]], pairs, **options)
@@ -85,12 +74,8 @@ def test_a_missing_reward_adds_nothing_to_either_side():
 
 def test_the_verdicts_are_those_of_the_file():
     assert DATA.verdicts.shape == (FRAME["task_id"].n_unique(), FRAME["model"].n_unique(), len(bfcl.GRADERS))
-    assert Counter(DATA.categories) == {
-        "simple_python": 383,
-        "multiple": 193,
-        "parallel": 193,
-        "parallel_multiple": 194,
-    }
+    of = {"simple_python": 383, "multiple": 193, "parallel": 193, "parallel_multiple": 194}
+    assert Counter(DATA.categories) == of
     for row in range(0, FRAME.height, 997):
         task, category, model, *_ = FRAME.row(row)
         p, m = DATA.tasks.index(task), DATA.models.index(model)
@@ -100,7 +85,7 @@ def test_the_verdicts_are_those_of_the_file():
 
 def at(row, name, value):
     """The file with one cell changed."""
-    return lambda: FRAME.with_columns(
+    return FRAME.with_columns(
         pl.when(pl.int_range(pl.len()) == row).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
     )
 
@@ -108,35 +93,25 @@ def at(row, name, value):
 EACH = f"expected one verdict of 0 or 1 on the answer of each of {ALL} models to each of 963 prompts, got others in"
 
 
+NO_FILE = "expected a Parquet file of published verdicts, got: "
+
+
 @pytest.mark.parametrize(
-    "changed, fault",
+    "write, fault",
     [
-        (lambda: FRAME.drop("style"), "expected a Parquet file of published verdicts, got: "),
-        (at(4, "style", 2), EACH),
-        (at(9, "model", None), f"{EACH} {FRAME.height - 1} rows"),
-        (lambda: pl.concat([FRAME[:-1], FRAME[7:8]]), f"{EACH} {FRAME.height} rows"),
+        (lambda path: FRAME.drop("style").write_parquet(path), NO_FILE),
+        (lambda path: path.write_bytes(Path(FILE).read_bytes()[:20000]), NO_FILE),
+        (lambda path: None, NO_FILE),
+        (lambda path: at(9, "model", None).write_parquet(path), f"{EACH} {FRAME.height - 1} rows"),
+        (lambda path: pl.concat([FRAME[:-1], FRAME[7:8]]).write_parquet(path), f"{EACH} {FRAME.height} rows"),
     ],
 )
-def test_a_changed_file_is_named_with_its_fault(tmp_path, changed, fault):
+def test_a_file_that_is_none_is_named_with_its_fault(tmp_path, write, fault):
     path = tmp_path / "bad.parquet"
-    changed().write_parquet(path)
+    write(path)
     with pytest.raises(gc.InputError) as error:
         bfcl.load_published(path)
     assert str(error.value).startswith(f"{path}: {fault}") and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("content", [None, Path(FILE).read_bytes()[:20000]])
-def test_what_is_no_parquet_file_is_named(tmp_path, content):
-    path = tmp_path / "bad.parquet"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(gc.InputError, match=r"bad\.parquet: expected a Parquet file of published verdicts, got: "):
-        bfcl.load_published(path)
-
-
-def test_a_grader_that_there_is_not_is_named():
-    with pytest.raises(gc.InputError, match=r"graders: expected names out of .*, got 'brevity'"):
-        DATA.rewards(("brevity",))
 
 
 # --- the draw --------------------------------------------------------------------------------------------------------

@@ -36,12 +36,8 @@ def test_the_citation_names_who_the_licence_and_the_project_name():
     (paper,) = CITATION["references"]
     assert paper["url"] == PROJECT["urls"]["Paper"]
     dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
-    for label, value in (
-        ("title", CITATION["title"]),
-        ("licenses", PROJECT["license"]),
-        ("description", PROJECT["description"]),
-    ):
-        assert f'org.opencontainers.image.{label}="{value}"' in dockerfile
+    labels = {"title": CITATION["title"], "licenses": PROJECT["license"], "description": PROJECT["description"]}
+    assert all(f'org.opencontainers.image.{label}="{value}"' in dockerfile for label, value in labels.items())
     assert paper["doi"] == f"10.48550/arXiv.{paper['url'].rpartition('/')[2]}"
 
 
@@ -84,13 +80,7 @@ def test_the_space_is_pushed_by_a_tag_alone_after_all_else():
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "docs/releasing.md",
-        "CONTRIBUTING.md",
-        "README.md",
-        ".github/workflows/test.yml",
-        ".github/workflows/nightly.yml",
-    ],
+    ["docs/releasing.md", "CONTRIBUTING.md", "README.md", *(f".github/workflows/{n}.yml" for n in ("test", "nightly"))],
 )
 def test_what_is_to_be_made_can_be_made(name):
     targets = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
@@ -101,6 +91,17 @@ def test_what_is_to_be_made_can_be_made(name):
         of_jobs = [job["strategy"]["matrix"].get("target", []) for job in jobs if "strategy" in job]
         named += [target.split()[0] for targets_of in of_jobs for target in targets_of]
     assert named and set(named) <= targets
+
+
+def test_the_container_answers_on_the_port_of_the_spaces_settings_as_the_user_that_spaces_give_it():
+    before, block, _ = (ROOT / "README.md").read_text("utf-8").split("---\n", 2)
+    settings = yaml.safe_load(block)
+    assert before == "" and len(settings["short_description"]) <= 60  # the Hub refuses a push with more
+    dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
+    ports = r"^EXPOSE (\d+)$", r"HTTPConnection\('127.0.0.1', (\d+),", r'"--host", "0\.0\.0\.0", "--port", "(\d+)"\]$'
+    assert [re.findall(port, dockerfile, re.MULTILINE) for port in ports] == [[str(settings["app_port"])]] * 3
+    # The last USER counts, and its number is what Spaces run everything as.
+    assert re.findall(r"^USER (\S+)$", dockerfile, re.MULTILINE)[-1] == "1000"
 
 
 # --- the bounds of the library's dependencies ------------------------------------------------------------------------

@@ -53,31 +53,28 @@ def verdict(page):
     return page.locator(".audit .what-ran")
 
 
-def test_the_chapter_as_it_opens(run, subtests):
+def test_the_chapter_as_it_opens(run):
     page = run(width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
-    with subtests.test("the sample is audited without a click"):
-        assert "A real run" in page.locator(".whose").inner_text()
-        assert "GRPO" in verdict(page).inner_text()
-        assert "reward-dominates" in page.locator(".audit .card > summary").first.inner_text()
-    with subtests.test("the area for files is the first thing, and the report's start is on the same screen"):
-        first = ".card > summary >> nth=0"
-        places = ("h1:visible", ".upload", ".verdict-line", ".what-ran", first, ".front > figure > svg")
-        boxes = [page.locator(selector).bounding_box() for selector in places]
-        assert all(box["y"] + box["height"] <= 900 for box in boxes)
-        assert boxes[1]["y"] < 120 and boxes[1]["height"] > 150
-        assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
-    with subtests.test("a fold is computed when it is opened, and looks like the rest"):
-        assert page.locator(".figures-grid").count() == 0
-        page.get_by_role("button", name="More charts").click()
-        page.locator(".figures-grid figure svg").first.wait_for()
-        assert page.locator(".figures-grid").evaluate("e => getComputedStyle(e).display") == "grid"
-    with subtests.test("a link of a finding opens the fold that explains it, or the scenario"):
-        page.get_by_role("link", name="See it trained").first.click()
-        page.wait_for_url("**at=train**")
+    assert "A real run" in page.locator(".whose").inner_text() and "GRPO" in verdict(page).inner_text()
+    assert "reward-dominates" in page.locator(".audit .card > summary").first.inner_text()
+    # The area for files and the report's start are on the first screen.
+    for selector in ("h1:visible", ".upload", ".verdict-line", ".what-ran", ".card > summary >> nth=0"):
+        box = page.locator(selector).bounding_box()
+        assert box["y"] + box["height"] <= 900, selector
+    # A fold is computed when it is opened.
+    assert page.locator(".figures-grid").count() == 0
+    page.get_by_role("button", name="More charts").click()
+    page.locator(".figures-grid figure svg").first.wait_for()
+    page.get_by_role("link", name="See it trained").first.click()
+    page.wait_for_url("**at=train**")
 
 
 def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
     page = run()
+    upload(page, file("completions_00001.parquet", b"PAR1 and no more"))
+    page.locator(".unread").get_by_text("completions_00001.parquet").wait_for()
+    page.locator(".audit.front").wait_for(state="detached")
+    assert page.get_by_text("Traceback").count() == 0
     for files in (TRL, [zipped()]):
         with page.expect_file_chooser() as chooser:
             page.locator(".upload [tabindex='0']").press("Enter")
@@ -105,21 +102,6 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
     page.locator("nav").get_by_role("link", name="Use it").click()
     page.get_by_label("Judge by").select_option("the run of chapter 4")
     page.locator(".should").get_by_text("Too few to judge (128 responses in 16 groups)").wait_for()
-    page.locator("nav").get_by_role("link", name="Your run").click()
-    assert verdict(page).get_by_text(WEIGHTS).is_visible()
-
-
-def test_a_bad_file_is_one_sentence_and_a_good_one_then_a_report(run, tmp_path):
-    page = run()
-    # Of so large a file the page says what it does with it.
-    upload(page, file("completions_00001.parquet", b"PAR1 and no more".ljust(3_000_000)))
-    page.locator(".unread").get_by_text("completions_00001.parquet").wait_for()
-    page.locator(".audit.front").wait_for(state="detached")
-    page.locator("marimo-download").first.wait_for(state="detached")
-    assert page.get_by_text("Traceback").count() == page.get_by_text("your files …").count() == 0
-    upload(page, *TRL)
-    verdict(page).get_by_text(WEIGHTS).wait_for()
-    assert page.locator(".unread").count() == 0
 
 
 DROP = """(area, size) => {
@@ -150,10 +132,7 @@ def test_files_that_are_too_large_leave_the_readers_report(run, tmp_path):
     page.locator(".upload [tabindex='0']").evaluate(DROP, 64_000_001)
     refused.get_by_text("What you see is as it was.").wait_for()
     settled(page)
-    assert len(posts) == 1 and page.get_by_text("File upload failed").count() == 0
-    assert verdict(page).get_by_text(WEIGHTS).is_visible()
-    page.get_by_role("button", name="Click to clear files").click()
-    page.locator(".whose").get_by_text("A real run").wait_for()
+    assert len(posts) == 1 and verdict(page).get_by_text(WEIGHTS).is_visible()
 
 
 def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_files_away(run):
@@ -185,35 +164,20 @@ def test_a_hostile_logs_own_group_opens_and_runs_nothing(run):
     page = run()
     script = "<script>window.ran=1</script><img src=x onerror=window.ran=1>\ud83d"
     rows = [
-        {
-            "step": 1 + g // 8,
-            "prompt": f"{g} {script} what is asked",
-            "completion": [{"role": "assistant", "content": f"{script} answer {i} of {g}"}],
-            "<b onmouseover=window.ran=1>x": (i >> 0) & 1,
-            "**ok**": (i >> 1) & 1,
-            "advantage": [-1.1619, 0.0, 0.0, 1.1619][i] if g else 0.0,
+        {"step": 1, "prompt": f"{g} {script} what is asked", "completion": f"{script} answer {i}"}
+        | {
+            "<b onmouseover=window.ran=1>x": i & 1,
+            "**ok**": i >> 1,
+            "advantage": [-1.1619, 0, 0, 1.1619][i] if g else 0,
         }
         for g in range(32)
         for i in range(4)
     ]
-    upload(page, file("log.jsonl", "\n".join(json.dumps(row) for row in rows).encode()))
-    page.locator(".audit.front").wait_for()
-    group = page.get_by_label("A group that shows it")
-    group.wait_for()
-    assert len(group.locator("option").all_inner_texts()) >= 2
-    page.locator("blockquote").get_by_text("what is asked").wait_for()
+    upload(page, file("log.jsonl", "\n".join(map(json.dumps, rows)).encode()))
+    page.get_by_label("A group that shows it").wait_for()
     own = page.locator("[data-cell-name=run_board] .board")
     own.locator(".row").first.click()
     assert "<script>" in own.locator(".detail code").inner_text()
-    before = own.locator(".value").all_inner_texts()
     own.locator(".toggle input").first.click()
-    page.wait_for_function(
-        "([nodes, before]) => nodes.some((node, i) => node.textContent !== before[i])",
-        arg=[own.locator(".value").element_handles(), before],
-    )
-    page.get_by_label("What if the whole run had used").select_option("GDPO")
-    page.get_by_text("would have").wait_for()
+    settled(page)
     assert page.evaluate("window.ran") is None
-    assert "ran=1" not in page.evaluate("decodeURIComponent(location.search)")
-    other = run()
-    assert "log.jsonl" not in other.content() and "what is asked" not in other.content()

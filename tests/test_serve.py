@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -95,13 +94,6 @@ def test_every_answer_has_the_headers(page_url):
         assert policy["script-src"].split() == ["'self'", *hashes] and bool(hashes) == (path == "/")
 
 
-def test_the_first_picture_waits_for_no_reader_of_logs():
-    """They cost 1 s of the server's start; another thread imports them once the first visitor has the page."""
-    program = "import sys, marimo, serve, gdpo_core.board\nfrom views import assets, guard, heads, nav, patches, pick\n"
-    program += "from views.lab import answers, books, depth\nprint({'polars'} & {*sys.modules})"
-    assert subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True).strip() == "set()"
-
-
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -134,14 +126,9 @@ def running(monkeypatch, caplog):
     monkeypatch.setattr(heads, "SECONDS", 0.3)
     monkeypatch.setattr(guard, "SECONDS", 0.3)
     pages = [Route("/", size, methods=["GET", "POST"]), Route("/@file/{name:path}", size), WebSocketRoute("/ws", heard)]
-    options = {
-        "http": heads.BoundedHeads,
-        "timeout_keep_alive": 1,
-        "log_config": None,
-        "log_level": "warning",
-        "lifespan": "off",
-    }
-    live = uvicorn.Server(uvicorn.Config(guard.guarded(Starlette(routes=pages)), **options))
+    options = {"http": heads.BoundedHeads, "timeout_keep_alive": 1, "log_config": None, "lifespan": "off"}
+    app = guard.guarded(Starlette(routes=pages))
+    live = uvicorn.Server(uvicorn.Config(app, log_level="warning", **options))
     live.install_signal_handlers = lambda: None
     with socket.socket() as listening, ThreadPoolExecutor(1) as thread:
         listening.bind(("127.0.0.1", 0))
@@ -170,7 +157,6 @@ OPEN = b"GET /ws?session_id=%s HTTP/1.1\r\nHost: here\r\n%sSec-WebSocket-Key: dG
 REFUSED = {  # what is sent: how it is answered, and what the one line of the log says
     "a header without end": ([b"GET / HTTP/1.1\r\nX: ", *ENDLESS], ("431", ""), "a head of 65536 bytes"),
     "an address without end": ([b"GET /?", *ENDLESS], ("431", ""), "a head of 65536 bytes"),
-    "a long header": ([b"GET / HTTP/1.1\r\nX: ", b"a" * 70_000, b"\r\n\r\n"], ("431", "400", ""), ""),
     "many headers": ([b"GET / HTTP/1.1\r\n", b"X: a\r\n" * 20_000, b"\r\n"], ("431", "400", ""), ""),
     "a head that stops": ([b"GET / HTTP/1.1\r\nX: a"], ("408",), "a head within"),
     "nothing": ([], ("",), None),
@@ -180,13 +166,8 @@ REFUSED = {  # what is sent: how it is answered, and what the one line of the lo
     "another method": ([b"DELETE / HTTP/1.1\r\n\r\n"], ("405",), "DELETE '/': 405"),
     "a path outside": ([b"GET /@file/5-%2fetc%2fpasswd HTTP/1.1\r\n\r\n"], ("404",), "'/@file/5-/etc/passwd': 404"),
     "a long address": ([OPEN % (b"s_abcdef&x=" + b"a" * 8000, UPGRADE, b"")], ("414",), "100 lines of 8000 bytes"),
-    "another page's socket": (
-        [OPEN % (b"s_abcdef", UPGRADE, b"Origin: http://evil\r\n")],
-        ("403",),
-        "of 'http://evil'",
-    ),
+    "another page's socket": ([OPEN % (b"s_abcdef", UPGRADE, b"Origin: http://evil\r\n")], ("403",), "'http://evil'"),
     "a page without origin": ([OPEN % (b"s_abcdef", UPGRADE, b"Origin: null\r\n")], ("403",), "got one of 'null'"),
-    "a page of no host": ([OPEN % (b"s_abcdef", UPGRADE, b"Origin: http://[\r\n")], ("403",), "got one of 'http://['"),
     "no name": ([OPEN % (b"", UPGRADE, b"")], ("403",), "the name of a session"),
     "a name that is none": ([OPEN % (b"%3Cscript%3E", UPGRADE, b"")], ("403",), "the name of a session"),
 }
@@ -216,16 +197,10 @@ def test_a_socket_of_the_page_itself_opens(running, origin):
     assert said(running[0], OPEN % (b"s_abcdef", UPGRADE, origin))[9:12] == "101" and not running[1]()
 
 
-@pytest.mark.parametrize(
-    ("given", "trusted"),
-    [
-        ({}, "127.0.0.1"),
-        ({"SPACE_ID": "a/b"}, "10.0.0.0/8"),
-        ({"SPACE_ID": "a/b", "FORWARDED_ALLOW_IPS": "::1"}, "::1"),
-    ],
-)
-def test_an_invented_address_is_believed_from_the_operators_proxies_alone(given, trusted):
-    assert server.proxies(given) == trusted
+def test_an_invented_address_is_believed_from_the_operators_proxies_alone():
+    space = {"SPACE_ID": "a/b"}
+    assert (server.proxies({}), server.proxies(space)) == ("127.0.0.1", "10.0.0.0/8")
+    assert server.proxies(space | {"FORWARDED_ALLOW_IPS": "::1"}) == "::1"
     assert "FORWARDED" not in (ROOT / "Dockerfile").read_text()
 
 

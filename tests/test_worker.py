@@ -80,7 +80,7 @@ def test_where_no_process_can_start_it_is_one_sentence_and_the_place_is_free_aga
 
 @pytest.mark.slow
 def test_who_trains_does_not_wait_for_files_that_never_end(monkeypatch):
-    monkeypatch.setattr(worker, "SECONDS", 2.0)
+    monkeypatch.setattr(worker, "SECONDS", 1.0)
     worker.call(os.getpid)  # the first starts what the others are forked from
     threads = [threading.Thread(target=late) for _ in range(2)]
     for thread in threads:

