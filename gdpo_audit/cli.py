@@ -111,7 +111,7 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 
 
 def run_audit(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write the reports of runs; 1 where one holds a finding of `--fail-on`, else 0, also if nobody reads on."""
+    """Print and write the reports of runs; 1 where one holds a finding of `--fail-on`, else 0, though nobody reads."""
     failing = _parse_fail_on(options["fail_on"])
     groups = options["groups"]
     fits = groups is None or re.fullmatch(f" *[1-{MOST}] *", groups)
