@@ -76,6 +76,12 @@ def make_steps(
     return made
 
 
+def weights_of(options, r: np.ndarray) -> np.ndarray:
+    """(rewards,) the weights among the options of make_steps, of rewards (responses, rewards)."""
+    weights = options.get("weights", WEIGHTS)
+    return np.ones(r.shape[1]) if weights is None else np.asarray(weights, float)
+
+
 def mixed_with_evaluation(step: Step, evaluation: Step) -> Step:
     """A step whose second half of groups was overwritten by an evaluation, which had a batch of its own."""
     half = len(step.rewards) // 2
@@ -90,16 +96,6 @@ def mixed_with_evaluation(step: Step, evaluation: Step) -> Step:
 def write_trl(
     folder: Path,
     *,
-    steps: int = 4,
-    groups: int = 4,
-    group_size: int = 8,
-    rewards=REWARDS,
-    method: str = "gdpo",
-    weights=WEIGHTS,
-    convention=gc.TRL,
-    seed: int = 0,
-    missing: float = 0.0,
-    same_prompts: str = "",
     chat: bool = False,
     text: int = 40,
     iterations: int = 1,
@@ -108,19 +104,17 @@ def write_trl(
     one_file: bool = False,
     extra=None,
     drop: tuple[str, ...] = (),
+    **options,
 ) -> list[Step]:
     """OUT/completions/completions_0000N.parquet, one per step, in `folder`; returns the steps as drawn.
 
     chat: prompts and completions as lists of messages. text: characters of a completion. iterations: every batch is
     logged so many times, under steps that follow each other. evaluated: numbers of steps whose second half of groups
     comes from another batch. drop_rows: {step: rows left out at its end}. one_file: all steps in one file.
-    extra: {column: function of the number of rows}. drop: columns left out.
+    extra: {column: function of the number of rows}. drop: columns left out. options: those of make_steps.
     """
-    names = [name for name, _ in rewards]
-    drawn = make_steps(steps, groups, group_size, rewards, method, weights, convention, seed, missing, same_prompts)
-    other = make_steps(
-        steps, groups, group_size, rewards, method, weights, convention, seed + 1000, missing, same_prompts
-    )
+    names = [name for name, _ in options.get("rewards", REWARDS)]
+    drawn, other = make_steps(**options), make_steps(**options | {"seed": options.get("seed", 0) + 1000})
     drawn = [mixed_with_evaluation(s, o) if s.number in evaluated else s for s, o in zip(drawn, other, strict=True)]
     logged = [replace(step, number=(step.number - 1) * iterations + i + 1) for step in drawn for i in range(iterations)]
     frames = [_trl_frame(step, names, chat, text, extra or {}).drop(drop) for step in logged]
@@ -147,97 +141,61 @@ def _trl_frame(step: Step, names, chat: bool, text: int, extra: dict) -> pl.Data
     return pl.DataFrame(columns | {"advantage": a})
 
 
-def write_verl(
-    folder: Path,
-    *,
-    steps: int = 4,
-    groups: int = 4,
-    group_size: int = 8,
-    rewards=REWARDS,
-    weights=WEIGHTS,
-    seed: int = 0,
-    same_prompts: str = "",
-    v1: bool = False,
-    shuffled: bool = True,
-) -> list[Step]:
+def write_verl(folder: Path, *, v1: bool = False, shuffled: bool = True, **options) -> list[Step]:
     """DUMP/{step}.jsonl, one line per response, shuffled unless v1, which has a uid and the score alone."""
-    drawn = make_steps(steps, groups, group_size, rewards, "gdpo", weights, gc.PAPER, seed, 0.0, same_prompts)
-    draw = np.random.default_rng(seed)
+    drawn = make_steps(**{"convention": gc.PAPER} | options)
+    names = [name for name, _ in options.get("rewards", REWARDS)]
+    draw = np.random.default_rng(options.get("seed", 0))
     Path(folder).mkdir(parents=True, exist_ok=True)
     for step in drawn:
         r, _, prompts = step.flat()
-        score = r @ (np.ones(r.shape[1]) if weights is None else np.asarray(weights, float))
+        score, size = r @ weights_of(options, r), step.advantages.shape[1]
         rows = []
         for i, prompt in enumerate(prompts):
             row = {"input": f"user\n{prompt}\nassistant\n", "output": f"answer {i}", "gts": "4"}
             row |= {"score": float(score[i]), "step": step.number}
             if v1:
-                row["uid"] = f"{step.number:02x}_{i // group_size}_{i % group_size}_0"
+                row["uid"] = f"{step.number:02x}_{i // size}_{i % size}_0"
             else:
-                row |= {name: float(r[i, k]) for k, (name, _) in enumerate(rewards)}
+                row |= {name: float(r[i, k]) for k, name in enumerate(names)}
             rows.append(row)
         order = draw.permutation(len(rows)) if shuffled and not v1 else range(len(rows))
         write_lines(Path(folder) / f"{step.number}.jsonl", [rows[i] for i in order])
     return drawn
 
 
-def write_ms_swift(
-    folder: Path,
-    *,
-    steps: int = 4,
-    groups: int = 4,
-    group_size: int = 8,
-    rewards=REWARDS,
-    method: str = "gdpo",
-    weights=WEIGHTS,
-    convention=gc.MS_SWIFT,
-    seed: int = 0,
-    missing: float = 0.0,
-    same_prompts: str = "",
-    gen_step: bool = False,
-    args: bool = False,
-) -> list[Step]:
+def write_ms_swift(folder: Path, *, gen_step: bool = False, args: bool = False, **options) -> list[Step]:
     """OUT/completions.jsonl, one event per step, lists as columns, NaN as in Python; args: also an args.json."""
-    drawn = make_steps(steps, groups, group_size, rewards, method, weights, convention, seed, missing, same_prompts)
+    drawn = make_steps(**{"convention": gc.MS_SWIFT} | options)
+    names = [name for name, _ in options.get("rewards", REWARDS)]
     events = []
     for step in drawn:
         r, a, prompts = step.flat()
         number = {"gen_step": [step.number] * len(a)} if gen_step else {"step": [str(step.number)] * len(a)}
         event = number | {"prompt": prompts, "completion": [f"answer {i}" for i in range(len(a))]}
-        event |= {name: r[:, k].tolist() for k, (name, _) in enumerate(rewards)}
+        event |= {name: r[:, k].tolist() for k, name in enumerate(names)}
         events.append(event | {"advantages": a.tolist()})
     Path(folder).mkdir(parents=True, exist_ok=True)
     write_lines(Path(folder) / "completions.jsonl", events)
     if args:
-        scale = {"gdpo": "gdpo", "grpo": "group", "grpo_no_std": "none", "grpo_batch_std": "batch"}[method]
-        settings = {"scale_rewards": scale, "num_generations": group_size, "reward_weights": list(weights or ())}
+        scales = {"gdpo": "gdpo", "grpo": "group", "grpo_no_std": "none", "grpo_batch_std": "batch"}
+        settings = {"scale_rewards": scales[options.get("method", "gdpo")]}
+        settings |= {"num_generations": drawn[0].advantages.shape[1]}
+        settings |= {"reward_weights": list(options.get("weights", WEIGHTS) or ())}
         (Path(folder) / "args.json").write_text(json.dumps(settings))
     return drawn
 
 
-def write_nemo_rl(
-    folder: Path,
-    *,
-    steps: int = 4,
-    groups: int = 4,
-    group_size: int = 8,
-    rewards=REWARDS,
-    method: str = "gdpo",
-    weights=WEIGHTS,
-    convention=gc.NEMO_RL,
-    seed: int = 0,
-    content: str = "parts",
-    as_lists: bool = False,
-) -> list[Step]:
+def write_nemo_rl(folder: Path, *, content: str = "parts", as_lists: bool = False, **options) -> list[Step]:
     """LOG/train_data_step{N}.jsonl, one line per response with values in lists of one, as NeMo-RL writes them.
 
     content: "parts" (one text per message), "messages" (with roles), "text" (one text). as_lists: one object per file.
     """
-    drawn = make_steps(steps, groups, group_size, rewards, method, weights, convention, seed)
+    drawn = make_steps(**{"convention": gc.NEMO_RL} | options)
     Path(folder).mkdir(parents=True, exist_ok=True)
     for step in drawn:
         r, a, prompts = step.flat()
-        total = r @ (np.ones(r.shape[1]) if weights is None else np.asarray(weights, float))
+        total = r @ weights_of(options, r)
         rows = []
         for i, prompt in enumerate(prompts):
             answer, tokens = f"answer {i}", 3 + i % 5

@@ -159,12 +159,16 @@ def found(report: ga.AuditReport) -> dict:
     return {finding.id: finding for finding in report.findings}
 
 
-def audit_cli(capsys, *arguments) -> tuple[int, str, str]:
-    """The exit status of `gdpo audit` with these arguments, what it prints and what it says of errors."""
+def gdpo(capsys, *arguments) -> tuple[int, str, str]:
+    """The exit status of `gdpo` with these arguments, what it prints and what it says of errors."""
     with pytest.raises(SystemExit) as stopped:
-        gdpo_cli.main(["audit", *map(str, arguments)])
+        gdpo_cli.main([*map(str, arguments)])
     printed = capsys.readouterr()
     return stopped.value.code, printed.out, printed.err
+
+
+def audit_cli(capsys, *arguments) -> tuple[int, str, str]:
+    return gdpo(capsys, "audit", *arguments)
 
 
 # --- episodes of verifiers -------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from gdpo_audit.audit import gather
 from gdpo_audit.findings import trials
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.trials import sample_of
-from gdpo_audit.report import summary
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
@@ -70,65 +69,12 @@ def test_rewards_with_weight_that_make_nothing_of_the_update_are_found():
     assert extents == sorted(extents, reverse=True)
 
 
-def test_the_step_since_when_a_reward_is_starved():
-    rng = np.random.default_rng(1)
-    rewards = rng.normal(size=(STEPS, 32, ROLLOUTS, 2))
-    rewards[STEPS // 2 :, ..., 1] *= 40
-    (starved,) = found(audited(log_of(rewards, ("a", "b"))), "reward-starved")
-    assert starved.evidence["reward"] == "a" and starved.evidence["since_step"] == STEPS // 2 + 1
-    assert f"since step {STEPS // 2 + 1}" in starved.message
-
-
 @pytest.mark.parametrize("weights", [[1, 1, 1], [1, 0.5, 2], [8, 1, 1], [1, 0, 1]])
 def test_rewards_that_get_what_their_weights_ask_for_are_not_starved(weights):
     rewards = np.random.default_rng(2).normal(size=(STEPS, PROMPTS, ROLLOUTS, 3))
     for method in ("grpo", "gdpo"):
         ids = {f.id for f in audited(log_of(rewards, "abc", method, weights)).findings}
         assert not ids & {"reward-starved", "reward-dominates"}
-
-
-def test_a_reward_that_seldom_differs_is_not_starved_where_it_does_its_part():
-    rewards = np.random.default_rng(3).normal(size=(STEPS, 20, ROLLOUTS, 2))
-    rewards[:, 2:, :, 0] = 0  # constant in nine of ten groups
-    report = audited(log_of(rewards, "ab", "gdpo"))
-    assert report.rewards[0]["update_share"]["gdpo"] < 0.15 and not found(report, "reward-starved")
-
-
-def test_scale_is_the_reason_where_gdpo_gives_what_the_weights_ask_for():
-    report = audited(log_of(loud(), LOUD, weights=[1, 0.5, 2]), primary="has_digit")
-    said = [f.message for f in report.findings if f.id in ("reward-dominates", "reward-starved")]
-    (dominates,) = found(report, "reward-dominates")
-    share, gdpo, asks = (dominates.evidence[x] for x in ("update_share", "update_share_gdpo", "weight_asks_for"))
-    assert gdpo > 0.6 and (share - gdpo) / (share - asks) > 1 / 3
-    assert "scale is not the reason" not in dominates.message
-    # The reason is said once, in what is shown first, and the cause before what it does.
-    assert ["adds raw rewards up" in message for message in said] == [True] + [False] * (len(said) - 1)
-    shown = [f.id for f in report.findings if f.severity == "warning"]
-    assert shown.index("reward-dominates") < shown.index("priority-inversion")
-
-
-@pytest.mark.parametrize("method", ["grpo", "gdpo"])
-@pytest.mark.parametrize(("last", "starved"), [(1.0, False), (0.0, True)])
-def test_a_reward_that_has_become_as_good_as_it_can_is_not_starved(method, last, starved):
-    rewards = (np.random.default_rng(4).random((60, PROMPTS, ROLLOUTS, 3)) < 0.5).astype(float)
-    rewards[14:, ..., 2] = last
-    report = audited(log_of(rewards, ("correct", "style", "fmt"), method, [1, 1, 0.7]))
-    assert bool(found(report, "reward-starved")) is starved
-    assert all(f.fix is None for f in found(report, "reward-starved"))  # a weight does nothing where it is constant
-    assert found(report, "reward-fades")[0].severity == ("warning" if starved else "info")
-
-
-def test_ties_are_a_warning_where_gdpo_would_break_most_of_them():
-    three = (np.random.default_rng(5).random((STEPS, PROMPTS, ROLLOUTS, 3)) < 0.5).astype(float)
-    balanced = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 2, dtype=float)  # equal spreads: GDPO ties what GRPO ties
-    same = np.broadcast_to(balanced, (STEPS, PROMPTS, *balanced.shape))
-    for rewards, method, severity in ((three, "grpo", "warning"), (three, "gdpo", "info"), (same, "grpo", "info")):
-        report = audited(log_of(rewards, "abc"[: rewards.shape[-1]], method))
-        (ties,) = found(report, "ties-hide-signal")
-        assert ties.severity == severity and ties.evidence["tied_pairs"] > 0.05
-        assert (report.first is ties) == (severity == "warning")
-        if severity == "info":  # the first line is not about the ties
-            assert summary.to_do(report) == report.what_first
 
 
 # --- advice is what the log, written anew, shows ---------------------------------------------------------------------
@@ -166,21 +112,6 @@ def test_what_a_report_promises_is_what_the_log_written_anew_shows(seed):
             else:
                 shares = report.methods["grpo"][figure], after.methods[method][figure]
             assert promised == pytest.approx(shares, abs=1e-6), (finding.id, figure)
-
-
-def test_the_gate_is_on_the_reward_that_makes_the_inversions():
-    """Not on the one that is most opposed to the primary reward, which makes none of them."""
-    rng = np.random.default_rng(4)
-    digit = rng.random((STEPS, PROMPTS, ROLLOUTS)) < 0.5
-    short = -0.001 * digit + 0.0001 * rng.normal(size=digit.shape)  # correlation near −1, and small
-    vowels = 10 * rng.random(digit.shape)
-    report = audited(log_of(np.stack([digit, short, vowels], -1), LOUD), primary="has_digit")
-    (finding,) = found(report, "priority-inversion")
-    now, then = finding.effect["inversions"]
-    assert now == pytest.approx(report.methods["grpo"]["inversions"]) and now > 0.3 and then < 0.01
-    assert "vowels_gated" in finding.fix and "Let vowels count only where has_digit reaches 1" in finding.to_do
-    (opposed,) = found(report, "conflict")
-    assert opposed.fix is None and opposed.effect == {}  # a gate on short would change nothing
 
 
 # --- weights for wanted shares ---------------------------------------------------------------------------------------
@@ -222,52 +153,7 @@ def test_the_sample_is_whole_batches_from_all_over_the_run(sizes, batch_size):
     assert len(sample) <= 1000 and (len(there) == batches or 2 * len(sample) + 4 * batch_size > 1000)
 
 
-def test_of_one_large_batch_the_sample_has_whole_groups(monkeypatch):
-    monkeypatch.setattr(trials, "MOST", 1001)
-    sample = pl.concat(sample_of(tables([1], 4000)))
-    assert len(sample) == 1000 and (sample["group"].value_counts()["count"] == 4).all()
-
-
-def test_of_a_large_log_the_report_says_on_how_many_responses_it_was_tried(monkeypatch):
-    monkeypatch.setattr(trials, "MOST", 300)
-    table = log_of(loud(), LOUD)
-    report = audited(table)
-    finding = found(report, "reward-dominates")[0]
-    assert 150 < finding.tried_on <= 300 < len(table)
-    assert f"Tried on {finding.tried_on} of 768 responses: vowels’s share" in summary.effect(report, finding)
-
-
 # --- verdicts that know what they don't know -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scale", [1, 5, 1000])
-def test_of_two_proportional_updates_none_is_recommended(scale):
-    """In half of the groups only the first reward varies, in the others only the second."""
-    rows = [
-        {"group": g, "correct": float(g < 50 and j < 4), "brief": scale * float(g >= 50 and j < 4)}
-        for g in range(100)
-        for j in range(8)
-    ]
-    report = ga.audit(ga.read_run(rows))
-    for reward in report.rewards:
-        assert [reward["update_share"][m] for m in ("grpo", "gdpo")] == pytest.approx([0.5, 0.5], abs=1e-3)
-    assert report.first is None and "Use GDPO" not in report.verdict
-
-
-def test_eight_responses_without_a_primary_reward_are_no_reason_to_use_gdpo():
-    acc, style = [1, 0, 1, 0, 1, 1, 0, 0], [0, 1, 1, 0, 0, 1, 1, 0]
-    rows = [{"prompt": i // 4, "acc": acc[i], "style": style[i]} for i in range(8)]
-    report = ga.audit(ga.read_run(rows, rewards=["acc", "style"], group="prompt"))
-    first = summary.to_do(report)
-    assert first.startswith("Too few to judge (8 responses in 2 groups). So far: ") and "Use GDPO" not in first
-    assert found(report, "ties-hide-signal")[0].to_do.startswith("Name the reward that matters most")
-
-
-def test_below_thirty_groups_every_first_line_says_so():
-    few, enough = (audited(log_of(loud(steps=steps), LOUD)) for steps in (3, 4))
-    assert few.source["groups"] == 24 and enough.source["groups"] == 32
-    assert few.what_first.startswith("Too few to judge (192 responses in 24 groups). So far: ")
-    assert "Too few" not in enough.verdict
 
 
 def test_what_is_no_report_is_refused():
@@ -322,8 +208,8 @@ def holds_order_first(report, more=None):
 
 
 def test_no_advice_praises_what_puts_more_pairs_the_wrong_way_round():
-    reports = [report for report in map(judged, range(60)) if not np.isnan(report.methods["gdpo"]["inversions"])]
-    assert sum(map(holds_order_first, reports)) > 15
+    reports = [report for report in map(judged, range(24)) if not np.isnan(report.methods["gdpo"]["inversions"])]
+    assert sum(map(holds_order_first, reports)) > 5
     assert all(holds_order_first(report, more) for report in reports for more in (1e-6, 1e-4, 0.02))
 
 
@@ -346,12 +232,3 @@ def test_no_method_helps_with_the_order_of_a_run_that_is_upside_down():
     report = audited(log_of(draw, ("right", "short"), weights=[-1, -0.3]), primary="right")
     assert report.methods["gdpo"]["inversions"] > 0.8
     assert advice.verdict(ga.advise(report)).startswith("**Not yet:** the advantages are upside down.")
-
-
-def test_without_a_primary_reward_the_verdict_is_open_and_says_what_to_name():
-    for report in map(judged, range(10)):
-        open_one = replace(report, run=report.run | {"primary": None})
-        answers = ga.advise(open_one)
-        names = " or ".join(", ".join(r["name"] for r in report.rewards).rsplit(", ", 1))
-        assert advice.verdict(answers).startswith(f"**Open:** name the reward that matters most ({names}).")
-        assert "helps" not in {a.effect for a in answers}

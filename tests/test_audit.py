@@ -3,8 +3,9 @@
 import dataclasses
 import json
 import sys
+from pathlib import Path
 
-import fake_logs
+import jsonschema
 import numpy as np
 import polars as pl
 import pytest
@@ -16,15 +17,14 @@ from gdpo_audit.audit import audit, findings
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.logs.columns import Columns
-from gdpo_audit.logs.read import read_run
 from gdpo_audit.logs.run import LogIssue, Rows, Run
 from gdpo_audit.report.audit_report import NAME_PRIMARY
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
 NAMES = ("correct", "format", "brief")
-FINDING = {"id", "title", "severity", "message", "evidence", "fix", "to_do", "read_more", "links"}
-FINDING |= {"effect", "tried_on", "extent"}
+SCHEMA = json.loads((Path(__file__).parent.parent / "docs/report.schema.json").read_text(encoding="utf-8"))
+VALID = jsonschema.Draft202012Validator(SCHEMA)
 
 
 def varied(rewards=3, steps=STEPS, seed=0, prompts=PROMPTS, rollouts=ROLLOUTS):
@@ -104,14 +104,6 @@ def silenced(rewards, share, k=slice(None)):
 
 
 # --- nothing to say, and the numbers ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["grpo", "grpo_no_std", "gdpo"])
-def test_a_run_with_nothing_wrong_gets_no_finding(method):
-    report = audit(made_run(varied(), method, weights=[1, 0.5, 2]), primary=None)
-    assert report.run["method"] == method and report.run["reproduced"] is True
-    assert [f.id for f in report.findings if f.severity != "info"] == []
-    assert report.verdict.endswith(f" No finding yet. {NAME_PRIMARY}")
 
 
 def test_the_verdict_says_what_ran_and_what_to_look_at_first():
@@ -299,7 +291,6 @@ def lengths_of(rewards, k=None):
 
 ONES = np.ones((STEPS, PROMPTS, ROLLOUTS))
 ZEROS = np.zeros((STEPS, PROMPTS, ROLLOUTS))
-NOISE = np.random.default_rng(5).normal(size=ZEROS.shape)
 ISSUES = {
     "prompts-merged": {"step": 2, "steps": 1, "groups": 2, "group_size": 8, "rows": 16, "looked_at_groups": 32},
     "ragged-batches": {"group_size": 8, "batches": 1, "of": 4, "step": 3, "rows": 63},
@@ -335,65 +326,37 @@ ALONE, DEAD_IN_HALF = silenced(varied(), 0.9, [1, 2]), silenced(varied(), 0.5, 1
 WIDE = varied(prompts=20)
 SECOND = "only every second step, 4 of the 8 steps up to step 8"
 CASES = [
-    case("reward-dominates", "warning", 'aggregation="normalize_then_sum"', scaled(), "grpo"),
-    case("reward-dominates", None, "", scaled(), "gdpo"),
     case("reward-dominates", "warning", "the log does not show the method", scaled()),
     case("reward-dominates", "warning", "Under GRPO without std (which was asked", scaled(), asked="grpo_no_std"),
     case("reward-dominates", "warning", "format in 88 %", ALONE, "gdpo"),
     case("reward-dominates", "warning", "scale is not the reason", ALONE, "grpo"),
-    case("reward-dominates", None, "", varied(), "grpo", weights=[8, 1, 1]),  # it was meant to
     case("reward-dead", "warning", "95 %", silenced(WIDE, 0.95, 1), "gdpo"),
-    case("reward-dead", "warning", "constant in every group", silenced(varied(), 1, 1), "gdpo"),
     case("reward-dead", None, "", silenced(WIDE, 0.9, 1), "gdpo"),
     case("reward-noise", "warning", "reward_weights=", nearly_constant(), "gdpo"),
     case("reward-noise", "info", "", nearly_constant(), "grpo"),
-    case("reward-noise", None, "", varied(), "gdpo"),
     case("conflict", "warning", "format_gated", following(-0.9), "gdpo", primary="correct"),
-    case("conflict", None, "", following(-0.3, 1), "gdpo"),
     case("length-coupled", "info", "format", varied(), "gdpo", lengths=lengths_of(varied(), 1)),
     case("length-coupled", None, "", varied(), "gdpo", lengths=lengths_of(varied())),
     case("missing-rewards", "warning", "1 of 256 responses", without_one(), **VERL),
     case("missing-rewards", "error", "", without_one(), asked="gdpo", **VERL),
     case("missing-rewards", "info", "", without_one(), asked="grpo", **VERL),
     case("missing-rewards", "error", "", without_one(), asked="grpo", framework="nemo_rl"),
-    case("missing-rewards", None, "", without_one()),  # TRL skips it
-    case("ties-hide-signal", None, "", varied(), "grpo"),
     case("silent-groups", "info", "15 %", silenced(WIDE, 0.15), "grpo"),
-    case("silent-groups", "warning", "30 %", silenced(WIDE, 0.3), "grpo"),
     case("silent-groups", "warning", "cancel in the sum", cancelling(2), advantage=ZEROS),
     case("silent-groups", "warning", "too easy or too hard", cancelling(0), advantage=ZEROS),
-    case("silent-groups", None, "", silenced(WIDE, 0.05), "grpo"),
-    case("batch-step-amplifies", "warning", "", silenced(varied(), 0.75), "gdpo"),
-    case("batch-step-amplifies", None, "", silenced(varied(), 0.75), "grpo"),
     case("batch-step-amplifies", None, "", silenced(varied(), 0.5), "gdpo"),
-    case("blind-zero-std-metric", "info", "it looks at the whole batch", DEAD_IN_HALF, "gdpo"),
     case("blind-zero-std-metric", "info", "which is constant in 0 %", DEAD_IN_HALF, "grpo"),
     case("blind-zero-std-metric", "info", "the whole batch", **batch_scaled(DEAD_IN_HALF)),
     case("blind-zero-std-metric", None, "", silenced(varied(), 0.4, 1), "gdpo"),
     case("blind-zero-std-metric", None, "", silenced(varied(), 0.5), "grpo"),  # the sum is constant there too
     case("filter-drops-signal", "warning", "--dynamic_sample false", constant_sums(), asked="gdpo", **SWIFT),
     case("filter-drops-signal", None, "", constant_sums(), asked="gdpo"),  # TRL has no such filter
-    case("filter-drops-signal", None, "", varied(), asked="gdpo", **SWIFT),
-    case("steps-missing", "warning", "", varied(), "gdpo", steps=[1, 2, 5, 6]),
     case("steps-missing", "warning", SECOND, varied(), "gdpo", steps=[2, 4, 6, 8]),
     case("steps-missing", "warning", "4 of the 8 steps from 101 to 108", varied(), "gdpo", steps=[102, 104, 106, 108]),
-    case("steps-missing", None, "", varied(), "gdpo", steps=[3, 4, 5, 6]),
-    case("steps-repeated", "warning", "was resumed", varied(), "gdpo", steps=[1, 2, 2, 3]),
-    case("steps-repeated", None, "", varied(), "gdpo"),
     case("prompts-merged", "warning", "and 2 groups in 1 step", varied(), **BY_INPUT, **issue("prompts-merged")),
     case("prompts-merged", "info", "blocks of 8 rows", varied(), **issue("prompts-merged", EXCERPT)),
-    case("prompts-merged", None, "", varied()),
-    case("ragged-batches", "warning", "In 1 of 4 batches", varied(), **issue("ragged-batches")),
     case("no-components", "error", "trainer.use_v1=False", varied(1), **VERL, **TOTAL),
-    case("no-components", "error", "write_parquet", varied(1), framework="generic", **TOTAL),
-    case("no-components", None, "", varied(1), **VERL),
-    case("advantages-not-reproduced", "error", "", varied(), advantage=NOISE),
-    case("advantages-not-reproduced", "error", "The log says 0 for the advantage", varied(), advantage=ZEROS),
-    case("method-not-as-asked", "error", "normalize_then_sum", varied(), "grpo", configured_method="gdpo"),
     case("method-not-as-asked", "error", "reinforce_plus_plus", varied(), advantage=SWIFTS, asked="gdpo", **SWIFT),
-    case("method-not-as-asked", None, "", varied(), "grpo", configured_method="grpo"),
-    case("weights-not-as-given", "warning", "format", varied(), "grpo_no_std", given={"format": 2}, **GIVEN),
-    case("weights-not-as-given", None, "", varied(), "grpo_no_std", given={"format": 0.5}, **GIVEN),
     case("weights-not-as-given", None, "", varied(), "gdpo", given=[2, 1, 4], **GIVEN),  # a factor changes nothing
 ]
 
@@ -451,20 +414,6 @@ def test_ties_are_counted_with_what_gdpo_would_make_of_them():
     assert unjudged.fix is None and unjudged.to_do.startswith("Name the reward that matters most")
 
 
-def test_scaling_by_the_batchs_std_amplifies_too():
-    rewards = varied()
-    rewards[:, :6] = 0
-    advantage = scaled_by_the_batch(rewards)
-    report = audit(made_run(rewards, advantage=advantage))
-    assert report.run["method"] == "grpo_batch_std" and report.run["reproduced"] is True
-    finding = one(report, "batch-step-amplifies")
-    size = np.sqrt((advantage[:, 6:] ** 2).mean((1, 2)))
-    assert finding.severity == "warning" and finding.evidence["factor"] == pytest.approx(size.mean(), rel=1e-3)
-    rewards += np.arange(PROMPTS)[:, None, None]  # what differs between prompts makes the std large
-    apart = audit(made_run(rewards, advantage=scaled_by_the_batch(rewards)))
-    assert apart.run["method"] == "grpo_batch_std" and "batch-step-amplifies" not in ids(apart)
-
-
 @pytest.mark.slow
 def test_priorities_are_inverted_by_a_louder_reward():
     rewards = varied()
@@ -482,13 +431,6 @@ def test_priorities_are_inverted_by_a_louder_reward():
     assert "With a weight on correct above" in finding.message and "format_gated" in finding.fix
     assert finding.to_do == "Let format count only where correct reaches 1."
     assert finding.effect == {"inversions": (pytest.approx(finding.evidence["inversions"]), 0.0)}
-    assert "priority-inversion" not in ids(audit(made_run(rewards, "grpo")))
-    rewards[..., 0] *= 100
-    assert "priority-inversion" not in ids(audit(made_run(rewards, "grpo"), primary="correct"))
-    rewards[..., 0] = 1e-6 * np.arange(ROLLOUTS)
-    finding = one(audit(made_run(rewards, "grpo"), primary="correct"), "priority-inversion")
-    assert finding.evidence["break_even_grpo"] > t.BREAK_EVEN  # it would leave the others nothing to say
-    assert "No usable weight on correct does either" in finding.message and finding.to_do.startswith("Let ")
 
 
 def test_batches_that_come_twice_count_once():
@@ -504,11 +446,6 @@ def test_batches_that_come_twice_count_once():
     by_chance[[2, 4], 0, :2, 0] = [0, 1]
     assert audit(made_run(by_chance)).notes == ()
     assert audit(made_run(np.ones((6, 4, 4, 1)))).notes == ()  # nothing differs anywhere
-
-
-def test_a_column_that_is_not_among_the_rewards_is_noted():
-    assert audit(made_run(varied(), "grpo", weights=[1, 1, 0])).notes == ("Not counted: brief (weight 0).",)
-    assert audit(made_run(varied(), "grpo", weights=[1, 1, 0.1])).notes == ()
 
 
 def mixed_with_an_evaluation():
@@ -537,62 +474,15 @@ def test_an_evaluation_in_the_file_of_a_step_is_not_in_the_figures():
     assert 0 < wrong <= PROMPTS * ROLLOUTS and f"but for {wrong} of {advantage.size}." in report.verdict
 
 
-def test_steps_of_another_run_are_named_with_its_method():
-    rewards = varied(steps=6)
-    advantage = advantages(rewards, "grpo")
-    advantage[:2] = advantages(rewards[:2], "gdpo", [1, 0.5, 2])
-    finding = one(audit(made_run(rewards, advantage=advantage)), "advantages-not-reproduced")
-    assert finding.evidence["steps"] == [1, 2] and finding.evidence["method_there"] == "gdpo"
-    assert "There they are GDPO with weights correct 1, format 0.5, brief 2" in finding.message
-    advantage = advantages(rewards, "gdpo")
-    advantage[2] = np.random.default_rng(3).normal(size=advantage[2].shape)
-    report = audit(made_run(rewards, advantage=advantage))
-    assert one(report, "advantages-not-reproduced").evidence["steps"] == [3] and "eval-overwrote" not in ids(report)
-
-
-def test_two_reward_functions_of_one_name():
-    rewards = binary(rewards=2)
-    report = audit(made_run(rewards[..., 1:], advantage=advantages(rewards, "gdpo"), names=("reward",)))
-    finding = one(report, "reward-columns-merged")
-    assert finding.severity == "error" and finding.evidence["hidden_groups"] > 0
-    assert "advantages-not-reproduced" not in ids(report) and report.run["method"] is None
-
-
-def test_a_total_that_does_not_make_the_advantages_is_no_second_error():
-    rewards = varied()
-    total = made_run(rewards.sum(-1, keepdims=True), advantage=advantages(rewards, "gdpo"), framework="nemo_rl")
-    report = audit(dataclasses.replace(total, total_only=True))
-    assert [f.id for f in report.findings if f.severity == "error"] == ["no-components"]
-    assert one(report, "advantages-not-reproduced").severity == "info"
-    assert "makes of the logged total" in report.verdict
-
-
-@pytest.mark.slow
-def test_where_two_methods_are_the_same_the_one_asked_for_ran():
-    rewards = varied(1, prompts=1, rollouts=32)  # one reward, one group per batch: GDPO's last step changes nothing
-    run = made_run(rewards, advantage=advantages(rewards, "grpo", convention=gc.PAPER), framework="generic")
-    assert audit(run).run["method"] == "grpo"
-    report = audit(run, asked="gdpo")
-    assert report.run["method"] == "gdpo" and "method-not-as-asked" not in ids(report)
-
-
 # --- the report as JSON -----------------------------------------------------------------------------------------------
 
 
 def check(report):
     """The report as design wants it; returns it as read back from JSON."""
     d = json.loads(json.dumps(report.to_dict(), allow_nan=False))
-    assert d["schema"] == 1
-    assert {"path", "framework", "files", "steps", "responses", "groups", "group_size", "rewards"} <= d["source"].keys()
-    assert {"method", "convention", "weights", "reproduced", "max_error"} <= d["run"].keys()
-    assert d["run"]["method"] in (*ALL_CONVENTIONS, None)
-    for name in ("steps", "responses", "groups"):
-        assert type(d["source"][name]) is int and d["source"][name] > 0
+    VALID.validate(d)
     assert [reward["name"] for reward in d["rewards"]] == d["source"]["rewards"]
-    for reward in d["rewards"]:
-        assert {"name", "mean", "std", "missing", "dead_groups", "update_share"} <= reward.keys()
-        assert {"grpo", "grpo_no_std", "gdpo"} <= reward["update_share"].keys()
-        assert 0 <= reward["dead_groups"] <= 1
+    assert all(0 <= reward["dead_groups"] <= 1 for reward in d["rewards"])
     for method in ("grpo", "grpo_no_std", "gdpo"):
         kinds = ("groups_with_ties", "tied_pairs", "levels", "silent_groups", "inversions")
         assert {*kinds} == d["methods"][method].keys()
@@ -600,8 +490,7 @@ def check(report):
             value = d["methods"][method][kind]
             assert value is None or 0 <= value <= (1 if kind != "levels" else d["source"]["responses"])
     for finding in d["findings"]:
-        assert finding.keys() == FINDING
-        assert finding["id"] in KINDS and finding["severity"] in ("info", "warning", "error")
+        assert finding["id"] in KINDS
         assert finding["evidence"] and (finding["fix"] is None or finding["fix"].strip())
         assert not any(word in finding["message"] for word in ("nan", "None", "inf ", "{", "}"))
         assert finding["message"].endswith(".")
@@ -615,16 +504,6 @@ def check(report):
     assert 0 < len(d["steps"]) <= 200
     assert d["verdict"].endswith(".")
     return d
-
-
-@pytest.mark.parametrize("method", ["grpo", "gdpo", None])
-def test_the_report_is_plain_json(method):
-    rewards = binary()
-    rewards[1, :3, :, 1] = np.nan
-    rewards[2] = 1
-    d = check(audit(made_run(rewards, method), primary="correct"))
-    assert d["run"]["method"] == method
-    assert all(d["methods"][m]["inversions"] is not None for m in d["methods"])
 
 
 def any_run(seed):
@@ -658,7 +537,7 @@ def any_run(seed):
     return run, draw
 
 
-@pytest.mark.parametrize("seed", [n if n < 6 else pytest.param(n, marks=pytest.mark.slow) for n in range(40)])
+@pytest.mark.parametrize("seed", [n if n < 6 else pytest.param(n, marks=pytest.mark.slow) for n in range(16)])
 def test_whatever_the_log_the_report_is_plain_and_whole(seed):
     run, draw = any_run(seed)
     primary = run.rewards[0] if draw.random() < 0.7 else None
@@ -666,9 +545,3 @@ def test_whatever_the_log_the_report_is_plain_and_whole(seed):
     weights = {run.rewards[0]: float(draw.choice([0, 2, -1]))} if draw.random() < 0.2 else None
     d = check(audit(run, weights, primary, asked=asked))
     assert d["source"]["responses"] == sum(len(table) for table in run.tables())
-
-
-def test_merged_columns_name_what_was_not_read(tmp_path):
-    fake_logs.write_trl(tmp_path)
-    finding = one(audit(read_run(tmp_path, rewards=["accuracy"])), "reward-columns-merged")
-    assert "not read: format and length_penalty." in finding.message

@@ -4,13 +4,12 @@ import fake_logs
 import numpy as np
 import pytest
 import torch
-from test_audit import ids, made_run, one, silenced, varied, with_id
+from test_audit import ids, made_run, one, silenced, varied
 
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.audit import audit
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.report import document
 
 
@@ -52,14 +51,6 @@ def test_the_gate_that_is_printed_puts_no_wrong_answer_before_a_right_one(id):
     assert inverted(correct, correct + gated) == 0
 
 
-def test_a_count_with_a_weight_below_0_is_gated_by_its_highest():
-    correct, penalty = penalised()
-    fix = one(
-        audit(two(correct, -penalty, method="grpo", weights=[1, -1]), primary="correct"), "priority-inversion"
-    ).fix
-    assert f"else {float(f'{-penalty.min():.3g}')} for" in fix
-
-
 # --- noise ------------------------------------------------------------------------------------------------------------
 
 
@@ -79,26 +70,6 @@ def test_the_lower_weight_gives_noise_the_part_that_it_has_under_grpo():
     shares = [gc.update_share(torch.tensor(step), "gdpo", weights=weights, convention=gc.TRL)[1] for step in rewards]
     assert np.mean(shares) == pytest.approx(finding.evidence["update_share_grpo"], rel=0.5, abs=2e-3)
     assert "under GRPO: under 0.1 %" in finding.message
-
-
-# --- one reward makes the update --------------------------------------------------------------------------------------
-
-
-def test_nothing_dominates_beside_a_dead_reward():
-    rewards = silenced(varied(2, prompts=40), 0.95, 1)
-    report = audit(made_run(rewards, "gdpo"))
-    assert report.rewards[0]["update_share"]["gdpo"] > 0.8
-    assert "reward-dominates" not in ids(report) and "reward-dead" in ids(report)
-
-
-def test_only_a_true_reason_is_given_under_gdpo():
-    rarely = one(audit(made_run(silenced(varied(), 0.9, slice(1, None)), "gdpo")), "reward-dominates").message
-    assert "It differs in more groups (constant: format in 88 %, brief in 88 % and correct in 0 % of" in rarely
-    rewards = varied(steps=12)
-    rewards[..., 2] = -rewards[..., 1] + 0.1 * rewards[..., 2]
-    undone = one(audit(made_run(rewards, "gdpo")), "reward-dominates").message
-    assert "Rewards undo each other in part" in undone and "format and brief (−0.99" in undone
-    assert "more groups" not in undone
 
 
 # --- missing is not constant ------------------------------------------------------------------------------------------
@@ -123,14 +94,6 @@ def test_a_reward_of_another_task_is_not_constant(method):
     assert not {"reward-dead", "reward-dominates", "blind-zero-std-metric"} & set(ids(report))
 
 
-def test_a_dead_reward_that_is_often_missing_says_where_it_is_constant():
-    first, second = tasks()
-    report = audit(two(first, np.where(np.isnan(second), np.nan, 1.0)))
-    finding = one(report, "reward-dead")
-    assert "constant in each group that holds it (50 % of all)" in finding.message
-    assert finding.evidence["groups"] == SHAPE[0] * SHAPE[1] / 2 and finding.evidence["dead_groups"] == 1
-
-
 # --- a reward fades ---------------------------------------------------------------------------------------------------
 
 
@@ -153,15 +116,6 @@ def test_a_reward_that_becomes_constant_fades(last, severity):
     assert e["groups_in_a_quarter"] == 40 and e["threshold"] == t.DEAD
 
 
-def test_a_reward_that_loses_most_of_its_part_fades():
-    rewards = fading(0.0)
-    rewards[10:, 0, :, 0] = np.arange(8) % 2  # one group of eight is left
-    finding = one(audit(made_run(rewards, "gdpo")), "reward-fades")
-    e = finding.evidence
-    assert e["dead_groups_last_quarter"] == 0.875 < t.DEAD
-    assert e["update_share_last_quarter"] <= t.FADES_SHARE * e["update_share_first_quarter"]
-
-
 def test_what_does_not_fade():
     assert "reward-fades" not in ids(audit(made_run(coin((20, 8, 8, 2)), "gdpo")))
     short = audit(made_run(fading(0.0, batches=t.FADES_BATCHES - 1), "gdpo"))
@@ -173,19 +127,6 @@ def test_what_does_not_fade():
     half = fading(0.0)
     half[10:, ::2, :, 0] = np.arange(8) % 2  # half of the groups are left, and more than a quarter of the part
     assert "reward-fades" not in ids(audit(made_run(half, "gdpo")))
-
-
-# --- order and numbers ------------------------------------------------------------------------------------------------
-
-
-def test_a_conflict_is_said_before_what_it_causes():
-    names = list(KINDS)
-    first = names.index("conflict")
-    assert all(first < names.index(name) for name in ("reward-dominates", "ties-hide-signal", "silent-groups"))
-    correct = coin(SHAPE)
-    report = audit(two(correct, np.where(coin(SHAPE, 0.9, 9) == 1, 1 - correct, correct)))
-    assert report.verdict.split("Look first at ")[1].startswith("conflict:")
-    assert with_id(report, "silent-groups")
 
 
 # --- what only round-off tells apart ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from fake_logs import ACCURACY, WEIGHTS, write_lines, write_ms_swift, write_trl, write_verl
+from fake_logs import WEIGHTS, write_lines, write_ms_swift, write_trl, write_verl
 from helpers import crossed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,6 @@ from gdpo_audit.logs.score import weights_of
 
 NAMES = ("accuracy", "format", "length_penalty")
 BY_NAME = dict(zip(NAMES, WEIGHTS, strict=True))
-OPPOSED = (("helpful", ACCURACY[1]), ("short", lambda *shape: 1 - ACCURACY[1](*shape)))
 
 
 def rewritten(folder, change):
@@ -72,17 +71,6 @@ def test_dapos_flag_is_no_reward_and_its_penalty_is_one_that_the_logged_score_ma
         assert run.rewards == ("acc", "overlong_reward") and run.weights == {"acc": 2.0, "overlong_reward": 1.0}
 
 
-def test_a_score_that_is_no_weighted_sum_is_said_to_be_none(tmp_path):
-    write_verl(tmp_path)
-    rewritten(tmp_path, lambda row: row | {"score": row["accuracy"] * row["format"]})
-    run = read_run(tmp_path)
-    assert run.weights is None and run.rewards == NAMES
-    report = audit(run)
-    (finding,) = findings(report, "score-not-a-sum")
-    assert finding.severity == "info" and "GRPO normalises the score" in finding.message
-    assert report.run["weights_from"] == "assumed"
-
-
 @given(
     weights=st.lists(st.sampled_from([-2, -0.05, 0, 0.1, 0.5, 1, 3, 1 / 3, 20]), min_size=1, max_size=5),
     constant=st.sampled_from([0, -1, 7.5]),
@@ -114,38 +102,12 @@ def test_where_two_rewards_say_the_same_the_score_tells_no_weights_and_a_constan
 # --- ms-swift: args.json ---------------------------------------------------------------------------------------------
 
 
-def test_ms_swifts_args_settle_the_scale_that_the_log_cannot_tell(tmp_path):
-    write_ms_swift(tmp_path, args=True)
-    run = read_run(tmp_path)
-    assert (run.weights, run.weights_by) == (BY_NAME, "config")
-    solved = audit(run).run
-    assert solved["weights"] == solved["weights_used"] == BY_NAME
-    assert solved["weights_from"] == "solved" and solved["weights_up_to_scale"] and solved["reproduced"]
-
-
 def test_args_that_the_log_refutes_are_not_followed(tmp_path):
     write_ms_swift(tmp_path, args=True)
     path = tmp_path / "args.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"reward_weights": [1, 1, 1]}))
     used = audit(read_run(tmp_path)).run["weights_used"]
     assert [w / used["accuracy"] for w in used.values()] == pytest.approx(WEIGHTS)
-
-
-@pytest.mark.parametrize("weights", [None, [2, 1]])
-def test_where_the_log_tells_a_combination_alone_the_args_tell_the_weights(tmp_path, weights):
-    write_ms_swift(tmp_path, rewards=OPPOSED, weights=(2, 1), args=weights is not None)
-    rows = [json.loads(line) for line in (tmp_path / "completions.jsonl").read_text().splitlines()]
-    for event in rows:
-        event["short"] = [1 - x for x in event["helpful"]]
-        r = np.stack([event["helpful"], event["short"]], -1).reshape(-1, 8, 2)
-        event["advantages"] = gc.gdpo(r, weights=[2, 1], convention=gc.MS_SWIFT).ravel().tolist()
-    write_lines(tmp_path / "completions.jsonl", rows)
-    run = audit(read_run(tmp_path)).run
-    assert run["method"] == "gdpo" and run["reproduced"] and run["weights"] == {"helpful": None, "short": None}
-    if weights:
-        assert run["weights_used"] == {"helpful": 2.0, "short": 1.0} and run["weights_from"] == "config"
-    else:  # any that come to the same; without round-off
-        assert run["weights_used"] == {"helpful": 2.0, "short": 0.0} and run["weights_from"] == "solved"
 
 
 @pytest.mark.parametrize("told", [[1, 2], "1 2 3", [1, None, 2], [1, float("nan"), 2], {}])
@@ -166,7 +128,7 @@ def test_no_weights_in_the_args_are_1_each_and_a_named_reward_keeps_its_own(tmp_
 # --- groups that the prompts leave open ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed, method", crossed(range(8), ["grpo", "gdpo"]))
+@pytest.mark.parametrize("seed, method", crossed(range(2), ["grpo", "gdpo"]))
 def test_the_group_size_that_reproduces_is_taken_where_all_prompts_are_one(tmp_path, method, seed):
     write_trl(tmp_path, steps=1, groups=2, group_size=5, method=method, same_prompts="all", seed=seed)
     report = audit(read_run(tmp_path))

@@ -97,12 +97,6 @@ def test_the_parts_of_all_values_add_up_to_the_run(tmp_path, method):
         assert mean(lambda part, k=k: part["rewards"][k]["dead_groups"]) == pytest.approx(reward["dead_groups"])
 
 
-def test_batches_that_are_counted_once_are_counted_once_by_value(tmp_path):
-    fake_logs.write_trl(tmp_path, steps=4, iterations=2, extra=TASKS)
-    audit = ga.audit(ga.read_run(tmp_path, by="task"))
-    assert groups_of(audit) == [("t0", 8), ("t1", 4), ("t2", 4)] and audit.source["groups"] == 32
-
-
 def test_many_values_are_bounded(monkeypatch):
     table = log(steps=12, tasks=tuple(f"t{i}" for i in range(9)))
     monkeypatch.setattr(by_module, "VALUES", 4)
@@ -167,23 +161,6 @@ def test_a_reward_that_is_dead_in_one_task_alone_is_found():
     assert both.title == "b does nothing in 2 values of task" and both.evidence["values"] == ["code", "missing"]
 
 
-@pytest.mark.slow
-def test_what_is_near_is_not():
-    dead = [("code", "b")]
-    everywhere = found(audited(log(steps=20, dead=[(task, "b") for task in ("code", "math", None, "chat")])))
-    assert "reward-dead" in everywhere and "reward-dead-in-part" not in everywhere
-    often = pl.col("id").str.ends_with("0") | pl.col("id").str.ends_with("4")
-    for table in (
-        log(steps=20),
-        log(steps=4, dead=dead),  # about eight groups
-        # elsewhere it is constant in four of five groups
-        log(steps=20, dead=dead).with_columns(pl.when(often).then("b").otherwise(1.0).alias("b")),
-        # a reward that other tasks do not have at all
-        log(steps=20).with_columns(pl.when(pl.col("task") == "math").then("b")),
-    ):
-        assert "reward-dead-in-part" not in found(audited(table))
-
-
 # --- the report -------------------------------------------------------------------------------------------------------
 
 
@@ -198,9 +175,3 @@ def test_the_table_is_in_every_output(capsys, tmp_path):
     assert made["by"][0]["rewards"][1]["dead_groups"] == 1 and "reward-dead-in-part" in out
     assert audit_cli(capsys, *arguments, "--fail-on", "reward-dead-in-part")[0] == 1
     assert json.loads(audit_cli(capsys, *arguments[:3], "--json", "-")[1])["by"] == []
-
-
-def test_with_a_window():
-    table = log(steps=10)
-    alone = audited(table.filter(pl.col("step") >= 7))
-    assert audited(table, last=3).to_dict()["by"] == nearly(alone.to_dict()["by"])

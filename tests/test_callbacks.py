@@ -109,33 +109,6 @@ def test_every_third_logged_step_and_the_end_are_audited_on_the_last_three(callb
             assert logged[step][f"audit/{what}/gdpo"] == pytest.approx(alone.methods["gdpo"][what])
 
 
-def test_a_reward_that_died_shows_as_dead_though_it_lived_before(callbacks, tmp_path):
-    rewards = (fake_logs.ACCURACY, ("dies", lambda draw, groups, size: draw.random((groups, size)) < 0.5))
-    fake_logs.write_trl(tmp_path / "made", steps=8, rewards=rewards, weights=(1, 1))
-    made = tmp_path / "made/completions"
-    for step in range(1, 9):
-        file = made / f"completions_{step:05d}.parquet"
-        dies = pl.lit(1.0) if step > 4 else pl.col("dies")
-        pl.read_parquet(file).with_columns(dies.alias("dies")).drop("advantage").write_parquet(file)
-    trainer = TRLTrainer(tmp_path / "out", made)
-    callback = callbacks.AuditCallback(trainer, every=4)
-    trainer.callbacks.append(callback)
-    trainer.train(8)
-    first, _, last = *ours(trainer.state.log_history).values(), trainer.state.log_history[-1]
-    assert first["audit/constant_groups/dies"] < 0.2 and last["audit/constant_groups/dies"] == 1
-    assert last["audit/update_share/grpo/dies"] == 0  # no advantages: the method is taken to be GRPO, and named
-    assert callback.report.rewards[1]["dead_groups"] == pytest.approx(constant(made, "dies", 1, 8))
-
-
-def test_without_a_trainer_the_logs_of_the_step_get_the_metrics(callbacks, tmp_path, made):
-    trainer = TRLTrainer(tmp_path / "out", made)
-    trainer.callbacks.append(callbacks.AuditCallback(every=2))
-    for trainer.state.global_step in (1, 2):
-        trainer.log({"loss": 0.5})
-    assert {"loss", "audit/silent_groups/gdpo"} <= ours(trainer.state.log_history)[2].keys()
-    assert "audit/inversions/gdpo" not in trainer.state.log_history[-1]  # no reward is the primary one
-
-
 def test_an_evaluation_and_other_processes_are_left_alone(callbacks, tmp_path, made):
     trainer = TRLTrainer(tmp_path / "out", made)
     callback = callbacks.AuditCallback(trainer, path=str(made), every=1)

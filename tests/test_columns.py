@@ -2,16 +2,14 @@
 
 import json
 
-import fake_logs
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import VERL, assert_reads, found, in_form, lines, parquet, refused
+from logs import assert_reads, found, in_form, lines, parquet, refused
 
 import gdpo_audit as ga
-import gdpo_core as gc
 
 STEPS, GROUPS, SIZE = 12, 4, 8
 ROWS = STEPS * GROUPS * SIZE
@@ -35,13 +33,6 @@ def table(**columns):
 
 def audited(options=None, **columns):
     return ga.audit(ga.read_run(table(**columns), **(options or {})))
-
-
-def advantages(names, weights, method="grpo"):
-    """(responses,) as own code with the paper's formulas logs them."""
-    rewards = np.stack([REWARDS[name] for name in names], -1).reshape(STEPS, GROUPS, SIZE, -1)
-    made = [gc.advantages(step, method, weights=weights, convention=gc.PAPER).numpy() for step in rewards]
-    return np.concatenate(made).ravel().astype(np.float32).astype(float)
 
 
 # --- what the columns are, as their names and numbers say -------------------------------------------------------------
@@ -128,40 +119,7 @@ def test_metrics_are_no_rewards_unless_named(name):
         assert ga.read_run(log, rewards=["correct", name]).rewards == ("correct", name)
 
 
-def test_verls_metrics_are_no_rewards_where_the_score_does_not_tell():
-    draw = np.random.default_rng(0)
-    items = [
-        VERL | {"input": f"q{i // 8}", "score": draw.random(), "acc": i % 2, "fmt": i % 3, "response_len": i}
-        for i in range(64)
-    ]
-    run = ga.read_run({"1.jsonl": lines(*items)})
-    assert run.rewards == ("acc", "fmt") and "response_len" in run.left_out
-
-
 # --- totals ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_total_is_known_in_the_tables_of_trainers(tmp_path):
-    fake_logs.write_trl(tmp_path / "trl")
-    for path in (tmp_path / "trl").rglob("*.parquet"):
-        total = pl.col("accuracy") + 0.5 * pl.col("format") + 2 * pl.col("length_penalty")
-        pl.read_parquet(path).with_columns(reward=total).write_parquet(path)
-    steps = fake_logs.write_ms_swift(tmp_path / "ms_swift")
-    path = tmp_path / "ms_swift/completions.jsonl"
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    totals = [{"reward": (step.flat()[0] @ fake_logs.WEIGHTS).tolist()} for step in steps]
-    fake_logs.write_lines(path, [event | total for event, total in zip(events, totals, strict=True)])
-    for framework in ("trl", "ms_swift"):
-        run = ga.read_run(tmp_path / framework)
-        assert run.framework == framework and run.rewards == ("accuracy", "format", "length_penalty")
-        assert list(run.weights.values()) == pytest.approx(fake_logs.WEIGHTS) and run.weights_by == "score"
-        assert ga.audit(run).run["reproduced"]
-
-
-def test_a_part_that_the_total_leaves_out_is_no_reward():
-    report = audited(**REWARDS, style=BRIEF**2, reward=TOTAL)
-    assert report.source["rewards"] == ["correct", "fmt", "brief"] and report.source["left_out"] == ["style"]
-    assert report.notes == ("The reward is a weighted sum of correct, fmt and brief alone; not counted: style.",)
 
 
 @given(
@@ -184,15 +142,6 @@ def test_a_total_that_was_clipped_is_said_to_be_none():
     assert report.source["rewards"] == ["correct", "fmt"]
     message = found(report)["score-not-a-sum"].message
     assert message.startswith("The total_reward is not a weighted sum of correct and fmt") and "verl" not in message
-
-
-@pytest.mark.parametrize("name", ["reward", "score", "total_reward"])
-def test_a_total_alone_has_no_components(name):
-    report = ga.audit(ga.read_run(table(**{name: TOTAL, "prompt": "q", "completion": "a"}).drop("step")))
-    finding = found(report)["no-components"]
-    assert finding.severity == "error" and finding.evidence["has"] == [name]
-    assert found(audited(accuracy=CORRECT))["no-components"].severity == "info"  # any other name may be one's
-    assert "no-components" not in found(audited(**REWARDS))
 
 
 LATE = -np.where(DRAW.random(ROWS) < 0.3, BRIEF, 0)  # a penalty that is not logged
@@ -227,15 +176,6 @@ def test_a_total_of_one_reward_and_more_is_said_to_hold_it(columns, weights, sev
 # --- copies ----------------------------------------------------------------------------------------------------------
 
 
-def test_equal_rewards_cannot_be_told_apart():
-    logged = advantages(["correct", "correct", "brief"], [1, 0.5, 2])
-    report = audited(a=CORRECT, b=CORRECT, c=BRIEF, advantage=logged)
-    finding = found(report)["rewards-collinear"]
-    assert finding.severity == "warning" and finding.evidence["rewards"] == ["b", "a"]
-    assert finding.evidence["relation"] == "b = a" and "cannot be told apart" in finding.message
-    assert report.run["weights"]["a"] is report.run["weights"]["b"] is None and report.run["reproduced"]
-
-
 @pytest.mark.parametrize(
     ("last", "relation"),
     [
@@ -249,13 +189,6 @@ def test_what_others_determine_is_named_with_its_relation(last, relation):
     report = audited({"rewards": [*REWARDS, "last"]}, **REWARDS, last=last)
     assert report.source["rewards"] == [*REWARDS, "last"]
     assert found(report)["rewards-collinear"].evidence["relation"] == relation
-
-
-def test_rewards_that_nearly_agree_are_no_copies():
-    other = np.where(COUNT == 7, 1 - CORRECT, CORRECT)
-    rare = np.isin(COUNT, [3, 40]) * 1.0  # equal in the two groups in which they differ
-    for columns in (dict(a=CORRECT, b=other), dict(a=rare, b=rare, c=BRIEF)):
-        assert "rewards-collinear" not in found(audited(**columns))
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

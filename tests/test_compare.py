@@ -6,25 +6,18 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from logs import gdpo
 
 import gdpo_audit as ga
-import gdpo_cli
 import gdpo_core as gc
 from gdpo_audit import report
-from gdpo_audit.compare import SEEDS_CLEAR, caveat, changes, headline
+from gdpo_audit.compare import changes, headline
 from gdpo_core.intervals import half_width
 
 ROOT = Path(__file__).parent.parent
 TRL = ROOT / "data/samples/trl_gdpo"
 SWIFT = ROOT / "data/samples/ms_swift"
 GOLDENS = ROOT / "tests/goldens/logs/trl"
-
-
-def run(capsys, *arguments) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        gdpo_cli.main(["compare", *map(str, arguments)])
-    printed = capsys.readouterr()
-    return stopped.value.code, printed.out, printed.err
 
 
 def rows(a: list[list[int]], b: list[list[int]], first=1) -> list[dict]:
@@ -148,39 +141,11 @@ def test_a_course_that_both_runs_share_cancels_only_where_steps_pair(tmp_path):
     assert figure(paired, "mean", "a").difference == pytest.approx(figure(apart, "mean", "a").difference)
 
 
-def test_how_the_runs_were_made(capsys):
-    trl = ROOT / "tests/goldens/logs/trl"
-    code, out, err = run(capsys, trl / "grpo", trl / "gdpo")
-    assert (code, err) == (0, "") and out.startswith(
-        "Too few to judge (16 groups in a run). So far: As far as the logs show, the runs differ in method"
-    )
-    assert "under GRPO in A, GDPO in B" in out and "another seed" in out
-    made = json.loads(run(capsys, trl / "grpo", trl / "gdpo", "--json", "-")[1])
-    settings = {s["name"]: (s["a"], s["b"]) for s in made["settings"]}
-    assert settings["method"] == ("GRPO", "GDPO") and (made["method_a"], made["method_b"]) == ("grpo", "gdpo")
-
-
-def test_two_steps_are_no_reason_for_a_claim(tmp_path):
-    rewards = draw(np.random.default_rng(1), 2, 0.5)
-    c = compared(log(tmp_path / "a.csv", rewards), log(tmp_path / "b.csv", 1 - rewards))
-    assert not any(x.clear for x in c.figures)
-    assert headline(c).endswith("They have too few steps to tell differences from scatter.")
-
-
-def test_rewards_of_one_run_alone_are_named_and_not_compared(capsys):
-    made = json.loads(run(capsys, TRL, SWIFT, "--json", "-")[1])
-    assert made["rewards_of_a"] == ["correctness_reward", "format_reward", "length_reward"]
-    assert {x["reward"] for x in made["figures"]} == {None}
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
         ([TRL], "compare: expected two runs, A B, or several of each kind, A1 A2 --with B1 --with B2, got 1 run"),
-        ([TRL, TRL, TRL], "compare: expected two runs, A B, or several of each kind, A1 A2 --with B1 --with B2, got 3"),
         ([TRL, "--with", TRL], "--with: expected at least two runs on each side, got 1 and 1"),
-        ([TRL, TRL, TRL, "--with", TRL], "--with: expected at least two runs on each side, got 3 and 1"),
-        (["--with", TRL], "Missing argument"),
         (
             [GOLDENS / "grpo", GOLDENS / "gdpo", "--with", TRL, "--with", TRL],
             f"{GOLDENS / 'grpo'} and the runs beside it: expected runs by one method, got GRPO and GDPO",
@@ -191,7 +156,7 @@ def test_rewards_of_one_run_alone_are_named_and_not_compared(capsys):
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(capsys, tmp_path, arguments, named):
-    code, out, err = run(capsys, *(str(a).replace("{tmp}", str(tmp_path)) for a in arguments))
+    code, out, err = gdpo(capsys, "compare", *(str(a).replace("{tmp}", str(tmp_path)) for a in arguments))
     assert (code, out) == (2, "") and err.count("\n") == 1 and named in err
     assert not list(tmp_path.iterdir())
 
@@ -224,25 +189,11 @@ def test_runs_are_the_unit_by_hand(tmp_path):
     assert "Beyond the scatter between runs of one side they differ in the mean of a" in headline(c)
 
 
-def test_the_order_of_runs_does_not_matter(tmp_path):
-    a, b = audits(runs_of(tmp_path / "a", [1, 2, 6])), audits(runs_of(tmp_path / "b", [2, 3, 7]))
-    assert changes(a, b).figures == changes(a[::-1], b).figures
-    long = audits(runs_of(tmp_path / "c", [1, 2, 3, 4, 5, 6]))  # in this order each resembles the one before it
-    shuffled = [long[i] for i in (3, 0, 5, 1, 4, 2)]
-    assert figure(changes(long, b), "mean", "a").low == pytest.approx(figure(changes(shuffled, b), "mean", "a").low)
-
-
-def test_a_long_run_weighs_as_much_as_a_short_one(tmp_path):
-    short, long = runs_of(tmp_path / "s", [1, 3], steps=2), runs_of(tmp_path / "l", [5], steps=40)
-    late = log(tmp_path / "late.csv", draw(np.random.default_rng(0), 5, 0.5), first=900)
-    c = changes(audits([*short, *long]), audits([late, late]))
-    assert figure(c, "mean", "a").a == pytest.approx(3) and (c.steps_a, c.steps_b) == (2, 5)
-
-
 def test_sides_of_several_runs_on_the_command_line(capsys, tmp_path):
     a, b = runs_of(tmp_path / "a", [1, 2, 3]), runs_of(tmp_path / "b", [12, 14, 16])
     others = [part for path in b for part in ("--with", path)]
-    code, out, err = run(capsys, *a, *others, *COLUMNS, "--html", tmp_path / "c.html", "--json", tmp_path / "c.json")
+    written = ["--html", tmp_path / "c.html", "--json", tmp_path / "c.json"]
+    code, out, err = gdpo(capsys, "compare", *a, *others, *COLUMNS, *written)
     page, made = (tmp_path / "c.html").read_text(encoding="utf-8"), json.loads((tmp_path / "c.json").read_text())
     assert (code, err) == (0, "") and "Means over 3 runs of A and 3 runs of B" in out
     assert all(str(path) in page and f"{path}" in out for path in (*a, *b))
@@ -251,23 +202,7 @@ def test_sides_of_several_runs_on_the_command_line(capsys, tmp_path):
     assert (made["schema"], made["level"]) == (1, 0.95)
 
 
-def test_what_two_runs_are_said_to_show_is_what_was_measured(tmp_path):
-    c = changes(*audits(runs_of(tmp_path / "a", [1, 2])))
-    assert (c.unit, c.clear_by_seed) == ("steps", SEEDS_CLEAR)
-    assert f"in the seed alone, {100 * SEEDS_CLEAR:.0f} were clear" in caveat(c) and "--with B1" in caveat(c)
-
-
 # --- the HTML file ----------------------------------------------------------------------------------------------------
-
-
-def test_the_html_file_says_what_the_terminal_says(capsys, tmp_path):
-    a = log(tmp_path / "a.csv", draw(np.random.default_rng(3), 30, [0.3, 0.5]))
-    b = log(tmp_path / "b.csv", draw(np.random.default_rng(4), 30, [0.9, 0.5]))
-    code, out, err = run(capsys, a, b, *COLUMNS, "--html", tmp_path / "c.html")
-    page, c = (tmp_path / "c.html").read_text(encoding="utf-8"), compared(a, b)
-    assert (code, err) == (0, "") and out.startswith(headline(c)) and headline(c) in page
-    assert all(str(path) in page for path in (a, b)) and "src=" not in page and "<script" not in page
-    assert "<svg" not in page and page.count("<tr>") == 1 + len(c.figures)  # with the head
 
 
 def test_a_name_of_a_reward_stays_text_in_the_html_file():

@@ -74,13 +74,6 @@ def test_nemo_rl_takes_the_weights_in_alphabetical_order():
     assert weights == {"reward_weights": ordered}
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_change_of_what_weights_mean_is_said_where_they_differ(framework):
-    meaning = "GDPO's weights multiply normalised rewards"
-    assert meaning in config_lines.switch_to_gdpo(framework, REWARDS, WEIGHTS)
-    assert meaning not in config_lines.switch_to_gdpo(framework, REWARDS)
-
-
 # --- to other methods ------------------------------------------------------------------------------------------------
 
 
@@ -108,29 +101,7 @@ def test_every_framework_is_switched_to_other_methods():
     assert switch("trl", method="gdpo") == config_lines.switch_to_gdpo("trl", REWARDS, WEIGHTS)
 
 
-def test_verl_under_grpo_weighs_inside_its_score():
-    lines = config_lines.set_weights("verl", ["my-reward", "format"], [1, 0.5], method="grpo").splitlines()
-    score = ast.parse(lines[-1].removeprefix("return ")).body[0].value
-    assert [key.value for key in score.keys] == ["score", "my-reward", "format"]
-    assert ast.unparse(score.values[0]) == "1 * my_reward + 0.5 * format"
-
-
 # --- the log, gates --------------------------------------------------------------------------------------------------
-
-
-def test_a_second_reward_function_gets_a_name_that_trl_sees():
-    def original(prompts, completions):
-        return [float(len(text)) for text in completions]
-
-    scope = {"original": functools.partial(original, prompts=[])}
-    exec(FRAMEWORKS["trl"].lines.own_name, scope)
-    assert scope["second_reward"].__name__ == "second_reward"
-    assert scope["second_reward"](completions=["a", "bc"]) == [1.0, 2.0]
-
-
-def test_the_lines_for_a_table_of_ones_own_are_python():
-    lines = ast.walk(ast.parse(config_lines.log_rewards("nemo_rl", ["accuracy", "my-format"])))
-    assert {"accuracy_values", "my_format_values"} <= {node.id for node in lines if isinstance(node, ast.Name)}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -6,27 +6,20 @@ from types import SimpleNamespace
 import fake_logs
 import pytest
 from helpers import nearly
+from logs import audit_cli
 
 import gdpo_audit as ga
-import gdpo_cli
 import gdpo_core as gc
 from gdpo_audit import engine_ray
 
 
-def refused(capsys, *arguments) -> str:
-    with pytest.raises(SystemExit) as stopped:
-        gdpo_cli.main(["audit", *map(str, arguments)])
-    assert stopped.value.code == 2
-    return capsys.readouterr().err
-
-
 def test_without_ray_one_line_says_what_to_install(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    said = refused(capsys, tmp_path, "--engine", "ray")
-    assert said == "gdpo: --engine: expected ray to be installed for this engine, got none: pip install 'ray'\n"
-    assert refused(capsys, tmp_path, "--engine", "spark") == "gdpo: --engine: expected local or ray, got 'spark'\n"
-    said = refused(capsys, tmp_path, "--engine", "ray", "--watch")
-    assert said == "gdpo: --watch: expected the engine local, got ray\n"
+    for engine, said in (
+        ("ray", "expected ray to be installed for this engine, got none: pip install 'ray'"),
+        ("spark", "expected local or ray, got 'spark'"),
+    ):
+        assert audit_cli(capsys, tmp_path, "--engine", engine) == (2, "", f"gdpo: --engine: {said}\n")
 
 
 def test_workers_map_the_parts_in_their_order(tmp_path, monkeypatch):

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from test_audit import advantages, ids, made_run, one, varied, with_id
+from test_audit import advantages, ids, made_run, one, with_id
 
 import gdpo_core as gc
 from gdpo_audit.audit import audit
 from gdpo_audit.report import summary
 
 STEPS, PROMPTS, ROLLOUTS = 12, 8, 8
-BOUND = 7 / np.sqrt(8)
 
 
 def coins(p, seed=0, steps=STEPS):
@@ -22,69 +21,14 @@ def coins(p, seed=0, steps=STEPS):
 # --- advantages that no rewards make ----------------------------------------------------------------------------------
 
 
-def planted(method, value, everywhere=False):
-    """A run of 64 responses a batch, with one advantage of this value in a group that differs: of one step, or all."""
-    rewards = varied(steps=4)
-    a = advantages(rewards, method)
-    a[:, 3, 5] = np.where(np.arange(4) >= (0 if everywhere else 3), value, a[:, 3, 5])
-    return audit(made_run(rewards, advantage=a))
-
-
-@pytest.mark.parametrize(
-    ("method", "value", "limit", "everywhere"),
-    [
-        ("grpo", BOUND + 0.01, "8 is beyond ±2.475", False),
-        ("grpo", -1e6, "8 is beyond ±2.475", True),  # no batch is whole
-        ("gdpo", 63 / 8 + 0.01, "64 is beyond ±7.875", False),
-    ],
-)
-def test_no_z_score_is_beyond_its_bound(method, value, limit, everywhere):
-    report = planted(method, value, everywhere)
-    finding, many = one(report, "advantage-impossible"), 4 if everywhere else 1
-    assert report.run["method"] == method and finding.severity == "error" and report.first == finding
-    assert finding.evidence["impossible"] == many and finding.evidence["steps"] == ([1, 2, 3, 4] if everywhere else [4])
-    assert finding.evidence["largest"] == pytest.approx([value] * many) and limit in finding.message
-    assert "(step 4, group 27)" in finding.message and not with_id(report, "advantages-not-reproduced")
-    group = report.groups_table().filter(finding="advantage-impossible")
-    assert value in group["logged"][0].to_list()
-
-
-@pytest.mark.parametrize(("method", "value"), [("grpo", BOUND - 0.01), ("gdpo", 63 / 8 - 0.01), ("grpo_no_std", 1e6)])
-def test_what_is_within_the_bound_or_has_none_is_wrong_and_not_impossible(method, value):
-    report = planted(method, value)
-    assert "advantage-impossible" not in ids(report) and one(report, "advantages-not-reproduced")
-
-
-def leave_one_out(total, round_off):
-    """NeMo-RL's advantages; round_off: the variance of seven equal numbers that float32 does not hold, which is 0."""
+def leave_one_out(total):
+    """NeMo-RL's advantages, without round-off."""
     a = np.zeros_like(total)
     for at in np.ndindex(total.shape):
         others = np.delete(total[at[:-1]], at[-1])
-        var = others.var(ddof=1) if np.ptp(others) else round_off * (others[0] in (0.95, 1.45))
+        var = others.var(ddof=1) if np.ptp(others) else 0
         a[at] = (total[at] - others.mean()) / (np.sqrt(var) + 1e-6 if var else 1)
     return a.astype(np.float32)
-
-
-@pytest.mark.parametrize("names", [("correct",), ("correct", "other")])
-def test_leave_one_out_that_divides_by_round_off_is_named_by_step_and_group(names):
-    correct, other = 0.95 * coins(0.5), coins(0.5, seed=1)
-    correct[:, 0], other[:, 0] = 0.95, 1
-    correct[4:, 0, 2] = 0
-    rewards = np.stack([correct, other], -1)[..., : len(names)]
-    total = correct + 0.5 * other if len(names) > 1 else correct  # without its weight no recipe is found
-
-    def audited(round_off):
-        run = made_run(rewards, framework="generic", advantage=leave_one_out(total, round_off), names=names)
-        return audit(run)
-
-    report = audited(3 * 2**-24 * 7 / 6)
-    finding, sums = one(report, "advantage-impossible"), total.reshape(-1, ROLLOUTS)
-    many = [(row == x).sum() for row in sums for x in (0.95, 1.45)].count(7)
-    assert report.run["convention"] == ("nemo_rl_loo" if len(names) == 1 else None)
-    assert finding.evidence["impossible"] == many >= 8 and "4158" in finding.message
-    assert pytest.approx(finding.evidence["largest"][0], abs=0.01) == -2075.39
-    assert "−2075.39 (step 5, group 32)" in finding.message
-    assert "advantage-impossible" not in ids(audited(0))
 
 
 def z(x, eps=1e-6):
@@ -98,7 +42,7 @@ SOUND = {
     "clipped": lambda r: z(r.sum(-1)).clip(-1, 1),
     "a factor per group": lambda r: z(r.sum(-1)) * (1 + 4 * (np.arange(r.shape[1]) % 7 == 0)[:, None]),
     "RLOO": lambda r: (r.sum(-1) - r.sum(-1).mean(-1, keepdims=True)) * 8 / 7,
-    "leave-one-out": lambda r: leave_one_out(r.sum(-1), 0),
+    "leave-one-out": lambda r: leave_one_out(r.sum(-1)),
     "large rewards": lambda r: 5000 * (r[..., 0] - r[..., 0].mean(-1, keepdims=True)),
 }
 
@@ -191,7 +135,7 @@ def test_what_is_chance_small_or_no_priority_is_no_fall(rewards, primary, severi
 def test_prompts_that_differ_are_no_fall():
     """The responses to a prompt are alike: as 480 of their own they would show falls by chance in most runs."""
     falls = 0
-    for seed in range(20):
+    for seed in range(8):
         p = np.random.default_rng(seed).random((STEPS, PROMPTS)) > 0.5
         rewards = np.stack([coins(p, seed), coins(0.5, seed + 1)], -1)
         falls += "reward-falls" in ids(audit(made_run(rewards, "grpo", names=("correct", "other")), primary="correct"))

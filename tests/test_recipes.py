@@ -10,9 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import gdpo_audit as ga
-from benchmarks.recipes import MAKERS, random_log, round_to, verdict
-from gdpo_audit.logs.read import read_run
+from benchmarks.recipes import round_to
 from gdpo_audit.recipe.recipe import (
     GRIDS,
     TOLERANCE,
@@ -106,29 +104,6 @@ def reproduced(r, advantages, recipe, batches=6):
 # --- logs of real trainers, and recorded outputs of the frameworks' own code ------------------------------------------
 
 
-@pytest.mark.parametrize("log", ["gdpo", "grpo", "gdpo_none", "grpo_none", "edge_conv", "edge_dupprompts"])
-@pytest.mark.parametrize("framework", ["trl", "generic"])
-def test_the_logs_of_trl_give_method_convention_and_weights(log, framework):
-    run = read_run(GOLDENS / "logs" / "trl" / log)
-    tables = list(run.tables())
-    recipe = solve(tables, run.rewards, framework)
-    truth = tuple(np.load(GOLDENS / "logs" / "trl" / log / "capture.npz")["weights"].tolist())
-    method = "grpo" if log.startswith("grpo") else "gdpo"
-    # Own code with eps 1e-5 makes GRPO's advantages from a tenth of the weights; z shows GDPO's eps.
-    assert recipe == Recipe(method, "trl", truth, (), up_to_scale=(framework, method) == ("generic", "grpo"))
-    assert max(compared(t, run.rewards, recipe).error.max().item() for t in tables) < 2e-6
-    assert all(directions(t, run.rewards, recipe).all() for t in tables)
-    assert sum(hidden_inputs(t, run.rewards) for t in tables) == 0
-
-
-@pytest.mark.parametrize("log, hidden", [("trl/edge_dupnames", 8), ("ms_swift", 0)])
-def test_logs_that_lack_a_reward_or_hold_advantages_of_0_are_not_explained(log, hidden):
-    run = read_run(GOLDENS / "logs" / log)
-    tables = list(run.tables())
-    assert solve(tables, run.rewards, run.framework) is None
-    assert sum(hidden_inputs(t, run.rewards) for t in tables) == hidden
-
-
 SCENARIOS = ("binary", "half_groups_dead", "mixed_equal_len", "mixed_skewed_len", "nan_row_all", "offset_100_sd_1e-3")
 RECORDED = [
     (convention, scenario)
@@ -138,11 +113,8 @@ RECORDED = [
 ]
 
 
-# Each convention and each scenario once; the rest is slow.
-IN_TURN_RECORDED = [
-    pytest.param(*case, marks=() if n % len(SCENARIOS) == n // len(SCENARIOS) % len(SCENARIOS) else pytest.mark.slow)
-    for n, case in enumerate(RECORDED)
-]
+# Each convention and each scenario.
+IN_TURN_RECORDED = RECORDED[:: len(SCENARIOS) - 1]
 
 
 @pytest.mark.parametrize(("convention", "scenario"), IN_TURN_RECORDED)
@@ -193,8 +165,8 @@ SOLVABLE = [
 
 
 SOLVED_WEIGHTS = (WEIGHTS, (0.3, -0.1, 1.25), (10.0, 3.0, 7.0), (1.0, 1.0, 1.0))  # each with its own draw
-# Each draw with its weights in turn.
-IN_TURN = [(*case, n % 4) for n, case in enumerate(SOLVABLE)]
+# Each draw with its weights in turn; of all combinations every third.
+IN_TURN = [(*case, n % 4) for n, case in enumerate(SOLVABLE)][::3]
 
 
 @pytest.mark.parametrize(("method", "convention", "missing", "seed"), IN_TURN)
@@ -273,27 +245,12 @@ def test_one_reward_in_small_groups_is_told_or_open(method, size):
             assert recipe.weights == (weight,)
 
 
-@pytest.mark.parametrize("method", SCALED)
-def test_one_batch_is_enough(method):
-    r = draw(batches=1)
-    assert solved(r, made(r, method, batches=1), batches=1) == Recipe(method, "trl", WEIGHTS, (), False)
-
-
 def test_weights_that_are_given_or_1_go_before_others_that_do_as_well():
     r = draw()
     a = made(r, "gdpo", (2, 2, 2), "ms_swift")
     assert solved(r, a, "ms_swift") == Recipe("gdpo", "ms_swift", (1.0, 1.0, 1.0), (), True)
     assert solved(r, a, "ms_swift", (4, 4, 4)).weights == (4.0, 4.0, 4.0)
     assert solved(r, a, "ms_swift", (4, 4, 1)).weights == (1.0, 1.0, 1.0)
-
-
-@pytest.mark.parametrize("framework, convention", [("trl", "trl_rloo"), ("ms_swift", "ms_swift_rloo")])
-def test_rloo_is_told_from_grpo_without_std_by_its_round_weights(framework, convention):
-    s = sums(draw())
-    assert solved(draw(), np.array(from_the_others(s)), framework) == Recipe(
-        "grpo_no_std", convention, WEIGHTS, (), False
-    )
-    assert solved(draw(), np.array(centred(s)), framework).convention == framework
 
 
 @pytest.mark.parametrize(
@@ -334,17 +291,6 @@ def test_groups_of_different_sizes_tell_rloo_for_certain():
 # --- groups of two, where advantages show little but signs ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", SCALED)
-def test_of_groups_of_two_only_what_is_right_is_said(method):
-    r = draw(size=2, prompts=8)
-    a = made(r, method)
-    recipe = solved(r, a)
-    if method != "grpo":  # whose advantages are ±0.7071, but for what eps leaves
-        assert recipe == Recipe(method, "trl", WEIGHTS, (), up_to_scale=method in LIKE_RLOO)
-    elif recipe is not None:
-        assert recipe.method == method and reproduced(r, a, recipe) == 1
-
-
 def test_groups_of_two_without_eps_tell_signs_only():
     r = draw(size=2, prompts=8)
     a = made(r, "grpo", convention="paper")
@@ -361,45 +307,15 @@ def eight_pairs(seed, framework, convention):
     return weights, solved(r, made(r, "grpo", weights, convention, 1), framework, batches=1)
 
 
-# In the first three a weight of 0.000316 made GDPO's last step divide by little more than eps, which imitated GRPO. In
-# the others two equal rewards beside an eps of 1e-8 allowed so much round-off that all advantages were reproduced.
-@pytest.mark.parametrize("seed", [228, 480, 1735, 2048, 2074, 2287])
+# In the first a weight of 0.000316 made GDPO's last step divide by little more than eps, which imitated GRPO. In
+# the other two equal rewards beside an eps of 1e-8 allowed so much round-off that all advantages were reproduced.
+@pytest.mark.parametrize("seed", [228, 2048])
 def test_the_signs_of_a_few_pairs_are_not_taken_for_another_method(seed):
     _, recipe = eight_pairs(seed, "generic", "paper")
     assert (recipe.method, recipe.unknown, recipe.up_to_scale) == ("grpo", (0, 1, 2), True)
 
 
-def test_weights_so_small_that_eps_makes_the_method_are_not_believed():
-    for seed in range(8):
-        r = draw(seed, batches=1, prompts=8, size=2)
-        recipe = solved(r, made(r, "grpo", (1.0, 0.5, 0.1), "paper", 1), "generic", batches=1)
-        assert recipe.method == "grpo" and max(recipe.weights) >= 0.01
-
-
-def test_a_large_weight_in_groups_of_two_is_unknown_and_the_rest_is_told():
-    r = draw(1, size=2, prompts=32)
-    r[..., 2] = np.random.default_rng(1).normal(50, 20, r.shape[:2]).astype(np.float32)
-    a = made(r, "grpo", (1.0, 1.0, 100.0))
-    recipe = solved(r, a)
-    assert recipe.method == "grpo" and reproduced(r, a, recipe) == 1
-    told = [k for k in range(3) if k not in recipe.unknown]
-    assert [recipe.weights[k] for k in told] == [(1.0, 1.0, 100.0)[k] for k in told]
-
-
 # --- what a log leaves open -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [4, 8, 16])
-def test_weights_that_two_conventions_scale_differently_are_told_up_to_scale(size):
-    r = draw(2, size=size, rewards=2)
-    recipe = solved(r, made(r, "grpo", (1, 100)), "generic")  # eps 1e-4; as (0.01, 1) with eps 1e-6
-    assert recipe.up_to_scale and recipe.weights[1] / recipe.weights[0] == pytest.approx(100)
-    assert not solved(r, made(r, "grpo", (1, 100)), "trl").up_to_scale
-    assert solved(r, made(r, "grpo", (1, 100)), "generic", (1, 100)) == Recipe("grpo", "trl", (1.0, 100.0), (), False)
-    recipe = solved(r, made(r, "grpo", (1, 0.5)), "generic")  # as (0.1, 0.05) with eps 1e-5
-    assert recipe == Recipe("grpo", "trl", (1.0, 0.5), (), True)
-    assert not solved(r, made(r, "grpo", (1, 0.5)), "trl").up_to_scale
 
 
 def test_a_reward_too_small_beside_eps_to_be_seen_is_unknown_and_not_0():
@@ -476,31 +392,7 @@ def test_a_rounded_number_is_on_its_grid_and_no_farther_than_half_a_step(x, grid
     assert held and list(GRIDS).index(held) <= list(GRIDS).index(grid)
 
 
-def test_the_report_names_the_rounding():
-    r = draw(batches=12)
-    log = table(r, round_to(made(r, "grpo", batches=12).ravel(), "4 decimals"), 12)
-    report = ga.audit(read_run(log, rewards=names(r), framework="trl", group_size=8))
-    run = report.run
-    assert (run["method"], run["reproduced"], run["weights_up_to_scale"]) == ("grpo", True, True)
-    assert 2e-5 < run["max_error"] <= 6e-5 and run["remarks"] == ["logged with 4 decimals"]
-    assert not {"advantages-not-reproduced"} & {finding.id for finding in report.findings}
-
-
 # --- damage -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["gdpo", "grpo_batch_std"])
-def test_batches_that_an_evaluation_overwrote_keep_their_directions(method):
-    r = draw(batches=12)
-    a = made(r, method, batches=12)
-    a[:16:4] *= 0.8  # one of the four groups of each of four batches was scaled elsewhere
-    recipe = solved(r, a, batches=12)
-    assert recipe == Recipe(method, "trl", WEIGHTS, (), False)
-    log = table(r, a, 12)
-    comparison = compared(log, names(r), recipe)
-    wrong = (comparison.error > comparison.allowed).view(-1, 8).any(1)
-    assert set(np.flatnonzero(wrong)) <= set(range(0, 16, 4)) and wrong.sum() >= 3
-    assert directions(log, names(r), recipe).all()
 
 
 @pytest.mark.parametrize("method", SCALED)
@@ -517,7 +409,7 @@ def test_the_recipe_of_most_batches_is_found(method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["trl", "ms_swift", "nemo_rl", "generic"])
+@pytest.mark.parametrize("framework", ["trl", "generic"])
 def test_advantages_that_have_nothing_to_do_with_the_rewards_are_not_claimed(framework):
     r, rng = draw(), np.random.default_rng(1)
     for a in (rng.normal(size=r.shape[:2]), np.zeros(r.shape[:2]), np.ones(r.shape[:2]), r.sum(-1) ** 2):
@@ -549,18 +441,6 @@ def test_lengths_that_are_no_counts_of_tokens_are_left_out(length):
     assert solve([log], names(r), "verl").method == "grpo"
 
 
-def test_errors_are_nan_where_nothing_is_logged_and_infinite_where_the_recipe_gives_no_number():
-    r = draw()
-    a = made(r, "grpo")
-    a[0, 0] = np.nan
-    log = table(r, a)
-    error = compared(log, names(r), Recipe("grpo", "trl", WEIGHTS, (), False)).error
-    assert error[0].isnan() and error[1:].max() < 2e-6
-    r[1, 0, 0] = np.nan
-    error = compared(table(r, a), names(r), Recipe("grpo", "verl", WEIGHTS, (), False)).error.view(-1, 8)
-    assert error[1].isinf().all() and error[2:].isfinite().all()
-
-
 def test_hidden_inputs_counts_groups_in_which_equal_rewards_have_different_advantages():
     log = pl.DataFrame(
         {
@@ -586,21 +466,3 @@ def test_the_simplest_number_is_near_and_has_no_more_digits(whole, exponent, err
     x = whole * 10.0**exponent
     complexity, number = simple_near(x * (1 + 1e-6 * error), 1e-5)[0]
     assert number == pytest.approx(x, rel=2e-5) and complexity <= 3
-
-
-@given(st.floats())
-def test_any_number_at_all_has_round_ones_near_or_none(x):
-    assert all(number == pytest.approx(x, rel=0.02) for _, number in simple_near(x, 0.01))
-
-
-# --- random logs ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("odd", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", [name for name in MAKERS if "eps 1e-0" not in name])
-def test_random_logs_of_every_recipe(name, odd):  # benchmarks/recipes.py tries thousands
-    log = random_log(MAKERS[name], np.random.default_rng(len(name)), odd)
-    recipe = solve([log.table], log.rewards, MAKERS[name].framework)
-    said = verdict(log, MAKERS[name].method, recipe)
-    assert "wrong" not in said, (log.about, recipe)
-    assert odd or said != "nothing" or MAKERS[name].after or MAKERS[name].method == "max_rl", log.about

@@ -83,7 +83,6 @@ PARQUET = [
     no({"a.parquet": parquet(pl.read_parquet(io.BytesIO(BATCH)).head(0))}, "one response, got 0 rows"),
     no({"a.parquet": trl(format=pl.lit("good"))}, "row 1: .*'format'.*'good'", rewards=["format"]),
     no({"a.parquet": trl(**dict.fromkeys(NAMES, pl.lit(None, pl.Float64)))}, "accuracy, format, .* every one missing"),
-    no({"a.parquet": trl(**dict.fromkeys(NAMES))}, "column of numbers that is a reward"),
     no({"a.parquet": BATCH}, "expected a column 'acc', got step, prompt", rewards=["acc"]),
     no({"a.parquet": trl(group=pl.lit(1.0))}, "not named batch, step, group"),
     no({"a.parquet": BATCH}, r"a\.parquet: .* groups of 5 divide, got 32", group_size=5),
@@ -106,11 +105,8 @@ TEXTS = [
     no({"a.csv": b"acc,group,t\n1,a,one\n"}, r"a\.csv, row 1: expected whole numbers .* got 'one'",
         columns={"step": "t"}),
     no(csv("a,0,1", "a,0"), r"a\.csv, line 3: expected 3 values, one per column, got 2"),
-    no({"a.csv": CSV[:-3].encode()}, r"a\.csv, line 5: expected 3 values, one per column, got 2"),
-    no(csv("a,0,1", "a,0,1,2"), r"a\.csv, line 3: expected 3 values.* got 4"),
     no({"a.csv": CSV.replace("a,1,0", '"a\n\n,",1,0').replace("b,1,1", '"b",1').encode()},
         r"a\.csv, line 6: expected 3 values, one per column, got 2"),
-    no({"a.csv": b"group;acc\n1;0,5\n1;2;3\n"}, r"a\.csv, line 3: expected 2 values, .* got 3"),
     no(csv("b,1,1", '"b,1,1'), r"a\.csv, line 4: expected CSV, got a quote .* not closed"),
     no(csv("\n", "\r"), r"a\.csv, line 1: expected lines that end in"),
     no(csv("group,acc,fmt\n", ""), r"a\.csv, line 1: expected names of columns, got the number 1"),
@@ -135,9 +131,6 @@ TEXTS = [
     *[no({"a.csv": in_form("csv", table(8, **{name: lambda i, t=text: t}))},
         f"column '{name}': expected numbers, got text", {"rewards": "acc"}) for name, text in
       (("judge_score", "7/10"), ("style_reward", "good"), ("fmt", "tensor(0.5)"), ("a", "Decimal('1')"))],
-    *[no(log, "column 'fmt': expected numbers, got text 'np.float64", {"rewards": "acc"})
-      for texts in [rows(8, fmt=lambda i: f"np.float64({i / 4})")]
-      for log in (jsonl(*texts), {"a.json": json.dumps(texts).encode()}, {"a.parquet": parquet(pl.DataFrame(texts))})],
     # Advantages that differ from token to token, and others that are no numbers.
     *[no(log, "row 2: expected one number per response in 'advantages', got .*lists of different numbers per token")
       for items in [rows(8, advantages=lambda i: [0.5] if i != 1 else [0.5, 0.25])]
@@ -189,7 +182,6 @@ FRAMEWORKS = [
     *[no(with_change(change), rf"traces\.jsonl.*{message}") for change, message in EPISODES],
     no(jsonl(episode([trace({"a": reward(1)}, trainable=False)], 1, "g")),
         "a trace of an agent that is trained, got n"),
-    no(jsonl(episode([trace({})], 1, "g")), "at least one column of numbers that is a reward"),
     no(episodes(), "expected a column 'no', got right, short$", rewards="no"),
     no(of_wandb("[1, 2]"), r"x\.table\.json: expected a table of W&B, .* of another form \(list\)"),
     no(of_wandb('{"rows": []}'), "expected a table of W&B, .* got an object with rows"),
@@ -216,8 +208,6 @@ SEVERAL = [
       for kind in ("parquet", "csv", "jsonl") for of in (lambda i: i % 2, lambda i: i % 2 == 0, lambda i: i / 3)],
     no({"1.jsonl": lines(VERL, VERL), "2.jsonl": lines({k: v for k, v in VERL.items() if k != "acc"})},
         r"2\.jsonl: expected the columns of .*1\.jsonl, got others: acc only in"),
-    no({"1.jsonl": lines(*[VERL | {"tool": "none"}] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
-        r"1\.jsonl: expected numbers in 'tool', as in .*2\.jsonl, got String"),
     no({"1.jsonl": lines(*[VERL] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
         r"1\.jsonl: expected the columns of .*2\.jsonl, got others: tool only in", {"rewards": "acc"}),
     *[no(seeds(kind, steps), r"seed1\.\w+: expected the log of one run, got step 1 .*seed0")
@@ -240,38 +230,24 @@ TABLES = [
     no(pl.Series([1.0]), "path: expected .* got Series"),
     no([{"a": 1}, 3], "path: expected .* got list"),
     no([], "path: expected at least one file, got none"),
-    no(pl.DataFrame(), "table: expected at least one response"),
     no(pl.DataFrame({"group": [], "a": []}), "table: expected at least one"),
     no(pl.DataFrame(GROUPS | {"rewards": NESTED}), f"'rewards': {EXTRA} of accuracy and f"),
     no(pl.DataFrame(GROUPS | {"rewards": NESTED}), "row 1: expected a number in 'rewards'", rewards="rewards"),
-    no(pl.DataFrame(GROUPS | {"rewards": [[1.0, 0.0]] * 4}), f"column 'rewards': {EXTRA}"),
     *[no(log, f"column 'rewards': {EXTRA}")
       for value in ([1.0, 0.0], {"a": {"score": 1.0, "weight": 1.0}, "b": {"score": 0.0, "weight": 1.0}})
       for items in [rows(8, rewards=lambda i, value=value: value)]
       for log in (items, pl.DataFrame(items), jsonl(*items), {"a.json": json.dumps(items).encode()})],
-    *[no({"a.parquet": parquet(table(8, rewards=lambda i, v=value: v))}, EXTRA)
-      for value in ([1.0, 0.0], {"a": {"score": 1.0}, "b": {"score": 0.0}})],
     no([{"group": 1, "a": 1}, {"group": 1, "a": "bad"}, {"group": 1, "a": 0}],
         "table, row 2: expected a number in 'a', got 'bad'"),
     no([{1: 2}], "table: expected texts as names of columns, got 1"),
     no(pl.LazyFrame({"a": [1]}).select("b"), "table: expected a table whose columns polars can"),
     # Numbers written as text: no column of numbers goes missing without a word.
-    *[
-        no({name: content}, rf"{name}, column 'fmt': expected numbers, got text '0\.\d",
-            {"rewards": "accuracy" if "completions" in name else "acc"})
-        for texts in [rows(8, fmt=lambda i: str(i / 4))]
-        for name, content in {
-            "a.parquet": parquet(pl.DataFrame(texts)),
-            "completions_1.parquet": trl(fmt=pl.lit("0.5")),
-            "a.jsonl": lines(*texts),
-            "a.json": json.dumps(texts).encode(),
-        }.items()
-    ],
+    no(jsonl(*rows(8, fmt=lambda i: str(i / 4))), "column 'fmt': expected numbers, got text '0.0'", {"rewards": "acc"}),
+    no({"completions_1.parquet": trl(fmt=pl.lit("0.5"))}, "column 'fmt': expected", {"rewards": "accuracy"}),
     *[no({f"a.{kind}": in_form(kind, table(8, fmt=lambda i: i % 2).rename({"acc": name}))},
         "columns of other names, got one called " + re.escape(repr(name)))
       for name in ("_file", "_row", "_event", "_key", "*", "^.*$") for kind in ("parquet", "csv", "jsonl")],
     no(WIDE, "100 rewards; name those that are, got 3000 columns of numbers: c0, c1, c2, …", {"rewards": ["c1"]}),
-    no({"a.csv": in_form("csv", WIDE[:, :301])}, "at most 100 rewards; name those that are, got 300 columns"),
 ]  # fmt: skip
 PATHS = [
     *[no(path, "^path: expected ") for path in (None, "", "a\0b", b"x", {"a": "text"}, [3])],
@@ -317,12 +293,6 @@ def test_too_many_files_and_too_many_bytes_in_a_zip(monkeypatch):
     refused({"up.zip": content}, r"up\.zip: expected at most 100 bytes unpacked")
 
 
-def test_an_empty_folder_and_a_folder_of_other_things(tmp_path):
-    refused(tmp_path, "expected a log.*got no files")
-    (tmp_path / "notes.txt").write_text("x")
-    refused(tmp_path, r"got notes\.txt")
-
-
 def test_a_file_that_is_handed_over_beside_a_log_is_not_dropped_without_a_word(tmp_path):
     write_trl(tmp_path)
     packed = zip_of_folder(tmp_path)
@@ -342,22 +312,6 @@ def test_a_number_type_that_polars_does_not_know_is_refused():
     arrow = pytest.importorskip("pyarrow")
     wide = arrow.table({"prompt": ["a", "a"], "correct": arrow.array([1, 2]).cast(arrow.decimal256(70, 2))})
     refused(wide, "table: expected a table whose columns polars can take")
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        *[({"asked": asked}, "asked: expected one of") for asked in ([], {}, 3, "GDPO")],
-        *[
-            ({"weights": [weight, 1]}, "weights, correct: expected a finite number")
-            for weight in (10**400, float("nan"), float("-inf"), True, "1e309")
-        ],
-    ],
-)
-def test_what_an_audit_cannot_be_asked_is_refused(arguments, message):
-    run = ga.read_run([{"prompt": "ab"[i // 4], "correct": i % 2, "short": float(i % 3 == 0)} for i in range(8)])
-    with pytest.raises(gc.InputError, match=message):
-        ga.audit(run, **arguments)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import math
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from io import StringIO
 from itertools import pairwise
@@ -16,13 +15,13 @@ from hypothesis import strategies as st
 from gdpo_audit import report as drawn
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.findings.findings import KINDS, PAPER, links
-from gdpo_audit.report import figures, summary, svg, terminal
+from gdpo_audit.report import summary, svg, terminal
 from gdpo_audit.report.sections import sections
 from gdpo_core._errors import InputError
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 
-VOID = {"meta", "br", "path", "rect", "circle"}
+VOID = {"meta", "br", "path", "rect", "circle", "line", "input"}
 
 
 class Page(HTMLParser):
@@ -116,22 +115,6 @@ def test_the_numbers_are_those_of_the_audit():
     assert "z = (r − mean) / (std + 0.0001), each reward in its group" in text
 
 
-def test_a_run_of_unknown_method_says_so():
-    text = Page(drawn.body(audited.report(method=None))).text
-    assert "The log does not show which formulas the run used" in text
-    assert "as the run’s method is not known" in text
-
-
-def test_the_batch_std_has_formulas_of_its_own():
-    lines = summary.formulas_used(audited.report(method="grpo_batch_std"))
-    assert lines[1] == "A = (s − mean) / (std + 0.0001), mean in its group, std over all responses of the batch"
-
-
-def test_one_step_has_nothing_over_time_and_no_findings_are_said():
-    page = Page(drawn.body(audited.report(steps=1, findings=[])))
-    assert page.all("figure").count({}) == 1 and "no findings" in page.text
-
-
 def test_sections_are_those_that_both_renderings_draw():
     report = audited.report()
     whole, brief = sections(report), sections(report, brief=True)
@@ -145,15 +128,6 @@ def test_sections_are_those_that_both_renderings_draw():
     assert [section.title for section in brief] == ["What the run did", ""]
     head = ["reward", "mean", "missing", "constant in groups", "weight", "update, GDPO (the run’s)"]
     assert brief[1].tables[0].head == head
-
-
-def test_the_first_line_is_what_to_do_and_the_second_what_ran():
-    report = audited.report()
-    for part in (drawn.front(report), drawn.body(report)):
-        text = Page(part).text
-        assert text.startswith("Give correctness a smaller weight. The logged advantages are GDPO. ")
-        assert "Look first" in report.verdict and "Look first" not in text
-        assert text.count("Under GRPO, correctness makes") == 1
 
 
 def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_about_the_audit():
@@ -173,43 +147,6 @@ def test_the_terms_to_read_more_about_are_in_the_glossary_and_the_pages_are_http
     assert {link.url for link in found} == {PAPER, *(f.documentation for f in FRAMEWORKS.values() if f.documentation)}
     assert all(re.fullmatch(r"https://[\w./-]+", link.url) and link.title.startswith("the ") for link in found)
     assert [name for name, framework in FRAMEWORKS.items() if not framework.documentation] == ["generic"]
-
-
-def test_a_finding_leads_to_the_paper_and_to_the_documentation_of_its_framework():
-    finding = replace(
-        audited.report().findings[0], id="ties-hide-signal", evidence={"method": "grpo"}, fix="", read_more="here"
-    )
-    report = audited.report(findings=[finding, replace(finding, fix=None)])
-    page = str(drawn.body(report))
-    assert re.findall(r'href="([^"]+)"', page) == [PAPER, FRAMEWORKS["trl"].documentation, PAPER]
-    more = [x["links"] for x in report.to_dict()["findings"]]
-    assert [[link["url"] for link in links] for links in more] == [[PAPER, FRAMEWORKS["trl"].documentation], [PAPER]]
-    assert "Read more: here · <a" in page
-
-
-def test_a_wide_table_names_the_column_in_each_cell_and_a_narrow_one_does_not():
-    wide = figures.table(["a", "b", "c", "d", "e"], [[1, 2, 3, 4, 5]])
-    named = re.findall(r'data-column="(\w)">(\d)', wide)
-    assert 'class="wide"' in wide and named == [("b", "2"), ("c", "3"), ("d", "4"), ("e", "5")]
-    assert "data-column" not in figures.table(["a", "b"], [[1, 2]])
-
-
-def test_ties_are_one_sentence_and_none_where_methods_cannot_be_compared():
-    assert summary.ties(audited.report()) == (
-        "Of the pairs of responses whose rewards differ, GRPO ties 12 % in 43 % of the groups, "
-        "GRPO without std ties 12 % in 33 % and GDPO ties 12 % in 23 %."
-    )
-    assert summary.ties(audited.report(("a",))) == ""
-    one = Page(drawn.body(audited.report(("a",)))).text
-    assert "Share of the update" not in one and "other methods would have done" not in one
-
-
-def test_the_figure_in_front_is_not_repeated_behind():
-    report = audited.report()
-    parts = str(drawn.front(report)), str(drawn.details(report)["More charts"]())
-    assert [part.count("<b>Which reward makes the update</b>") for part in parts] == [1, 0]
-    shares, *_ = figures.figures(report)
-    assert [row["gdpo"] for row in shares.rows] == [r["update_share"]["gdpo"] for r in report.rewards]
 
 
 NASTY = '<script>alert("1")</script>&\x1b[2J\x00'
@@ -234,18 +171,6 @@ def test_any_name_leaves_a_page_that_parses(name):
     page = Page(drawn.body(report))
     assert page.all("figure").count({}) == 6
     drawn.body(report).encode("utf-8")
-
-
-def test_a_long_run_of_many_rewards_stays_small():
-    text = drawn.document(audited.report([f"reward_function_{k}" for k in range(12)], steps=200))
-    assert len(text.encode()) < 300_000
-
-
-def test_a_note_stands_before_all_else():
-    page = Page(drawn.document(audited.report(), "Made up, <b>no run</b>."))
-    assert "Made up, <b>no run</b>." in page.text
-    assert page.text.index("Made up") < page.text.index("Audit of a run’s rewards")
-    assert "Made up" not in drawn.document(audited.report())
 
 
 def test_nothing_to_report_on_is_an_error():
@@ -288,38 +213,6 @@ def test_an_axis_has_a_few_round_ticks_around_its_values(values):
     assert float(f"{gaps[0]:.2g}") == pytest.approx(gaps[0], rel=1e-6)
 
 
-def test_sixteen_rewards_look_different():
-    assert len({(figures.reward_look(k), svg.dash(k)) for k in range(16)}) == 16
-
-
-def luminance(colour):
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b
-
-
-def contrast(a, b):
-    low, high = sorted((luminance(a), luminance(b)))
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("paper", ["#ffffff", "#121615", "#181c1a"])
-def test_marks_stand_out_on_white_and_on_near_black(paper):
-    colours = re.findall(r"--(?:grpo|grpo-no-std|gdpo|r\d|alarm): (#\w{6});", drawn.CSS)
-    assert len(colours) == 10
-    for colour in colours:
-        assert contrast(colour, paper) >= 3
-
-
-@pytest.mark.parametrize(
-    ("ink", "soft", "paper"), [("#14201b", "#5b6b66", "#ffffff"), ("#e8edeb", "#a3b0ac", "#121615")]
-)
-def test_text_can_be_read_in_light_and_dark(ink, soft, paper):
-    page = drawn.document(audited.report())
-    assert all(colour in page for colour in (ink, soft))
-    assert contrast(ink, paper) >= 4.5 and contrast(soft, paper) >= 4.5
-
-
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
@@ -330,33 +223,3 @@ def test_a_comparison_has_a_cell_a_run_in_every_row():
     assert rows["method"] == ["GDPO", "not known: no advantages are logged", NAMES["grpo_batch_std"]]
     assert rows["groups with ties"] == ["23 %", "–", "43 %"]  # of one reward it says nothing
     assert rows["findings"][0].split("\n") == ["reward-dominates", "reward-dead", "silent-groups"]
-
-
-def test_weights_that_the_log_does_not_tell_are_no_numbers():
-    report = audited.report()
-    report.run["weights"]["format"] = None
-    assert summary.comparison([report])["weights"] == ["correctness 1\nlength 0.3333\nformat not shown by the log"]
-    assert summary.run_facts(report)["weights used here"].startswith("correctness 1, format 0.5")
-    report = audited.report()
-    report.run["weights_up_to_scale"] = True
-    ratio = "correctness : format : length = 3 : 1.5 : 1 (the log shows their ratio alone)"
-    assert summary.comparison([report])["weights"] == [ratio]
-
-
-def test_why_the_method_is_not_known_is_said():
-    def said(report):
-        return summary.comparison([report])["method"][0]
-
-    report = audited.report(method=None)
-    assert said(report) == "not known: no advantages are logged"
-    report.run["logged"] = 32
-    assert said(report).endswith("the rewards differ by little more than round-off")
-    for method in report.methods.values():
-        method["silent_groups"] = 1.0
-    assert said(report) == "not known: every method gives 0 here"
-
-
-@pytest.mark.parametrize(("method", "blind"), [("grpo", True), (None, True), ("gdpo", False)])
-def test_rows_of_an_evaluation_are_seen_by_a_step_over_the_batch_alone(method, blind):
-    said = " ".join(summary.limits(audited.report(method=method)))
-    assert ("rows of an evaluation in a step’s file look like rows of the training" in said) is blind

@@ -118,13 +118,6 @@ def test_async_grpo_of_trl_is_found(framework, convention):
     assert (recipe.method, recipe.convention, recipe.weights) == ("grpo", convention, (1, 1))
 
 
-def test_max_rl_is_found_with_the_ratio_of_its_weights():
-    recipe = solve([made(MADE["MaxRL"][0]).rename({"step": "batch"})], ["correct", "style"], "generic")
-    assert (recipe.method, recipe.weights, recipe.unknown, recipe.up_to_scale) == ("max_rl", (1, 0.5), (), True)
-    assert gc.advantages([[1.0], [0], [0], [0]], "max_rl").tolist() == [3, -1, -1, -1]
-    assert gc.advantages([[-1.0], [0], [0], [0]], "max_rl").tolist() == [0] * 4  # no signal, as prime-rl has it
-
-
 @pytest.mark.parametrize("method", ["grpo", "grpo_no_std", "gdpo"])
 def test_nothing_is_said_of_methods_that_are_known(method):
     r, _, _ = drawn(3)

@@ -27,7 +27,7 @@ from views.run.log import audit_log, named_weights, read
 from views.run.samples import SAMPLES
 
 ROOT = Path(__file__).parent.parent
-GRPO_RUN, GDPO_RUN, MADE, TRL, SAME_NAME, MS_SWIFT, VERL = SAMPLES
+_, _, MADE, TRL, SAME_NAME, _, VERL = SAMPLES
 
 
 def uploaded(name, contents):
@@ -78,25 +78,6 @@ def test_the_made_advantages_are_trls_grpo_by_hand(made):
             assert advantage == pytest.approx((x - mean) / (std + 1e-4), abs=2e-6)
 
 
-def test_the_made_sample_has_findings_worth_reading():
-    found = report(MADE)
-    assert found.run["method"] == "grpo" and found.run["reproduced"]
-    assert found.run["max_error"] < 2e-6
-    assert {"reward-dominates", "priority-inversion"} <= ids(found)
-    [dominates] = [finding for finding in found.findings if finding.id == "reward-dominates"]
-    assert dominates.evidence["reward"] == "style" and dominates.effect["update_share"][1] < 0.5
-    assert "normalize_then_sum" in dominates.fix
-
-
-def test_each_real_sample_has_its_verdict():
-    trl, same, swift, verl = map(report, (TRL, SAME_NAME, MS_SWIFT, VERL))
-    assert trl.run["method"] == "gdpo" and trl.run["reproduced"]
-    assert list(trl.run["weights"].values()) == pytest.approx([1, 0.5, 2], rel=1e-3)
-    assert "reward-columns-merged" in ids(same)
-    assert swift.source["framework"] == "ms_swift" and swift.source["responses"] == 32
-    assert "no-components" in ids(verl)
-
-
 # --- what the reader gives -------------------------------------------------------------------------------------------
 
 
@@ -133,8 +114,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
-@pytest.mark.parametrize("name", ["completions_00001.parquet", "completions.jsonl", "run.zip", "rewards.csv"])
+@pytest.mark.parametrize(
+    ("name", "content"), zip(("rewards.csv", "completions.jsonl", "run.zip"), BAD.values(), strict=True)
+)
 def test_a_file_that_is_no_log_is_one_sentence(name, content):
     with pytest.raises(gc.InputError) as caught:
         log = read(MADE, [uploaded(name, content)])
@@ -165,10 +147,8 @@ def test_a_correction_by_hand_is_obeyed():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("style", "weights: expected NAME=NUMBER, with commas between several, got 'style'"),
         ("style=much", "weights: expected NAME=NUMBER, with commas between several, got 'style=much'"),
         ("style=1, style = 2", "weights: expected each reward once, got 'style' twice"),
-        ("style=1,,", "got ''"),
     ],
 )
 def test_weights_that_are_none_are_refused(text, told):
@@ -193,21 +173,6 @@ def test_the_downloads_open_and_hold_the_report():
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
-
-
-def test_the_claim_says_in_sixty_words_what_a_log_must_hold_and_what_it_cannot_tell():
-    claim, lead = choose.OPENING.split("\n\n")
-    assert claim.startswith("# ") and len(lead.split()) <= 60
-    assert "one column per reward and the advantages" in lead and "verl" in lead and "NeMo-RL" in lead
-
-
-@pytest.mark.parametrize("sample", [SAME_NAME, VERL], ids=lambda sample: sample.title)
-def test_what_one_column_cannot_tell_is_not_shown(sample):
-    found = report(sample)
-    told = front(found) + "".join(draw() for draw in details(found).values()) + body(found)
-    assert "tied pairs" not in told and "that tie" not in told and "update, GRPO" not in told
-    assert "does not hold each reward in a column of its own" in told
-    assert all(method["groups_with_ties"] == 0 for method in found.to_dict()["methods"].values())  # the JSON stays
 
 
 def written(page):
@@ -238,15 +203,7 @@ def test_an_address_brings_sample_primary_and_corrections_which_another_sample_h
     assert choose.primary(page, read(MADE)).value == "correctness"
 
 
-def test_an_address_with_an_unknown_sample_is_noted_once():
-    page = Nav({"run-sample": "mine", "run-primary": "speed"}, False)
-    for _ in range(2):
-        assert choose.sample(page).value is GRPO_RUN
-        assert choose.primary(page, read(GRPO_RUN)).value == "correctness"
-    assert page.unread
-
-
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
+@pytest.mark.parametrize("sample", [TRL, VERL], ids=lambda sample: sample.id)
 def test_the_program_prints_what_the_report_shows(sample, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     found = report(sample)

@@ -143,14 +143,6 @@ def test_each_batch_is_computed_on_its_own(convention, ragged, missing):
         check_same(batch, summarise(part, plan).batches)
 
 
-def test_a_batch_with_a_group_of_one_changes_nothing_for_the_others():
-    rows = [[0.1, 0.7], [0.7, 0.1], [0.3, 0.3]]
-    quiet, other = (rows * 2, [0, 0, 0, 1, 1, 1]), (rows, [0, 0, 1])
-    plan = plan_for(2, convention="verl")
-    both = summarise(table_of(quiet, other), plan).batches
-    check_same(by_batch(both)[0], summarise(table_of(quiet), plan).batches)
-
-
 def test_float32_rewards_tie_in_spite_of_their_round_off():
     rewards = np.float32([[0.1, 0.7], [0.7, 0.1], [0.2, 0.6], [0.3, 0.9]]).tolist()  # totals .8 .8 .8 1.2
     t = summed(table_of((rewards, [0] * 4)), plan_for(2))
@@ -303,13 +295,6 @@ def test_advantages_that_are_off_are_counted_where_they_are():
     assert logged.scaled_groups.tolist() == [0, 1, 0, 0, 0]
     assert logged.wrong[0] == 1 and logged.wrong[2:].tolist() == [0, 0, 0]
     assert logged.max_error[0] == pytest.approx(0.5, abs=1e-5)
-
-
-def test_equal_rewards_with_different_advantages_are_hidden_groups():
-    table = dense([[[1, 0], [1, 0], [0, 1]]], [[[1, 0], [0, 0], [0, 1]]], advantage=[1.0, -1.0, 0, 1, 0, -1])
-    for recipe in (None, Recipe("grpo", "trl", (1.0, 1.0), (), False)):
-        batches = summarise(table, plan_for(2, convention="trl", recipe=recipe)).batches
-        assert batches.logged.hidden_groups.tolist() == [1, 0]
 
 
 # --- in pieces, and in few rows ------------------------------------------------------------------------------------

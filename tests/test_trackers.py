@@ -6,9 +6,7 @@ import sqlite3
 from functools import cache
 
 import fake_logs
-import polars as pl
 import pytest
-from fake_logs import write_trl
 from logs import LOGS, figures, frames_of, refused, write_trackio, write_wandb
 
 import gdpo_audit as ga
@@ -16,7 +14,6 @@ from gdpo_audit.logs import trackers
 
 WANDB, TRACKIO = LOGS / "wandb/gdpo/table", LOGS / "trackio/project.db"
 PARQUET = LOGS / "trl/gdpo/completions/completions_00001.parquet"
-RUNS = ("gdpo_none", "grpo", "grpo_none", "edge_conv", "edge_dupprompts", "edge_dupnames", "edge_logging2")
 GDPO = frames_of(LOGS / "trl/gdpo")
 
 
@@ -40,17 +37,6 @@ def test_a_recorded_table_has_the_report_of_the_parquet_files_of_the_same_run(so
     assert figures(source) == expected()
 
 
-def assert_same_as_files(folder, frames, report) -> None:
-    assert figures(write_wandb(folder / "run-1/files/media/table", frames)) == report
-    assert figures(write_trackio(folder / "a.db", {"a": frames})) == report
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run", RUNS)
-def test_a_table_has_the_report_of_the_parquet_files_whatever_the_run_is_like(tmp_path, run):
-    assert_same_as_files(tmp_path, frames_of(LOGS / "trl" / run), expected(run))
-
-
 def test_a_table_is_read_from_where_wandb_leaves_it(tmp_path):
     project, inside = tmp_path / "wandb", "files/media/table"
     tables = write_wandb(project / "run-20261122-abc" / inside, GDPO)
@@ -63,36 +49,6 @@ def test_a_table_is_read_from_where_wandb_leaves_it(tmp_path):
     assert figures(tmp_path / "artifacts") == expected()
     write_wandb(project / "run-20261123-def" / inside, GDPO)
     refused(project, "expected the log of one run, got several.*run-20261122.*run-20261123")
-
-
-@pytest.mark.slow
-def test_a_table_may_be_handed_over_as_bytes():
-    content = TRACKIO.read_bytes()
-    tables = {path.name: path.read_bytes() for path in WANDB.iterdir()}
-    for files in (tables, {"project.db": content}, {"project.db::gdpo": content}):
-        assert figures(files) == expected()
-    assert ga.read_run({"a::b.parquet": PARQUET.read_bytes()}).framework == "trl"
-
-
-def test_a_step_may_be_text_of_a_float_and_advantages_have_their_name_in_ms_swift(tmp_path):
-    floats = [frame.with_columns(pl.col("step").cast(pl.Float64)) for frame in GDPO]
-    assert figures(write_wandb(tmp_path / "w", floats)) == expected()
-    GDPO[0].rename({"advantage": "advantages"}).write_parquet(tmp_path / "completions_00001.parquet")
-    assert ga.audit(ga.read_run(tmp_path / "completions_00001.parquet")).run["logged"] == len(GDPO[0])
-
-
-def test_half_a_character_in_a_table_is_written_as_an_escape(tmp_path):
-    for folder in ("value", "name"):
-        for path in write_wandb(tmp_path / folder, GDPO).iterdir():
-            table = json.loads(path.read_text())
-            if folder == "name":
-                table = {"columns": [*table["columns"], "note\ud800"], "data": [[*row, "x"] for row in table["data"]]}
-            else:
-                for row in table["data"]:
-                    row[table["columns"].index("prompt")] += "\ud800"
-            path.write_text(json.dumps(table))
-    assert figures(tmp_path / "value") == expected()
-    assert r"note\ud800" in ga.read_run(tmp_path / "name").left_out
 
 
 @pytest.mark.parametrize("framework", ["verl", "nemo_rl", "ms_swift"])
@@ -127,17 +83,6 @@ def test_a_table_of_some_rows_of_each_group_shows_no_groups(tmp_path):
     refused(tmp_path, "got others: a log that holds a sample .*log_unique")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("rows", "cut"), [(10_000, 1), (9_992, 0)])
-def test_a_table_as_long_as_wandb_takes_is_probably_cut(tmp_path, rows, cut):
-    write_trl(tmp_path / "out", steps=1, groups=1_252, text=1)
-    [frame] = frames_of(tmp_path / "out")
-    findings = ga.audit(ga.read_run(write_wandb(tmp_path / "w", [frame.head(rows)]))).findings
-    sampled = [finding for finding in findings if finding.id == "groups-sampled"]
-    assert [finding.evidence["tables"] for finding in sampled] == [1] * cut
-    assert all("1 table of W&B has 10,000 rows" in finding.message for finding in sampled)
-
-
 # --- which tables are one run ----------------------------------------------------------------------------------------
 
 
@@ -153,33 +98,6 @@ def test_a_run_of_several_is_named_behind_two_colons(tmp_path, ids):
         refused(f"{other}::second", "expected a trackio database before ::, got another file")
 
 
-def test_runs_of_one_name_are_told_apart_by_their_ids(tmp_path):
-    path = write_trackio(tmp_path / "p.db", {"a": GDPO, "b": GDPO})
-    in_database(path, "UPDATE metrics SET run_name = 'a'")
-    refused(f"{path}::a", "got 2, name one, as '.*::id0': id0 and id1")
-    assert figures(f"{path}::id1") == expected()
-
-
-@pytest.mark.parametrize("ids", [True, False])
-def test_a_run_without_a_name_can_be_chosen(tmp_path, ids):
-    path = write_trackio(tmp_path / "p.db", {"": GDPO, "b": GDPO[:1]}, ids)
-    refused(path, r"p.db::id0': id0 and b" if ids else r"p.db::': '' and b")
-    assert figures(f"{path}::") == figures({"p.db::": path.read_bytes()}) == expected()
-
-
-def test_runs_without_completions_do_not_have_to_be_told_apart(tmp_path):
-    path = write_trackio(tmp_path / "p.db", {"a": GDPO, "b": GDPO})
-    empty = json.dumps({"completions": {"_type": "trackio.table", "_value": []}})
-    in_database(
-        path,
-        "UPDATE metrics SET metrics = '{}' WHERE run_name = 'b'",
-        ("UPDATE metrics SET metrics = ? WHERE metrics = '{\"loss\": 0.5}'", (empty,)),
-        "UPDATE metrics SET run_id = NULL",  # as those that were logged before there were ids
-    )
-    assert figures(path) == expected()
-    refused(f"{path}::b", "a run that logged completions")
-
-
 def test_tables_of_two_runs_in_one_folder_are_refused_with_the_list(tmp_path):
     for n, path in enumerate(sorted(write_wandb(tmp_path, GDPO).iterdir())):
         shutil.copy(path, tmp_path / path.name.replace(f"{n:020x}", f"{n + 77:020x}"))
@@ -187,22 +105,6 @@ def test_tables_of_two_runs_in_one_folder_are_refused_with_the_list(tmp_path):
     for source in (tmp_path, {path.name: path.read_bytes() for path in tmp_path.iterdir()}):
         assert "and 2 more" in refused(source, message)
     assert len(ga.read_run(str(tmp_path / "*_00000000000000000000.table.json")).files) == 1
-
-
-def test_the_artifacts_of_two_runs_are_told_apart(tmp_path):
-    table = next(write_wandb(tmp_path / "w", GDPO[:1]).iterdir())
-    for folder in ("run-abc-completions-v0", "run-abc-completions-v1", "run-def-completions-v0"):
-        (tmp_path / "artifacts" / folder).mkdir(parents=True)
-        shutil.copy(table, tmp_path / "artifacts" / folder / "completions.table.json")
-    refused(tmp_path / "artifacts", "got several, .*completions of W&B in run-abc .*; .* in run-def ")
-    assert len(ga.read_run(str(tmp_path / "artifacts/run-abc-*/*.json")).files) == 2
-
-
-def test_an_evaluations_tables_are_read_where_there_are_no_others(tmp_path):
-    write_wandb(tmp_path, GDPO, "completions_eval")
-    assert ga.read_run(tmp_path).table["step"].n_unique() == len(GDPO)
-    assert figures(write_wandb(tmp_path, GDPO)) == expected()
-    refused(sorted(tmp_path.iterdir()), "under one key, got those of completions and completions_eval")
 
 
 # --- databases -------------------------------------------------------------------------------------------------------

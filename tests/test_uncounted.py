@@ -70,33 +70,6 @@ def test_a_reward_function_of_weight_0_keeps_its_place():
     assert one(of(last, weights=[1, 2, 0]), "reward-dominates").fix == switch_to_gdpo("trl", "abc", [1, 2, 0])
 
 
-def test_columns_of_weight_0_that_stay():
-    rewards = three()
-    advantage = made(rewards, "grpo", [0, 0.5, 2])
-    judged = of(rewards, advantage, primary="digit")  # by a column that no advantage depends on
-    assert judged.run["not_counted"] == {} and judged.methods["grpo"]["inversions"] > 0.4
-    assert judged.notes == ("digit has weight 0 in the logged advantages.",)
-    wrong = of(rewards, made(rewards, "grpo", [1, 0.5, 2]), weights={"short": 0})
-    assert one(wrong, "weights-not-as-given") and wrong.run["not_counted"] == {}
-    unknown = of(rewards, np.random.default_rng(0).normal(size=SHAPE), weights={"short": 0})
-    assert unknown.run["not_counted"] == {} and not with_id(unknown, "reward-columns-merged")
-    nothing = of(rewards, weights=[0, 0, 0])
-    assert len(nothing.rewards) == 3
-
-
-def test_what_a_reward_that_is_switched_off_would_do():
-    columns = {"digit": three()["digit"], "judge": metrics()["judge"], "vowels": three()["vowels"]}
-    weights = {"digit": 1, "judge": 0, "vowels": 1}
-    report = of(columns, weights=weights, primary="digit")
-    shown = report.what_if("gdpo", {"judge": 0.5})
-    assert shown.before["weights"] == weights and shown.before["update_share"]["judge"] == 0
-    assert all(shown.before[key] == report.methods["grpo"][key] for key in ("tied_pairs", "inversions"))
-    on = of(columns, weights=[1, 0.5, 1], primary="digit")
-    assert shown.after["update_share"] == {r["name"]: r["update_share"]["gdpo"] for r in on.rewards}
-    assert all(shown.after[key] == on.methods["gdpo"][key] for key in ("tied_pairs", "inversions"))
-    assert shown.fix == switch_to_gdpo("trl", list(columns), [1, 0.5, 1])
-
-
 # --- rewards that follow from others ----------------------------------------------------------------------------------
 
 
@@ -127,20 +100,6 @@ def test_no_share_and_no_fix_is_told_of_rewards_that_follow_from_others(method):
     assert not OF_SHARES & {f.id for f in report.findings} and all(f.fix is None for f in report.findings)
     # GDPO divides each by its own std, which tells a total from its parts.
     same_figures(*(of(x, made(rewards, "gdpo", [1, 0.5, 2]), primary="digit") for x in (rewards, total)))
-
-
-# --- advantages that nothing known makes ------------------------------------------------------------------------------
-
-
-def test_shares_from_assumed_weights_are_no_finding_where_the_log_contradicts_them():
-    rewards = three()
-    advantage = np.tanh(made(rewards, "gdpo", [1, 1, 0.1])) ** 3
-    report, silent = of(rewards, advantage), of(rewards)
-    assert report.run["reproduced"] is False and report.run["method"] is None
-    assert OF_SHARES & {f.id for f in silent.findings} and not OF_SHARES & {f.id for f in report.findings}
-    none = "None of these methods made the logged advantages (weights assumed)."
-    assert none in summary.rewards_table(report).meaning
-    assert "which did not make" in summary.shown_method(report)[1] and not summary.none_made_it(silent)
 
 
 # --- one unit of weights ----------------------------------------------------------------------------------------------

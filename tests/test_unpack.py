@@ -5,10 +5,9 @@ from itertools import product
 
 import polars as pl
 import pytest
-from logs import VERL, in_form, lines, refused, zip_of
+from logs import in_form, refused, zip_of
 
 import gdpo_audit as ga
-from gdpo_audit.logs import files as log_files
 from gdpo_audit.logs import unpack
 
 read_run = ga.read_run
@@ -51,16 +50,6 @@ def test_a_file_of_several_packed_parts_is_read_whole():
     assert_same({"a.csv": gzip.compress(PLAIN["csv"][:40]) + gzip.compress(PLAIN["csv"][40:])})
 
 
-def test_the_logs_of_frameworks_are_found_packed(tmp_path):
-    for step in (1, 2, 10):
-        items = [VERL | {"step": step, "acc": float(i % 3 == 0), "score": i % 3 == 0} for i in range(4)]
-        (tmp_path / f"{step}.jsonl.gz").write_bytes(gzip.compress(lines(*items)))
-    run = read_run(tmp_path)
-    assert run.framework == "verl" and run.files == tuple(f"{tmp_path}/{step}.jsonl.gz" for step in (1, 2, 10))
-    (tmp_path / "10.jsonl").write_bytes(b"{}\n")  # as `gzip -k` leaves it
-    refused(tmp_path, r"expected each file of a log once, got 10\.jsonl both packed and not")
-
-
 @pytest.mark.parametrize("place", ["disk", "memory", "zip"])
 def test_a_bomb_is_one_sentence(monkeypatch, tmp_path, place):
     monkeypatch.setattr(unpack, "FREE", 10_000)
@@ -71,15 +60,6 @@ def test_a_bomb_is_one_sentence(monkeypatch, tmp_path, place):
     refused(source, rf"{name}: expected at most [\d,]+ bytes unpacked, got more$")
 
 
-@pytest.mark.parametrize("name", ["MAX_IN_MEMORY", "MAX_BYTES"])
-def test_no_file_unpacks_to_more_than_a_log_may_hold(monkeypatch, tmp_path, name):
-    monkeypatch.setattr(log_files, name, 100)
-    content = gzip.compress(PLAIN["csv"])
-    (tmp_path / "a.csv.gz").write_bytes(content)
-    source = {"a.csv.gz": content} if name == "MAX_IN_MEMORY" else tmp_path / "a.csv.gz"
-    refused(source, r"a\.csv\.gz: expected at most 100 bytes unpacked, got more")
-
-
 def test_a_packed_file_that_is_cut_or_damaged_is_one_sentence_at_every_byte():
     content = gzip.compress(PLAIN["csv"])
     for end in range(5, len(content)):
@@ -88,14 +68,6 @@ def test_a_packed_file_that_is_cut_or_damaged_is_one_sentence_at_every_byte():
 
 
 # --- encodings, separators and decimal commas ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json"])
-def test_text_with_a_mark_of_utf_8_is_read(tmp_path, kind):
-    content = PLAIN[kind].decode().encode("utf-8-sig")
-    (tmp_path / f"a.{kind}").write_bytes(content)
-    for source in ({f"a.{kind}": content}, {f"a.{kind}": gzip.compress(content)}, tmp_path):
-        assert_same(source)
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])

@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-from logs import LOGS, assert_reads, audit_cli, episodes
+from logs import LOGS, assert_reads
 
 import gdpo_audit as ga
 
@@ -37,10 +37,3 @@ def test_the_recorded_log_holds_what_its_file_says():
         | dict(group=[groups.index(one) for one in group])
         | {name: list(column) for name, column in zip((*WEIGHTS, "advantage", "length"), columns, strict=True)},
     )
-
-
-def test_the_weights_are_said_to_be_of_the_log_where_no_advantage_shows_them(capsys, tmp_path):
-    (tmp_path / "traces.jsonl").write_bytes(episodes()["traces.jsonl"])
-    report = ga.audit(ga.read_run(tmp_path))
-    assert report.run["weights_from"] == "log" and report.run["weights_used"] == {"right": 1.0, "short": 0.5}
-    assert "from the log" in audit_cli(capsys, tmp_path)[1]

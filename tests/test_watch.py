@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from contextlib import suppress
@@ -16,10 +15,9 @@ import fake_logs
 import polars as pl
 import pytest
 from helpers import nearly
-from test_trackers import write_trackio
+from logs import audit_cli
 
 import gdpo_audit as ga
-import gdpo_cli
 import gdpo_core as gc
 from gdpo_audit import watch
 from gdpo_audit.report import live
@@ -96,24 +94,6 @@ def test_what_a_look_finds_is_what_a_fresh_audit_finds(tmp_path, monkeypatch, na
     assert before.source["responses"] in (32, 64) and same(after, path, **named)
 
 
-def test_a_database_is_watched_through_its_write_ahead_log(tmp_path, monkeypatch):
-    fake_logs.write_trl(tmp_path / "made", steps=2)
-    frames = [pl.read_parquet(path) for path in sorted((tmp_path / "made/completions").iterdir())]
-    path = write_trackio(tmp_path / "p.db", {"a": frames[:1]})
-    database = sqlite3.connect(path)
-    database.execute("PRAGMA journal_mode=WAL")
-
-    def write():
-        table = json.dumps({"completions": {"_type": "trackio.table", "_value": frames[1].to_dicts()}})
-        row = ("id0", "", "a", 1, table)
-        database.execute("INSERT INTO metrics (run_id, timestamp, run_name, step, metrics) VALUES (?, ?, ?, ?, ?)", row)
-        database.commit()
-
-    Clock(monkeypatch, nothing, write, nothing)
-    assert [report.source["steps"] for report in looks(f"{path}::a")] == [1, 2]
-    database.close()
-
-
 def test_looks_take_at_most_a_tenth_of_the_time(tmp_path, monkeypatch):
     took = iter([0.01, 4.0, 0.2])
     clock = Clock(monkeypatch, nothing, nothing)
@@ -127,11 +107,6 @@ def test_looks_take_at_most_a_tenth_of_the_time(tmp_path, monkeypatch):
     assert clock.slept == [1, pytest.approx(36), pytest.approx(1.8)]
 
 
-def test_a_url_is_refused():
-    with pytest.raises(gc.InputError, match="--watch: expected a directory or file on this machine, got the URL s3://"):
-        next(watch.reports("s3://b/run", {}))
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -142,19 +117,10 @@ def test_a_url_is_refused():
     ],
 )
 def test_what_cannot_be_watched_is_one_line(capsys, arguments, said):
-    with pytest.raises(SystemExit) as stopped:
-        gdpo_cli.main(["audit", *arguments, "--watch"])
-    assert stopped.value.code == 2 and capsys.readouterr().err == f"gdpo: {said}\n"
+    assert audit_cli(capsys, *arguments, "--watch") == (2, "", f"gdpo: {said}\n")
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------
-
-
-class Screen(StringIO):
-    encoding = "utf-8"
-
-    def isatty(self):
-        return True
 
 
 def test_a_pipe_gets_a_line_per_change_and_ctrl_c_the_last_report(tmp_path, monkeypatch):
@@ -165,24 +131,6 @@ def test_a_pipe_gets_a_line_per_change_and_ctrl_c_the_last_report(tmp_path, monk
     ids = ", ".join(f"{finding.id} ({finding.severity})" for finding in report.findings)
     assert first.startswith(f"waiting: {made}: expected") and third.startswith("waiting: ")
     assert second == f"2 steps, 64 responses; {ids}" and report.run["primary"] == "accuracy"
-
-
-def test_without_any_report_it_ends_with_the_reason(tmp_path, monkeypatch):
-    Clock(monkeypatch, lambda: (tmp_path / "run.csv").write_text("a,b\n1,2,3\n"))
-    with pytest.raises(gc.InputError, match="expected 2"):
-        live.follow(str(tmp_path / "run.csv"), StringIO(), {})
-
-
-def test_a_terminal_shows_the_report_itself(tmp_path, monkeypatch):
-    fake_logs.write_trl(tmp_path, steps=11)
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("LINES", "200")
-    Clock(monkeypatch, nothing)
-    out = Screen()
-    report = live.follow(str(tmp_path), out, {})
-    text = re.sub(r"\x1b\[[\d;]*[a-zA-Z]", "", out.getvalue())
-    assert "11 steps, 352 responses; " in text and "(Ctrl-C ends)" in text
-    assert all(f"{finding.severity}  {finding.id}" in text for finding in report.findings)
 
 
 @pytest.mark.slow

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import fake_logs
 import numpy as np
-import polars as pl
 import pytest
 from helpers import nearly
+from logs import audit_cli as run
 
 import gdpo_audit as ga
-import gdpo_cli
 import gdpo_core as gc
 from gdpo_audit.findings.what_if import FIGURES, METHODS
-from gdpo_audit.logs import run as run_module
 from gdpo_audit.report import document, what_if
 from gdpo_core._parse import parse_setting
 
@@ -24,13 +22,6 @@ ROOT = Path(__file__).parent.parent
 TRL, SWIFT, TOTAL = (str(ROOT / "data/samples" / name) for name in ("trl_gdpo", "ms_swift", "verl_v1"))
 BRIEF = ("brief", lambda draw, groups, size: draw.integers(0, 3, (groups, size)))
 BINARY = (fake_logs.ACCURACY, fake_logs.FORMAT, BRIEF)
-
-
-def run(capsys, *arguments) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        gdpo_cli.main(["audit", *map(str, arguments)])
-    printed = capsys.readouterr()
-    return stopped.value.code, printed.out, printed.err
 
 
 # --- against loops ----------------------------------------------------------------------------------------------------
@@ -104,44 +95,12 @@ def test_by_hand():
 # --- what it stands on ------------------------------------------------------------------------------------------------
 
 
-def test_batches_that_the_audit_leaves_out_are_left_out(tmp_path):
-    fake_logs.write_trl(tmp_path / "once", steps=5, rewards=BINARY)
-    fake_logs.write_trl(tmp_path / "twice", steps=5, rewards=BINARY, iterations=2)
-    once, twice = (ga.audit(ga.read_run(tmp_path / name)).what_if("grpo") for name in ("once", "twice"))
-    assert once == twice and once.before["inversions"] is None
-
-
-@pytest.mark.slow
-def test_weights_that_the_log_shows_only_in_part(tmp_path):
-    dead = ("never", lambda draw, groups, size: np.zeros((groups, size)))
-    fake_logs.write_trl(tmp_path, rewards=(*BINARY[:2], dead), method="gdpo", weights=(1, 0.5, 1))
-    note, *_ = ga.audit(ga.read_run(tmp_path)).what_if("gdpo", {"format": 1}).notes
-    assert note.startswith("“Had” is GDPO, with weights solved from the advantages")
-    assert note.endswith(", but for never, whose weight it does not show.")
-    note, *_ = ga.audit(ga.read_run(tmp_path), weights=[1, 2, 3]).what_if("grpo").notes
-    assert note == "“Had” is GDPO, with weights as given."
-
-
 def test_a_convention_that_counts_tokens_says_where_the_log_has_none(tmp_path):
     fake_logs.write_verl(tmp_path)
     report = ga.audit(ga.read_run(tmp_path))
     said = "GDPO’s last step, which verl weights by tokens, runs over responses here: the log has no lengths."
     assert said in report.what_if("gdpo").notes and said not in report.what_if("grpo").notes
     assert "weights from the logged score" in report.what_if("grpo").notes[0]
-
-
-def test_the_lines_are_those_of_the_framework_that_has_the_convention():
-    report = ga.audit(ga.read_run(TRL))
-    assert report.what_if(weights={"length_reward": 0.2}).fix.startswith("GRPOConfig(reward_weights=[1.0, 0.5, 0.2])")
-    assert 'scale_rewards="none"' in report.what_if("grpo_no_std").fix
-    assert "adv_estimator=gdpo" in report.what_if(convention="verl").fix
-    found = report.what_if("mo_grpo")
-    assert found.fix is None and "No setting of TRL is known here that makes it MO-GRPO." in found.notes
-    said = "The lines make it as NeMo-RL computes it; the figures are as NeMo-RL, leave-one-out does."
-    assert said in report.what_if("grpo", convention="nemo_rl_loo").notes
-    said = "The lines make it as TRL computes it; the figures are as NVlabs TRL fork does."
-    assert said in report.what_if(convention="nvlabs_trl").notes and len(report.what_if(convention="trl").notes) == 1
-    assert "gdpo_core.advantages" in report.what_if("dvao", convention="paper").fix
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
@@ -152,8 +111,6 @@ def test_the_lines_are_those_of_the_framework_that_has_the_convention():
     [
         ({}, r"what_if: expected one or more of method, weights, convention, got \{\}"),
         ({"method": "ppo"}, "what_if, method: expected one of grpo, .*, got 'ppo'"),
-        ({"method": "sa_mrpo"}, "what_if, method: expected one of grpo, .*, got 'sa_mrpo'"),
-        ({"weight": 1}, "what_if: expected one or more of method, weights, convention, got"),
         ({"convention": "numpy"}, "what_if, convention: expected one of paper, trl, .*, got 'numpy'"),
         ({"weights": {"brief": 1}}, "what_if, weights: expected names of rewards: correctness_reward, .*, got 'brief'"),
         ({"weights": {"length_reward": float("nan")}}, "what_if, weights, length_reward: expected a finite number"),
@@ -188,27 +145,6 @@ def test_a_report_keeps_its_log_to_itself():
     assert len(pickle.dumps(there.alternative)) < 2000
 
 
-@pytest.mark.slow
-def test_a_log_that_changed_since(tmp_path, monkeypatch):
-    def write(shift):
-        rows = [{"prompt": i // 8, "a": (i * i + shift) % 3, "b": i % 2} for i in range(64)]
-        pl.DataFrame(rows).write_parquet(tmp_path / "log.parquet")
-
-    write(0)
-    report = ga.audit(ga.read_run(tmp_path, group="prompt"))
-    before = report.what_if("gdpo")
-    monkeypatch.setattr(run_module, "IN_MEMORY", 0)  # as of a log that is too large
-    large = ga.audit(ga.read_run(tmp_path, group="prompt"))
-    assert large.what_if("gdpo") == before
-    write(1)
-    assert report.what_if("gdpo") == before
-    with pytest.raises(gc.InputError, match="expected the log that was audited, got another one: it changed since"):
-        large.what_if("gdpo")
-    (tmp_path / "log.parquet").unlink()
-    with pytest.raises(gc.InputError, match=r"log\.parquet"):
-        large.what_if("gdpo")
-
-
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
@@ -232,7 +168,6 @@ FORMS = "method=NAME, convention=NAME or weights.REWARD=NUMBER, with commas betw
     ("text", "said"),
     [
         ("", f"what-if: expected {FORMS}, got ''"),
-        ("gdpo", f"what-if: expected {FORMS}, got 'gdpo'"),
         ("method=gdpo,method=grpo", "what-if: expected each part once, got 'method' twice"),
         ("weights.a=1,weights.a=2", "what-if: expected each reward once, got 'a' twice"),
         ("weights.a=nan", "what-if: expected weights.REWARD=NUMBER, got 'a=nan'"),
@@ -265,10 +200,6 @@ def test_json_has_it_where_it_was_asked_for_of_each_run(capsys):
     expected = ga.audit(ga.read_run(TRL)).what_if("grpo")
     assert found[0]["what_if"] == json.loads(json.dumps(expected.to_dict())) and found[1]["what_if"]["fix"]
     assert "what_if" not in json.loads(run(capsys, TRL, "--json", "-")[1])
-    code, _, err = run(capsys, TRL, SWIFT, "--what-if", "weights.length_reward=1")
-    assert code == 2 and err.startswith(f"gdpo: {SWIFT}: what_if, weights: expected names of rewards: ")
-    err = run(capsys, TRL, "--watch", "--what-if", "method=grpo")[2]
-    assert err == "gdpo: --watch: expected no --what-if beside it, got one\n"
 
 
 def test_names_of_rewards_do_nothing_on_a_page():
