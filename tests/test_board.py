@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from conftest import served
 from helpers import text_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
+from examples.board import app as example
 from gdpo_core.board import Board
 from gdpo_core.board.state import UNDEFINED, levels_of
 
@@ -139,21 +139,10 @@ def test_names_cannot_write_html_into_the_sentences():
     assert "<img" in text_of(" ".join(board.drawing["verdict"]))
 
 
-# --- in a browser ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_the_example_for_marimo_reruns_at_a_flip(browser):
-    with served("examples/board.py") as url:
-        page = browser.new_page()
-        page.goto(url)
-        page.get_by_label("Answer 4, correct").click()
-        page.get_by_label("Answer 4, correct, failed").wait_for()
-        rewards = [[1, 1, 0.2], [1, 1, 0.9], [0, 1, 0.9], [0, 0, 0.4]]
-        rewards += [[0, 1, 0.2], [1, 1, 0.2], [0, 0, 0.9], [1, 0, 0.9]]
-        first = str(gc.advantages(rewards, "gdpo").tolist()[0])[:6]
-        page.get_by_text(first).first.wait_for()
-        page.close()
+def test_the_example_for_marimo_shows_the_advantages_of_its_board():
+    outputs, defs = example.run()
+    board = defs["board"].widget
+    assert outputs[-1] == {method: gc.advantages(board.rewards, method).tolist() for method in ("grpo", "gdpo")}
 
 
 def test_what_only_an_eps_parts_is_a_tie():

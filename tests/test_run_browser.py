@@ -168,7 +168,7 @@ def test_a_hostile_logs_own_group_opens_and_runs_nothing(run):
         | {
             "<b onmouseover=window.ran=1>x": i & 1,
             "**ok**": i >> 1,
-            "advantage": [-1.1619, 0, 0, 1.1619][i] if g else 0,
+            "advantage": [-1.16, 0, 0, 1.16][i] if g else 0,
         }
         for g in range(32)
         for i in range(4)
