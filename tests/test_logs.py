@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -223,6 +224,8 @@ OF_ANY_TABLE = [
         [row | {"advantages": [1.0 - i % 2 * 2] * 2} for i, row in enumerate(ON_RAY)])],
     yes({"a.parquet": trl(advantage=None, advantages=pl.concat_list([pl.int_range(pl.len()) % 2 * 2 - 1.0] * 2))},
         dict(framework="trl", advantage=[-1.0, 1.0] * 16)),
+    yes(jsonl(*rows(8, advantages=lambda i: [])), dict(advantage=[NAN] * 8, rewards=("acc",))),
+    yes(rows(8, fmt=lambda i: Decimal(i % 2) / 2), dict(fmt=[0, 0.5] * 4, rewards=("acc", "fmt"))),
     # A reward that numpy 2 spelled out.
     *[yes({"a.csv": in_form("csv", table(4, fmt=lambda i, t=texts: t[i]))}, dict(fmt=[1, 0, 1, 1]))
       for texts in (["np.float64(1.0)", "np.float64(0.0)", "1", "np.int64(1)"],

@@ -90,6 +90,7 @@ PARQUET = [
     no({"a.parquet": BATCH}, "rewards: expected names of columns, got 5", rewards=5),
     no({"a.parquet": trl(prompt=None, advantage=None)}, "can be told from .* give group_size", {"group_size": 4}),
     no({"a.parquet": trl(t=pl.concat_list("step"))}, r"a\.parquet: expected", columns={"step": "t"}),
+    no({"a.parquet": parquet(table(8).with_columns(step=pl.concat_list("acc")))}, "whole numbers .*'step', got List"),
     no({"a.parquet": parquet(table(8).with_columns(step=pl.date(2026, 1, 2)))}, "whole numbers .*'step', got Date"),
     *[no({"a.parquet": trl(**{name: SIXTH.then(value).otherwise(0.5)})}, rf"row 6, step 1: .* '{name}', .* got {value}")
       for name in ("accuracy", "advantage") for value in (float("inf"), float("-inf"))],
@@ -163,6 +164,10 @@ EPISODES = [
     (lambda e: e.pop("run"), r"row 4: expected whole numbers in .*'run\.work\.step', got None"),
     (lambda e: (e.pop("group"), e.update(task={})), r"row 4: expected a value in every row of 'group\.id'"),
     (lambda e: e["traces"][0]["rewards"].update({"group.id": reward(1)}), "expected rewards and metrics of other"),
+    *[
+        (lambda e, n=n: e["traces"][0]["rewards"].update({n: reward(1)}), f"one called {re.escape(repr(n))}")
+        for n in ("*", "^x$")
+    ],
     (lambda e: e["traces"][0]["nodes"][1].update(advantages=[float("inf")]), "expected finite numbers in"),
 ]
 FRAMEWORKS = [
@@ -246,7 +251,7 @@ TABLES = [
     no({"completions_1.parquet": trl(fmt=pl.lit("0.5"))}, "column 'fmt': expected", {"rewards": "accuracy"}),
     *[no({f"a.{kind}": in_form(kind, table(8, fmt=lambda i: i % 2).rename({"acc": name}))},
         "columns of other names, got one called " + re.escape(repr(name)))
-      for name in ("_file", "_row", "_event", "_key", "*", "^.*$") for kind in ("parquet", "csv", "jsonl")],
+      for name in ("_file", "_row", "_event", "_key", "*", "^.*$", "^x$") for kind in ("parquet", "csv", "jsonl")],
     no(WIDE, "100 rewards; name those that are, got 3000 columns of numbers: c0, c1, c2, …", {"rewards": ["c1"]}),
 ]  # fmt: skip
 PATHS = [

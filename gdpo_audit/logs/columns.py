@@ -305,7 +305,7 @@ def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> Non
 def holds_lists(kind: pl.DataType | None, values: Iterable[object] = ()) -> bool:
     """Whether a column of this type holds lists of numbers, or texts of them, as its first values show."""
     if isinstance(kind, pl.List | pl.Array):
-        return isinstance(kind.inner, pl.DataType) and is_number_type(kind.inner)
+        return kind.inner == pl.Null or is_number_type(kind.inner)
     return any(isinstance(value, list) or (isinstance(value, str) and value.startswith("[")) for value in values)
 
 

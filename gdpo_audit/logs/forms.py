@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import polars as pl
 
-from gdpo_audit.logs.columns import ReadOptions, expect_columns, first_values, holds_lists
+from gdpo_audit.logs.columns import ReadOptions, expect_columns, expect_names, first_values, holds_lists
 from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
@@ -314,7 +314,8 @@ def _expect_advantages(tables: Sequence[Table], name: str, kind: pl.DataType) ->
 def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
     """Raise InputError if each row has a step of its own, in one of these columns of steps."""
     for name in steps:
-        values = [x for table in tables if name in table.schema for x in first_values(table, [name], 5_000)[name]]
+        there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
+        values = [x for table in there for x in first_values(table, [name], 5_000)[name]]
         if len(values) > 1 and len({*values}) == len(values):
             raise InputError(
                 f"{tables[0].name}: expected a row per response, got one per step ({name!r}), as of a tracker: these "
@@ -349,6 +350,7 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
         )
     logged = list(dict.fromkeys((*scored, *measured)))
     expect(bool(scored), where, "at least one column of numbers that is a reward", ", ".join(logged) or "no columns")
+    expect_names(logged, where)
     own = (STEP, GROUP, ADVANTAGE, LENGTH, "_evaluates", "_id", "_env", "messages")
     taken = next((name for name in logged if name in own or name.startswith("_weight ")), None)
     expect(taken is None, where, "rewards and metrics of other names", f"one called {taken!r}")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 
 import numpy as np
 import polars as pl
@@ -54,7 +55,7 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
         return pl.Series(name, values, pl.Boolean)
     if kinds == {int} and all(value is None or abs(value) < 2**63 for value in values):
         return pl.Series(name, values, pl.Int64)
-    if kinds <= {int, float, bool}:
+    if kinds <= {int, float, bool, Decimal}:
         return pl.Series(name, [_float(value) for value in values], pl.Float64)
     if kinds == {dict} and any(values):
         return records([value or {} for value in values]).to_struct(name)
@@ -82,7 +83,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def _float(value: float | None) -> float | None:
+def _float(value: float | Decimal | None) -> float | None:
     try:
         return None if value is None else float(value)
     except OverflowError:

@@ -215,6 +215,8 @@ def _names(file: LogFile, names: list[str]) -> list[str]:
     repeated = [name for name, times in Counter(names).items() if times > 1]
     got = f"{listing((repr(clip(name)) for name in repeated), most=5)} more than once"
     expect(not repeated, file.name, "columns of different names", got)
+    pattern = next((name for name in names if name.startswith("^") and name.endswith("$")), None)
+    expect(pattern is None, file.name, "columns of other names", f"one called {pattern!r}")  # polars looks for others
     numbers = (name for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", name, re.I))
     number = next(numbers, None)
     expect(number is None, f"{file.name}, line 1", "names of columns", f"the number {number}")
