@@ -160,7 +160,8 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{file.name}, line {line}: expected UTF-8 text, got other bytes") from None
     separator = _separator(text, kind)
-    names, filled = _records(file, kind, text, separator)
+    del text
+    names, filled = _records(file, kind, content, separator)
     try:
         frame = pl.read_csv(content, separator=separator, null_values=MISSING, infer_schema=False, new_columns=names)
     except BROKEN as error:
@@ -184,13 +185,15 @@ def _separator(text: str, kind: str) -> str:
     return usual
 
 
-def _records(file: LogFile, kind: str, text: str, separator: str) -> tuple[list[str], list[bool]]:
+def _records(file: LogFile, kind: str, content: bytes, separator: str) -> tuple[list[str], list[bool]]:
     """The names of the columns, and whether each record after them is more than an empty line.
 
     Raises InputError for a record with more or fewer values than columns, which polars would fill up.
     """
     names, filled, line = list[str](), list[bool](), 1
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    # as it is read: the whole text in a StringIO has four bytes for each of the file's
+    lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for record in reader:
             if not names and record:
