@@ -225,14 +225,19 @@ def _audit_runs(
                 reports.append(audit_on_ray(path, **audit_args, **read_args))
                 continue
             run = read_run(path, **read_args)
-            log = {os.path.realpath(name) for name in run.files}
+            log = {_real(name) for name in run.files}
             for option, target in targets.items():
-                expect(os.path.realpath(target) not in log, option, "another file than the log", repr(str(target)))
+                expect(_real(str(target)) not in log, option, "another file than the log", repr(str(target)))
             weights = audit_args["weights"] or {}
             all_zero = weights.keys() >= set(run.rewards) and not any(weights.values())
             expect(not all_zero, "weight", "one that is not 0", "0 for every reward")
             reports.append(audit(run, **audit_args))
     return reports
+
+
+def _real(name: str) -> str:
+    """One name per file; a run spells its files in UTF-8, whatever the locale says of names."""
+    return os.path.realpath(os.fsdecode(name.encode("utf-8", "surrogateescape")))
 
 
 def _runs(paths: Sequence[str]) -> list[list[str]]:
