@@ -57,15 +57,15 @@ def test_the_limit_is_that_of_the_control_group_or_half_of_the_machine(system, n
 
 def test_room_is_kept_while_a_file_is_worked_on(system):
     system("0::/\n", {"memory.max": "1000", "memory.current": "100", "memory.stat": ""})
-    with memory.reserved(100) as first, memory.reserved(100) as second, memory.reserved(100) as third:
+    with memory.reserved(70) as first, memory.reserved(70) as second, memory.reserved(70) as third:
         assert (first, second, third) == (True, True, False)
-        with memory.reserved(25) as small:
+        with memory.reserved(10) as small:
             assert small
-    with memory.reserved(225) as all_of_it:
+    with memory.reserved(150) as all_of_it:
         assert all_of_it
-    with pytest.raises(KeyError), memory.reserved(225):
+    with pytest.raises(KeyError), memory.reserved(150):
         raise KeyError
-    with memory.reserved(226) as more:
+    with memory.reserved(151) as more:
         assert not more
 
 

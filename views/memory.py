@@ -19,7 +19,7 @@ FILES = {  # by version of control groups: limit, use, and what of the use are f
 }
 LOOK, PAUSE, LONG_PAUSE = 5, 60, 600  # seconds
 ARENA_MAX, ARENAS = -8, 2  # glibc's M_ARENA_MAX: else each thread has one, which holds what others could use
-COPIES = 4  # of a file, that are there at once while it travels, and while a worker reads it
+COPIES = 6  # of a file, that are there at once while it travels, and while a worker reads it
 left = threading.Event()  # a session has ended since memory was given back
 _turn = threading.Lock()
 _promised = 0  # bytes
