@@ -24,7 +24,7 @@ def peak():
     own = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
     return int(own[0].split()[1]) / 1024 if own else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 start = time.perf_counter()
-import gdpo_core as gc
+import gdpo_audit as ga
 imported, before = time.perf_counter() - start, peak()
 start = time.perf_counter()
 report = ga.audit(ga.read_run(sys.argv[1]))
