@@ -67,22 +67,23 @@ def test_only_views_charts_imports_altair():
 
 # --- how much code there is ------------------------------------------------------------------------------------------
 
-BUDGET = {  # lines as scripts/code_lines.py counts them, of what stands together
-    ("gdpo_core", "gdpo_audit", "gdpo_cli.py"): 11_800,
-    ("tests",): 11_500,
+# Lines as scripts/code_lines.py counts them, of what stands together. A number only goes down: what a feature adds is
+# cut in the same branch. The first two are still on their way to 11,800 and 11,500.
+BUDGET = {
+    ("gdpo_core", "gdpo_audit", "gdpo_cli.py"): 13_410,
+    ("tests",): 11_840,
     ("views", "app.py", "serve.py"): 4_700,
     ("benchmarks", "scripts", "experiments", "tests/fuzz", "tests/parity"): 2_800,
 }
 
 
 @pytest.mark.slow
-def test_every_folder_of_code_has_a_budget(capsys):
+def test_every_folder_of_code_keeps_its_budget(subtests):
     counted = by_folder()
-    assert set(counted) <= {*(folder for folders in BUDGET for folder in folders), "examples", "conformance"}
+    assert set(counted) <= {*(folder for folders in BUDGET for folder in folders), "examples"}
     for folders, most in BUDGET.items():
-        lines = sum(counted[folder] for folder in folders)
-        with capsys.disabled():
-            print(f"\n{lines:,} of {most:,} lines in {', '.join(folders)}", end="")
+        with subtests.test(folders):
+            assert sum(counted[folder] for folder in folders) <= most
 
 
 # --- the page: prose, controls, wiring -------------------------------------------------------------------------------
