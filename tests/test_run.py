@@ -115,7 +115,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), zip(("rewards.csv", "completions.jsonl", "run.zip"), BAD.values(), strict=True)
+    ("name", "content"), list(zip(("rewards.csv", "completions.jsonl", "run.zip"), BAD.values(), strict=True))
 )
 def test_a_file_that_is_no_log_is_one_sentence(name, content):
     with pytest.raises(gc.InputError) as caught:
