@@ -570,3 +570,13 @@ def test_pipes_are_not_waited_for(tmp_path, name):
     (tmp_path / name.replace("3", "1").replace("b", "a")).write_bytes(trl() if "_" in name else in_form("csv", frame))
     os.mkfifo(tmp_path / name)
     assert len(read_run(tmp_path).table) == 32
+
+
+def test_a_csv_holds_completions_of_any_length():
+    text = "group,a,b,completion\n" + "".join(f"1,{i % 2},{i % 3},{'x' * 200_000}\n" for i in range(4))
+    assert ga.read_run({"log.csv": text.encode()}, group="group", rewards=["a", "b"]).table["a"].to_list() == [
+        0,
+        1,
+        0,
+        1,
+    ]

@@ -58,6 +58,9 @@ class ReadOptions:
         for argument, name in {**named, "group": self.group, "by": self.by}.items():
             right = isinstance(name, str) and name != ""
             expect(right or (name is None and argument not in named), argument, "the name of a column", repr(name))
+        taken = [*(reward_names(self.rewards) or ()), *named.values()]  # a reward may be the length too
+        twice = next((name for what, name in named.items() if what != "length" and taken.count(name) > 1), None)
+        expect(twice is None, "columns", "a column of its own for each", f"{twice!r} twice")
         size = self.group_size
         fits = size is None or (is_whole(size) and size > 0)
         expect(fits, "group_size", "a positive whole number", repr(size))

@@ -177,7 +177,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     schema = {name: kind for name, kind in made.items() if name not in cols.INNER}
     logged = form.logged or list(names)
     candidates = _candidates(form, schema, options)
-    cols.expect_columns([name for name in options.names if name not in (form.step, form.key)], logged, where)
+    cols.expect_columns([name for name in options.names if name not in schema], logged, where)
     chosen = _rewards(form, candidates, schema, options)
     columns = cols.validate_columns(_columns(form, chosen, schema, options), logged, where)
     cols.expect_in_every_table(
