@@ -573,10 +573,4 @@ def test_pipes_are_not_waited_for(tmp_path, name):
 
 
 def test_a_csv_holds_completions_of_any_length():
-    text = "group,a,b,completion\n" + "".join(f"1,{i % 2},{i % 3},{'x' * 200_000}\n" for i in range(4))
-    assert ga.read_run({"log.csv": text.encode()}, group="group", rewards=["a", "b"]).table["a"].to_list() == [
-        0,
-        1,
-        0,
-        1,
-    ]
+    assert len(read_run({"a.csv": f"group,a,completion\n1,1,{'x' * 200_000}\n1,0,y\n".encode()}).table) == 2

@@ -62,8 +62,7 @@ class ReadOptions:
         twice = next((name for what, name in named.items() if what != "length" and taken.count(name) > 1), None)
         expect(twice is None, "columns", "a column of its own for each", f"{twice!r} twice")
         size = self.group_size
-        fits = size is None or (is_whole(size) and size > 0)
-        expect(fits, "group_size", "a positive whole number", repr(size))
+        expect(size is None or (is_whole(size) and size > 0), "group_size", "a positive whole number", repr(size))
         plain = {
             "rewards": reward_names(self.rewards),
             "group_size": None if size is None else int(size),

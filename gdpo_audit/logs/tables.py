@@ -26,7 +26,6 @@ from gdpo_core._words import clip, listing
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 ROWS = 250_000  # per frame, about
 HEAD = 100  # lines of JSON that are parsed twice
-LONGEST = 2**31 - 1  # bytes of a value in a CSV
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
 # Long texts, of which a reader needs no more than that there are some.
 UNREAD = ("completion", "completions", "response", "output", "messages")
@@ -194,7 +193,7 @@ def _records(file: LogFile, kind: str, content: bytes, separator: str) -> tuple[
     names, filled, line = list[str](), list[bool](), 1
     # as it is read: the whole text in a StringIO has four bytes for each of the file's
     lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
-    csv.field_size_limit(LONGEST)  # of the process; polars has none
+    csv.field_size_limit(2**31 - 1)  # of the process; polars has none
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for record in reader:
