@@ -1,6 +1,6 @@
 """The audit of a run: its tables in, findings out. The only place that knows the order of the steps."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -55,7 +55,6 @@ def audit(
     *,
     asked: str | None = None,
     what_if: Mapping[str, Any] | None = None,
-    progress: Callable[[int], None] | None = None,
     engine: Mapped = map,
 ) -> AuditReport:
     """What the log of a run shows about its rewards.
@@ -65,12 +64,11 @@ def audit(
     primary: the reward that matters most.
     asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo.
     what_if: a setting to compute the whole run under too, as the arguments of `AuditReport.what_if`.
-    progress: called after each table with its number of responses.
     engine: computes the parts of a run, as `map` does.
     Raises InputError.
     """
     setting = None if what_if is None else validate_setting(run, what_if)
-    facts = gather(run, weights, primary, asked, progress, engine)
+    facts = gather(run, weights, primary, asked, engine)
     report = report_of(facts, findings(facts))
     alternative = None if setting is None else compute_what_if(facts, setting, engine)
     return replace(report, alternative=alternative, _facts=_for_a_what_if(facts))
@@ -86,7 +84,6 @@ def gather(
     weights: Mapping[str, float] | ArrayLike | None = None,
     primary: str | None = None,
     asked: str | None = None,
-    progress: Callable[[int], None] | None = None,
     engine: Mapped = map,
 ) -> Facts:
     """The facts that the audit of a run stands on; arguments and errors as `audit`."""
@@ -96,7 +93,7 @@ def gather(
     intended = run.configured_method if asked is None else asked
     expect(intended is None or intended in tuple(NAMES), "asked", f"one of {', '.join(NAMES)}", repr(intended))
     wanted = Wanted(given, primary, intended)
-    of_all = facts = _facts(run, wanted, engine, progress)
+    of_all = facts = _facts(run, wanted, engine)
     while fewer := counted(facts):
         of_fewer = _facts(fewer, wanted, engine)
         if of_fewer.reproduced != facts.reproduced:
@@ -107,16 +104,16 @@ def gather(
     return replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts), summary=None)
 
 
-def _facts(run: Run, wanted: Wanted, engine: Mapped, progress: Callable[[int], None] | None = None) -> Facts:
+def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     """The facts of a run, with all of its rewards."""
     run, sample, recipe = _solved(run, wanted)
 
-    def under(plan: Plan, progress: Callable[[int], None] | None = None) -> Facts:
-        return _facts_of_summary(run, summarise_all(run.tables(), plan, engine, progress), plan, wanted, sample)
+    def under(plan: Plan) -> Facts:
+        return _facts_of_summary(run, summarise_all(run.tables(), plan, engine), plan, wanted, sample)
 
     # Where the weights change at every step, no recipe makes many steps: that of one batch is where to begin.
     start = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
-    facts = under(_plan_of(run, wanted, start), progress)
+    facts = under(_plan_of(run, wanted, start))
     if recipes := _recipes_of(facts):
         plan = _plan_of(run, wanted, most_common([*recipes.values()]))
         others = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != plan.recipe}

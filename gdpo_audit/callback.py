@@ -17,7 +17,7 @@ except ImportError as error:
         "gdpo_audit.callback needs transformers, which TRL brings: pip install transformers", name=error.name
     ) from None
 
-_log = logging.getLogger("gdpo_core")
+_log = logging.getLogger("gdpo_audit")
 
 
 class AuditCallback(TrainerCallback):

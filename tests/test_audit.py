@@ -162,9 +162,7 @@ def test_the_source_the_rewards_and_the_steps():
 
 def test_a_long_run_is_shown_in_few_rows_with_the_means_of_what_they_hold():
     rewards = varied(1, steps=250, prompts=2, rollouts=4)
-    done = []
-    steps = audit(made_run(rewards, "gdpo"), progress=done.append).steps
-    assert done == [rewards.size]
+    steps = audit(made_run(rewards, "gdpo")).steps
     assert len(steps) == 200 and steps["step"][0] == 1 and steps["step_last"][-1] == 250
     assert steps["responses"].sum() == rewards.size and set(steps["responses"]) == {8, 16}
     for first, last, mean in steps.select("step", "step_last", "mean:correct").rows():

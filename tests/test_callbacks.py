@@ -134,7 +134,7 @@ def test_a_fault_is_one_warning_and_never_an_error(callbacks, tmp_path, made, fa
         monkeypatch.setattr(Trainer, "log", lambda *_: 1 / 0)
     trainer = TRLTrainer(out, made)
     callback = callbacks.AuditCallback(trainer, path=str(made if fault == "logger" else out), every=1)
-    with caplog.at_level(logging.WARNING, "gdpo_core"):
+    with caplog.at_level(logging.WARNING, "gdpo_audit"):
         callback.on_log(trainer.args, trainer.state, None, logs={"loss": 1.0})
         assert not caplog.records  # the trainer may not have written anything yet
         for _ in range(4):

@@ -60,14 +60,12 @@ class Summary(NamedTuple):
     rows: pl.DataFrame
 
 
-def summarise_all(
-    tables: Iterable[pl.DataFrame], plan: Plan, mapped: Mapped = map, progress: Callable[[int], None] | None = None
-) -> Summary:
+def summarise_all(tables: Iterable[pl.DataFrame], plan: Plan, mapped: Mapped = map) -> Summary:
     """The summary of the tables of a run, its batches in the order of the steps.
 
-    mapped: computes the parts, here by default. progress: called after each table with its number of responses.
+    mapped: computes the parts, here by default.
     """
-    all_of_them = _joined(mapped(partial(summarise, plan=plan), pieces(tables, progress)))
+    all_of_them = _joined(mapped(partial(summarise, plan=plan), pieces(tables)))
     batches = all_of_them.batches
     return all_of_them._replace(batches=take(batches, np.lexsort((batches.batch, batches.step))))
 
@@ -77,15 +75,13 @@ def _joined(parts: Iterable[Summary]) -> Summary:
     return Summary(concat(batches), pl.concat(groups), pl.concat(rows))
 
 
-def pieces(tables: Iterable[pl.DataFrame], progress: Callable[[int], None] | None = None) -> Iterator[pl.DataFrame]:
+def pieces(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """The tables in pieces of whole batches."""
     for table in tables:
         starts = starts_of(table["batch"].to_numpy())
         cuts = starts[starts_of(starts // _AT_ONCE)]
         for low, high in zip(cuts, [*cuts[1:], len(table)], strict=True):
             yield table[low:high]
-        if progress is not None:
-            progress(len(table))
 
 
 def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
