@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -289,10 +289,17 @@ def _targets(options: Options) -> dict[str, Path]:
 
 
 def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
+    """Write each text beside its file first, so that a report that was there stays whole where the disk is full."""
     for option, path in targets.items():
+        real = path.resolve()
+        beside = real.with_name(f".{real.name}.part") if real.is_file() or not real.exists() else real  # a device
         try:
-            path.write_bytes(texts[option].encode("utf-8", errors="replace"))
+            beside.write_bytes(texts[option].encode("utf-8", errors="replace"))
+            beside.replace(real)
         except OSError as error:
+            if beside != real:
+                with suppress(OSError):
+                    beside.unlink()
             got = f"{str(path)!r} ({error.strerror})"
             raise InputError(f"{option}: expected a file that can be written, got {got}") from None
 

@@ -167,14 +167,21 @@ def test_the_command_audits(fault):
 
 
 @pytest.mark.parametrize("option", ["--html", "--json"])
-def test_a_report_on_a_full_disk_is_one_line(option, tmp_path):
-    disk = tmp_path / "disk"
+@pytest.mark.parametrize("before", [b"last week's report", None])
+def test_a_report_on_a_full_disk_is_one_line_and_no_half_a_file(option, before, tmp_path):
+    disk, copied = tmp_path / "disk", tmp_path / "copied"
     disk.mkdir()
-    before = mounted(f"mount -t tmpfs -o size=8k tmpfs {disk}")
-    command = [*before, *GDPO, "audit", SAMPLE, option, disk / "report"]
-    ran = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True)
+    (tmp_path / "before").write_bytes(before or b"")
+    lines = [
+        f"mount -t tmpfs -o size=8k tmpfs {disk}",
+        f"cp {tmp_path}/before {disk}/report" if before else ":",
+        f'"$@" || status=$?; cp -r {disk} {copied}; exit $status',
+    ]
+    command = ["unshare", "--mount", "sh", "-ec", "; ".join(lines), "sh", *GDPO, "audit", SAMPLE, option]
+    ran = subprocess.run([*map(str, command), str(disk / "report")], cwd=ROOT, capture_output=True, text=True)
     told = f"gdpo: {option[2:]}: expected a file that can be written, got '{disk}/report' (No space left on device)\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", told)
+    assert {path.name: path.read_bytes() for path in copied.iterdir()} == ({"report": before} if before else {})
 
 
 # --- little memory ----------------------------------------------------------------------------------------------------
