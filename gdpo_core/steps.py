@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import Unpack
 
-import torch
 from torch import Tensor
 
 from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike
-from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
 from gdpo_core.conventions import Convention
 from gdpo_core.methods import Steps
 from gdpo_core.registry import method_for
@@ -91,37 +89,3 @@ def _lengths(batch: Batch) -> Tensor | None:
 
 def _rewards_last(batch: Batch, x: Tensor) -> Tensor:
     return batch.to_caller(x).movedim(0, -1).contiguous()
-
-
-def float32_error(e: Explanation) -> float:
-    """How much float32 round-off may change a framework's result of the group step, where a small std magnifies it.
-
-    0 if all values are multiples of 1/1024, which float32 adds up exactly, and for leave-one-out: not examined.
-
-    >>> from gdpo_core import VERL, explain
-    >>> constant = explain([[0.1], [0.1], [0.1]], "grpo", convention=VERL)
-    >>> round(float32_error(constant), 4), constant.advantages.tolist()
-    (0.0358, [0.0, 0.0, 0.0])
-    """
-    c = e.convention
-    eps = c.group_eps if e.z is not None else c.sum_eps
-    values = e.rewards if e.z is not None else e.weighted_sums
-    if eps == 0 or c.leave_one_out or e.method == "grpo_no_std" or bool(((values * GRAIN) % 1 == 0).all()):
-        return 0.0
-    error = normalised_in_float32(
-        ROUNDED * e.group_means.abs(), e.group_stds, eps, values.shape[-2 if e.z is not None else -1]
-    )
-    return error.nan_to_num().max().item()
-
-
-def only_eps_is_left(e: Explanation) -> bool:
-    """Whether the normalised rewards cancel, so that GDPO's last step divides by little more than eps.
-
-    >>> from gdpo_core import MS_SWIFT, explain
-    >>> only_eps_is_left(explain([[0, -3], [-2, 3]], convention=MS_SWIFT))
-    True
-    """
-    if e.batch_std is None:
-        return False
-    std = torch.as_tensor(e.batch_std)
-    return bool(((std > 0) & (std < 1e-4 * e.weights.abs().sum())).any())

@@ -17,9 +17,9 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.groups import MEANING, group_tables
 from gdpo_audit.report.sections import Section, changes_sections, sections
 from gdpo_audit.report.summary import Table
-from gdpo_core._words import listing, number, printable, raw, raw_column
+from gdpo_core._words import listing, printable, raw, raw_column
 from gdpo_core.conventions import NAMES, exceptions, formulas
-from gdpo_core.steps import Explanation, float32_error, only_eps_is_left
+from gdpo_core.steps import Explanation
 
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
 _TEXT = 100  # characters per line of a paragraph on a screen
@@ -199,18 +199,13 @@ def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequ
 
 
 def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
-    """What stands below the tables: the last step, ties, and where the framework itself may return round-off."""
+    """What stands below the tables: the last step, ties, and what the formulas leave out."""
     if isinstance(e.batch_mean, float) and isinstance(e.batch_std, float):
         over = "tokens" if e.convention.last_step == "tokens" else "responses"
         [mean], [std] = raw_column([e.batch_mean]), raw_column([e.batch_std])
         yield f"over the {over} of the batch: mean s = {mean}, std s = {std}"
     for tied in ties:
         yield f"Responses {listing(i + 1 for i in tied)} differ in their rewards and have the same advantage."
-    name = e.convention.name
-    if (error := float32_error(e)) > 1e-3:
-        yield f"{name} computes in float32, where round-off may change z or A by about {number(error, digits=1)}."
-    if only_eps_is_left(e):
-        yield f"The normalised rewards cancel but for eps: {name} in float32 may return something else."
     yield from (f"· {line}" for line in exceptions(e.convention))
 
 
