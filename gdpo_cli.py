@@ -172,11 +172,10 @@ def audit_command(
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: computed on a Ray cluster")] = "local",
     watch: Annotated[bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends it")] = False,
     groups: Annotated[_Text, typer.Option(metavar="N", help="with the N groups that show a finding best")] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="with evidence, and every table")] = False,
 ) -> int:
     """Say what the log of a training run shows about its rewards.
 
-    A path is a run; several are compared. Files of one ending in one directory are one run, so that
+    A path is a run. Files of one ending in one directory are one run, so that
     completions/*.parquet means the same as completions.
 
     \b

@@ -135,7 +135,7 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
         if only_json:
             sys.stdout.write(text)
         else:
-            terminal.show(reports, sys.stdout, options["verbose"], shown)
+            terminal.show(reports, sys.stdout, shown)
     return status
 
 

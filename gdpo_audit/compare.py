@@ -1,6 +1,6 @@
 """What changed between two runs, or between several of each kind: how they were made, and how their figures differ."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from typing import Annotated, Any, Literal
@@ -9,24 +9,44 @@ import numpy as np
 import polars as pl
 from msgspec import Meta
 
+from gdpo_audit.findings.facts import weights_in_turn, weights_in_words
 from gdpo_audit.findings.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
 from gdpo_audit.findings.sums import Array
 from gdpo_audit.findings.thresholds import FEW_GROUPS
+from gdpo_audit.json_types import RunPart
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.summary import Table, comparable, comparison, shown_method
+from gdpo_audit.report.summary import Table, comparable, shown_method, writer
 from gdpo_core._errors import expect
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.intervals import LEVEL, half_width
 
 # Of the figures of two single runs that differ in the seed alone, the share that was clear in simulated runs: in all
 # settings that were tried, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at most.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
 
-_SETTINGS = ("written by", "responses per group", "method", "convention", "weights")
-
-
 _FIGURES = ("mean", "constant groups", "share of the update", "groups with ties", "silent groups")
+
+
+def _weights(run: RunPart) -> str:
+    """The weights that made the logged advantages."""
+    if run["weights_in_turn"]:
+        return weights_in_turn([(phase["step"], phase["weights"]) for phase in run["weights_in_turn"]])
+    known = {name: w for name, w in (run["weights"] or {}).items() if w is not None}
+    unknown = [f"{name} not shown by the log" for name in run["weights"] or {} if name not in known]
+    return "; ".join([*([weights_in_words(known, bool(run["weights_up_to_scale"]))] if known else []), *unknown])
+
+
+_MADE: dict[str, Callable[[AuditReport], str]] = {  # how a run was made, in words
+    "written by": writer,
+    "responses per group": lambda report: number(report.source["group_size"]),
+    "method": lambda report: NAMES[report.run["method"]] if report.run["method"] else "not known",
+    "convention": lambda report: (
+        ALL_CONVENTIONS[report.run["convention"]].name if report.run["convention"] else MISSING
+    ),
+    "weights": lambda report: _weights(report.run) or MISSING,
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +67,7 @@ class Change:
 class Setting:
     """How the two runs were made, where that differs; in words."""
 
-    name: Annotated[str, Meta(examples=list(_SETTINGS))]
+    name: Annotated[str, Meta(examples=list(_MADE))]
     a: str
     b: str
 
@@ -142,9 +162,8 @@ def _columns(
 
 def _settings(*sides: Sequence[AuditReport]) -> tuple[Setting, ...]:
     """How the runs of both sides were made, where that differs."""
-    made = [{name: " / ".join(dict.fromkeys(cells)) for name, cells in comparison(side).items()} for side in sides]
-    settings = (Setting(name, *(of[name] for of in made)) for name in _SETTINGS)
-    return tuple(setting for setting in settings if setting.a != setting.b)
+    made = {name: [" / ".join(dict.fromkeys(map(of, side))) for side in sides] for name, of in _MADE.items()}
+    return tuple(Setting(name, a, b) for name, (a, b) in made.items() if a != b)
 
 
 def _names(side: Sequence[AuditReport]) -> list[str]:

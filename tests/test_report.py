@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from gdpo_audit import report as drawn
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.findings.findings import KINDS, PAPER, links
-from gdpo_audit.report import summary, svg, terminal
-from gdpo_audit.report.sections import sections
+from gdpo_audit.report import svg, terminal
+from gdpo_audit.report.sections import NOTES, sections
 from gdpo_core._errors import InputError
-from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 
 VOID = {"meta", "br", "path", "rect", "circle", "line", "input"}
@@ -65,14 +64,12 @@ def test_it_is_a_whole_page_that_needs_nothing_else():
     assert not any(
         {"src", "srcset", "onload", "onclick", "style"} & attributes.keys() for _, attributes in page.elements
     )
-    inside = [a["href"] for a in page.all("a") if a["href"].startswith("#")]
-    assert inside == ["#run-1", "#run-2"]
     # Nothing comes from elsewhere by itself; where to read more is a link to follow.
-    elsewhere = {a["href"] for a in page.all("a")} - set(inside)
+    elsewhere = {a["href"] for a in page.all("a")}
     assert elsewhere == {PAPER, FRAMEWORKS["trl"].documentation}
     for url in elsewhere:
         text = text.replace(f'href="{url}" target="_blank" rel="noreferrer"', "")
-    assert {h["id"] for h in page.all("h2")} == {"run-1", "run-2"}
+    assert len(page.all("h2")) == 2
     assert "http" not in text and "url(" not in text and "@import" not in text
 
 
@@ -117,17 +114,13 @@ def test_the_numbers_are_those_of_the_audit():
 
 def test_sections_are_those_that_both_renderings_draw():
     report = audited.report()
-    whole, brief = sections(report), sections(report, brief=True)
     page, out = Page(drawn.body(report)).text, StringIO()
-    terminal.show([report], out, verbose=True)
-    for drawn_text in (page.replace("\u00a0", " "), out.getvalue()):
-        for section in whole:
-            said = [section.title, *section.facts, *section.lines, *section.items]
-            said += [text for table in section.tables if table for text in (table.title, table.meaning)]
-            assert all(text in drawn_text for text in said)
-    assert [section.title for section in brief] == ["What the run did", ""]
-    head = ["reward", "mean", "missing", "constant in groups", "weight", "update, GDPO (the run’s)"]
-    assert brief[1].tables[0].head == head
+    terminal.show([report], out)
+    for section in sections(report):
+        said = [section.title, *section.facts, *section.items]
+        said += [text for table in section.tables if table for text in (table.title, table.meaning)]
+        assert all(text in page.replace("\u00a0", " ") for text in said)
+        assert section.fold == NOTES or all(text in out.getvalue() for text in said)
 
 
 def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_about_the_audit():
@@ -211,15 +204,3 @@ def test_an_axis_has_a_few_round_ticks_around_its_values(values):
     gaps = [after - before for before, after in pairwise(ticks)]
     assert gaps == pytest.approx([gaps[0]] * len(gaps), rel=1e-6)
     assert float(f"{gaps[0]:.2g}") == pytest.approx(gaps[0], rel=1e-6)
-
-
-# --- words -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_comparison_has_a_cell_a_run_in_every_row():
-    reports = [audited.report(), audited.report(("x",), method=None), audited.report(method="grpo_batch_std")]
-    rows = summary.comparison(reports)
-    assert {len(cells) for cells in rows.values()} == {3}
-    assert rows["method"] == ["GDPO", "not known: no advantages are logged", NAMES["grpo_batch_std"]]
-    assert rows["groups with ties"] == ["23 %", "–", "43 %"]  # of one reward it says nothing
-    assert rows["findings"][0].split("\n") == ["reward-dominates", "reward-dead", "silent-groups"]

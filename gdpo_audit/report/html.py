@@ -11,11 +11,11 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.figures import drawable, figures, frame_figure, picture, table
 from gdpo_audit.report.groups import MEANING, group_tables
 from gdpo_audit.report.sections import NOTES, RUN, TABLES, Section, changes_sections, sections, what_if_section
-from gdpo_audit.report.summary import Table, comparison_table, effect, label, severity_counts, to_do, value
+from gdpo_audit.report.summary import Table, effect, label, severity_counts, to_do, value
 from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, notebook_html, style, tag, text
-from gdpo_core._words import count
+from gdpo_core._words import count, listing
 
 CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 STYLE = style(CSS)
@@ -104,7 +104,6 @@ def _section(section: Section) -> Html:
     return join(
         tag("h3", section.title) if section.title else "",
         tag("dl", *facts) if facts else "",
-        *(tag("p", line) for line in section.lines),
         tag("ul", *(tag("li", item) for item in section.items)) if section.items else "",
         *map(_table, filter(None, section.tables)),
         _lines(section.fix),
@@ -174,26 +173,19 @@ def _groups(report: AuditReport, finding: Finding) -> Html:
 
 
 def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:
-    """A complete HTML document of one report, or of several: then side by side first, and each below.
+    """A complete HTML document of one report, or of several, each below the one before.
 
     note: text about the log that stands first, such as where it comes from. Raises InputError where there is none.
     """
     reports = [reports] if isinstance(reports, AuditReport) else list(reports)
     expect(len(reports) > 0, "reports", "at least one", "none")
-    names = [report.source["path"] for report in reports]
-    if len(reports) == 1:
-        title = f"Audit of {names[0]}"
-        parts = [tag("h1", "Audit of a run’s rewards"), tag("h2", names[0]), body(reports[0])]
-    else:
-        title = f"Audit of {count(len(reports), 'run')}"
-        links = (tag("li", tag("a", name, href=f"#run-{i}")) for i, name in enumerate(names, start=1))
-        parts = [tag("h1", title), tag("nav", tag("ol", *links), aria_label="Runs")]
-        parts.append(tag("div", _table(comparison_table(reports)), kind="audit"))
-        for i, (name, report) in enumerate(zip(names, reports, strict=True), start=1):
-            parts += [tag("h2", f"{i}. {name}", id=f"run-{i}"), body(report)]
-    if note:
-        parts.insert(0, tag("p", note))
-    return _whole(title, parts)
+    parts = [tag("p", note)] if note else []
+    parts.append(
+        tag("h1", "Audit of a run’s rewards" if len(reports) == 1 else f"Audit of {count(len(reports), 'run')}")
+    )
+    for report in reports:
+        parts += [tag("h2", report.source["path"]), body(report)]
+    return _whole(f"Audit of {listing((report.source['path'] for report in reports), most=3)}", parts)
 
 
 def comparison_document(c: Changes) -> str:

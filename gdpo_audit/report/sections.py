@@ -8,38 +8,44 @@ from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import Table
+from gdpo_core.conventions import exceptions, formulas
+from gdpo_core.frameworks import ALL_CONVENTIONS
 
 RUN, TABLES, NOTES = "What the run did", "Tables", "How it was computed, and what this cannot tell"  # folds of the page
 
 
 @dataclass(frozen=True)
 class Section:
-    """Facts by their names, sentences, a list, tables, and lines of configuration; most sections have one of them."""
+    """Facts by their names, a list, tables, and lines of configuration; most sections have one of them."""
 
     title: str = ""
     fold: str = ""  # of the page, that it stands in
     facts: Mapping[str, str] = field(default_factory=dict)
-    lines: Sequence[str] = ()
     items: Sequence[str] = ()
     tables: Sequence[Table | None] = ()  # None: there is nothing to show
     fix: str = ""
 
 
-def sections(report: AuditReport, brief: bool = False) -> list[Section]:
-    """The sections of a report, in order; brief: what a terminal shows unless it is asked for all."""
-    compared = summary.comparable(report)
-    methods = summary.methods_table(report) if compared and (report.run["primary"] or not brief) else None
-    tables = [summary.rewards_table(report, brief), methods, summary.by_table(report)]
-    notes = [
-        Section("How it was computed", NOTES, lines=summary.notes(report), items=summary.formulas_used(report)),
-        Section("What this cannot tell", NOTES, items=summary.limits(report)),
-    ]
+def sections(report: AuditReport) -> list[Section]:
+    """The sections of a report, in order."""
+    methods = summary.methods_table(report) if summary.comparable(report) else None
+    tables = [summary.rewards_table(report), methods, summary.by_table(report)]
     return [
         *([what_if_section(report.alternative)] if report.alternative else []),
         Section(RUN, RUN, facts={**summary.source_facts(report), **summary.run_facts(report)}),
         Section(fold=TABLES, tables=tables),
-        *([] if brief else notes),
+        _formulas(report),
+        Section("What this cannot tell", NOTES, items=summary.LIMITS),
     ]
+
+
+def _formulas(report: AuditReport) -> Section:
+    """The formulas of the run's own method, or of GDPO where it is not known."""
+    method, convention = report.run["method"], ALL_CONVENTIONS[report.run["convention_used"]]
+    title = "How the run’s advantages are computed" if method else "How GDPO computes them; the log shows no method"
+    return Section(
+        title, NOTES, items=[*formulas(method or "gdpo", convention, len(report.rewards)), *exceptions(convention)]
+    )
 
 
 def what_if_section(w: WhatIf) -> Section:

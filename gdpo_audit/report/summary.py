@@ -3,17 +3,15 @@
 Names and texts of a log stand as they are: the terminal and HTML make them harmless.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from gdpo_audit.findings.facts import SEVERITIES, WEIGHTS_FROM, Finding, weights_in_turn, weights_in_words
+from gdpo_audit.findings.facts import SEVERITIES, WEIGHTS_FROM, Finding
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
-from gdpo_audit.json_types import RunPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent
-from gdpo_core.conventions import NAMES, exceptions, formulas
+from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 from gdpo_core.successors import TITLES
 
@@ -57,7 +55,7 @@ def source_facts(report: AuditReport) -> dict[str, str]:
         skipped += f", {unreadable} left out: {listing(s['skipped_files'], most=3)}"
     rows = {
         "log": s["path"],
-        "written by": _writer(report),
+        "written by": writer(report),
         "holds": f"{listing(counts, link='')}{skipped}{_window(s['window'])}",
         "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
     }
@@ -70,7 +68,8 @@ def _window(steps: Sequence[int] | None) -> str:
     return "" if steps is None else f"; this report is of steps {steps[0]} to {steps[1]} alone"
 
 
-def _writer(report: AuditReport) -> str:
+def writer(report: AuditReport) -> str:
+    """What wrote the log."""
     framework = FRAMEWORKS[report.source["framework"]]
     return framework.log_title or framework.title
 
@@ -116,35 +115,6 @@ def run_facts(report: AuditReport) -> dict[str, str]:
     if run["asked"]:
         rows["asked for"] = NAMES[run["asked"]]
     return rows
-
-
-def _weights(run: RunPart) -> list[str]:
-    """The weights that made the logged advantages, in one or several texts."""
-    if run["weights_in_turn"]:
-        return [weights_in_turn([(phase["step"], phase["weights"]) for phase in run["weights_in_turn"]])]
-    weights = run["weights"] or {}
-    known = {name: w for name, w in weights.items() if w is not None}
-    open_ones = [f"{name} not shown by the log" for name, w in weights.items() if w is None]
-    if known and run["weights_up_to_scale"]:
-        return [weights_in_words(known, True), *open_ones]
-    return [*(f"{name} {number(w)}" for name, w in known.items()), *open_ones]
-
-
-def _method(report: AuditReport) -> str:
-    run = report.run
-    if run["method"]:
-        return NAMES[run["method"]]
-    if run["reproduced"] is None:
-        return f"not known: {_no_advantages(report)}"
-    return "not known: the logged advantages fit none"
-
-
-def _no_advantages(report: AuditReport) -> str:
-    """Why no method can be compared with the log."""
-    if not report.run["logged"]:
-        return "no advantages are logged"
-    silent = all(method["silent_groups"] == 1 for method in report.methods.values())
-    return "every method gives 0 here" if silent else "the rewards differ by little more than round-off"
 
 
 def own_method(report: AuditReport) -> str | None:
@@ -204,27 +174,8 @@ def weight_shares(report: AuditReport) -> dict[str, float | None]:
     return {name: abs(w) / total if total else None for name, w in used.items()}
 
 
-def formulas_used(report: AuditReport) -> tuple[str, ...]:
-    """The formulas of the run's own method, or of GDPO where it is not known."""
-    method, convention = report.run["method"] or "gdpo", ALL_CONVENTIONS[report.run["convention_used"]]
-    return *formulas(method, convention, len(report.rewards)), *exceptions(convention)
-
-
-def notes(report: AuditReport) -> list[str]:
-    """What stands before the formulas."""
-    run = report.run
-    made = (
-        "The run’s advantages, as its framework computes them:"
-        if run["method"] and run["convention"]
-        else "The log does not show which formulas the run used. For GDPO they are:"
-    )
-    return ["The threshold of each finding stands in its evidence.", made]
-
-
 def ties(report: AuditReport) -> str:
-    """How much each method ties, in one sentence; empty where it says nothing."""
-    if not comparable(report):
-        return ""
+    """How much each method ties, in one sentence."""
     if not any(of["tied_pairs"] for of in report.methods.values()):
         return "No method ties responses whose rewards differ."
     alike: dict[str, list[str]] = {}
@@ -235,30 +186,13 @@ def ties(report: AuditReport) -> str:
     return f"Of the pairs of responses whose rewards differ, {listing([first, *rest])}."
 
 
-def limits(report: AuditReport) -> tuple[str, ...]:
-    """What such a log cannot tell."""
-    sentences = [
-        "The share of the update is a reward’s part of the advantages, Σ a A / Σ A². Gradients also depend on the "
-        "probabilities of the tokens, on clipping, on a KL term and on how tokens are averaged; none of that is in "
-        "the log.",
-        "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
-    ]
-    if comparable(report):
-        sentences.insert(
-            1,
-            "What other methods would have done is computed on the rewards of this run. A run trained with another "
-            "method would have produced other responses.",
-        )
-    if report.run["reproduced"] is None:
-        sentences.append(
-            f"Which method the run used: {_no_advantages(report)}, so there is nothing to tell methods apart by."
-        )
-    if FRAMEWORKS[report.source["framework"]].evaluation_overwrites and report.run["method"] not in (
-        "gdpo",
-        "grpo_batch_std",
-    ):
-        sentences.append("Under GRPO the rows of an evaluation in a step’s file look like rows of the training.")
-    return tuple(sentences)
+LIMITS = (
+    "The share of the update is a reward’s part of the advantages, Σ a A / Σ A². Gradients also depend on the "
+    "probabilities of the tokens, on clipping, a KL term and how tokens are averaged; none of that is in the log.",
+    "What other methods would have done is computed on the rewards of this run. A run trained with another method "
+    "would have produced other responses.",
+    "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
+)
 
 
 def severity_counts(report: AuditReport) -> str:
@@ -288,26 +222,20 @@ class Table:
     prose: bool = False  # whether its cells hold words, else numbers
 
 
-def rewards_table(report: AuditReport, brief: bool = False) -> Table:
-    """Each reward: its spread, where it is missing or constant, its weight, and its shares of the update.
-
-    brief: without the spread, and with the shares under the run's method and GDPO alone.
-    """
-    rewards, weights, (shown, _) = report.rewards, weight_shares(report), shown_method(report)
-    columns = {"reward": [r["name"] for r in rewards], "mean": [number(r["mean"]) for r in rewards]}
-    if not brief:
-        columns["std"] = [number(r["std"]) for r in rewards]
-    if not brief or any(r["missing"] for r in rewards):
-        columns["missing"] = [number(r["missing"]) for r in rewards]
+def rewards_table(report: AuditReport) -> Table:
+    """Each reward: its spread, where it is missing or constant, its weight, and its shares of the update."""
+    rewards, weights, own = report.rewards, weight_shares(report), own_method(report)
+    columns = {"reward": [r["name"] for r in rewards]}
+    columns |= {name: [number(r[name]) for r in rewards] for name in ("mean", "std", "missing")}
     columns["constant in groups"] = [percent(r["dead_groups"]) for r in rewards]
     if comparable(report):
         columns["weight"] = [percent(weights[r["name"]]) for r in rewards]
         for method in report.methods:
-            if not brief or method in (shown, "gdpo"):
-                own = " (the run’s)" * (method == own_method(report))
-                columns[f"update, {NAMES[method]}{own}"] = [percent(r["update_share"].get(method)) for r in rewards]
-    said = ties(report) if comparable(report) else not_comparable(report)
-    meaning = said if brief else f"{_MEANING} {_SHARES * comparable(report)}{none_made_it(report)} {said}"
+            shares = [percent(r["update_share"].get(method)) for r in rewards]
+            columns[f"update, {NAMES[method]}{' (the run’s)' * (method == own)}"] = shares
+    meaning = (
+        f"{_MEANING} {_SHARES}{none_made_it(report)} {ties(report)}" if comparable(report) else not_comparable(report)
+    )
     return Table("Rewards", list(columns), list(zip(*columns.values(), strict=True)), " ".join(meaning.split()))
 
 
@@ -329,45 +257,6 @@ def methods_table(report: AuditReport) -> Table:
         meaning += f" Inversions: of the pairs that differ in {primary}, those in which the lower one gets more."
     rows = [[NAMES[m], *(percent(measures.get(key)) for key in keys)] for m, measures in report.methods.items()]
     return Table("Methods on the rewards of this run", ["method", *map(label, keys)], rows, meaning)
-
-
-def comparison_table(reports: Sequence[AuditReport]) -> Table:
-    """Runs side by side, a column each."""
-    rows = [[name, *cells] for name, cells in comparison(reports).items()]
-    return Table("", [count(len(reports), "run"), *(report.source["path"] for report in reports)], rows, prose=True)
-
-
-def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
-    """The rows of a table with one column per run."""
-    rows: dict[str, Callable[[AuditReport], str]] = {
-        "written by": _writer,
-        "steps": lambda r: number(r.source["steps"]),
-        "responses": lambda r: number(r.source["responses"]),
-        "groups": lambda r: number(r.source["groups"]),
-        "responses per group": lambda r: number(r.source["group_size"]),
-        "method": _method,
-        "convention": lambda r: ALL_CONVENTIONS[r.run["convention"]].name if r.run["convention"] else MISSING,
-        "weights": lambda r: "\n".join(_weights(r.run)) or MISSING,
-        "groups with ties": partial(_of_shown, key="groups_with_ties"),
-        "silent groups": partial(_of_shown, key="silent_groups"),
-        "constant in groups": lambda r: "\n".join(f"{x['name']} {percent(x['dead_groups'])}" for x in r.rewards),
-        "share of the update": _own_shares,
-        "findings": lambda r: "\n".join(dict.fromkeys(finding.id for finding in r.findings)) or "none",
-    }
-    return {title: [cell(report) for report in reports] for title, cell in rows.items()}
-
-
-def _of_shown(report: AuditReport, key: str) -> str:
-    method, _ = shown_method(report)
-    return percent(report.methods[method][key]) if comparable(report) and method else MISSING
-
-
-def _own_shares(report: AuditReport) -> str:
-    method, _ = shown_method(report)
-    if method is None or not comparable(report):
-        return MISSING
-    shares = [f"{r['name']} {percent(r['update_share'].get(method))}" for r in report.rewards]
-    return "\n".join(shares if own_method(report) else [*shares, f"(had it been {NAMES[method]})"])
 
 
 # --- tables of what was asked for besides ----------------------------------------------------------------------------

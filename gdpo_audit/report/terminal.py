@@ -1,7 +1,6 @@
 """Audit reports, and the numbers of one computation, as text and tables for a terminal."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TextIO
 
 from rich.box import SIMPLE
@@ -15,7 +14,7 @@ from gdpo_audit.findings.facts import Finding
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.groups import MEANING, group_tables
-from gdpo_audit.report.sections import Section, changes_sections, sections
+from gdpo_audit.report.sections import NOTES, Section, changes_sections, sections
 from gdpo_audit.report.summary import Table
 from gdpo_core._words import listing, printable, raw, raw_column
 from gdpo_core.conventions import NAMES, exceptions, formulas
@@ -27,19 +26,14 @@ _NAME, _PROSE = 22, 24  # characters per line of a row's name, and of a cell tha
 _COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # of the severities
 
 
-def show(reports: Sequence[AuditReport], file: TextIO, verbose: bool = False, groups: int = 0) -> None:
-    """Print the reports; several first side by side, then each with its findings.
-
-    verbose: with evidence and tables; groups: with so many groups that show a finding best.
-    """
+def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
+    """Print the reports, each with its findings; groups: with so many groups that show a finding best."""
     console = console_of(file)
-    if len(reports) > 1:
-        _table(console, summary.comparison_table(reports))
     for report in reports:
         if len(reports) > 1:
             path = printable(report.source["path"])
             console.print(f"\n{path}\n{'─' * min(len(path), console.width)}", style="bold")
-        print_report(console, report, verbose, groups)
+        print_report(console, report, groups)
 
 
 def show_changes(c: Changes, file: TextIO) -> None:
@@ -56,48 +50,35 @@ def console_of(file: TextIO) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def print_report(console: Console, report: AuditReport, verbose: bool = False, groups: int = 0) -> None:
-    """What to do, what ran, the findings, and the sections below them."""
+def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
+    """What to do, what ran, the findings, and the sections below them but for the formulas."""
     _paragraph(console, summary.to_do(report), "bold")
     _paragraph(console, report.what_ran)
     console.print(f"\nFindings: {summary.severity_counts(report)}", style="bold")
-    for n, finding in enumerate(report.findings):
-        if verbose or finding.severity != "info" or not n or report.findings[n - 1].severity != "info":
-            console.print()
-        _finding(console, report, finding, verbose)
+    for finding in report.findings:
+        _finding(console, report, finding)
         if groups:
             _groups(console, group_tables(report, finding, groups))
-    for section in sections(report, brief=not verbose):
-        _section(console, section)
-    if not verbose:
-        _paragraph(
-            console, "--verbose prints evidence, all tables and where to read more; --html FILE has charts.", "dim"
-        )
+    for section in sections(report):
+        if section.fold != NOTES:
+            _section(console, section)
+    _paragraph(console, "--html FILE has evidence, formulas, charts and where to read more.", "dim")
 
 
-def _finding(console: Console, report: AuditReport, finding: Finding, verbose: bool) -> None:
+def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
+    """A finding; of one that asks for nothing the first line alone."""
+    console.print()
     name = (f"{finding.severity}  {printable(finding.id)}", _COLOURS[finding.severity])
     console.print(Text.assemble(name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
-    if not verbose and finding.severity == "info":
-        return
-    _paragraph(console, finding.message)
-    if verbose:
-        evidence = (f"{summary.label(key)} {summary.value(x)}" for key, x in finding.evidence.items())
-        _paragraph(console, "; ".join(evidence), "dim")
-    _lines(console, finding.fix)
-    if tried := summary.effect(report, finding):
-        _paragraph(console, tried)
-    elsewhere = [f"{link.title}: {link.url}" for link in report.links(finding)]
-    if more := [place for place in (finding.read_more, *elsewhere) if place and verbose]:
-        _paragraph(console, f"read more: {'; '.join(more)}", "dim")
+    if finding.severity != "info":
+        _paragraph(console, finding.message)
+        _lines(console, finding.fix)
+        _paragraph(console, summary.effect(report, finding))
 
 
 def _groups(console: Console, tables: Sequence[Table]) -> None:
     for table in tables:
-        console.print()
-        _paragraph(console, table.title, "bold")
-        _paragraph(console, table.meaning, "dim")
-        _table(console, replace(table, title="", meaning=""))
+        _table(console, table)
     if tables:
         _paragraph(console, MEANING, "dim")
 
@@ -112,8 +93,6 @@ def _section(console: Console, section: Section) -> None:
         for name, text in section.facts.items():
             grid.add_row(name, printable(text))
         console.print(grid)
-    for line in (*section.lines, *section.items):
-        _paragraph(console, line)
     for table in section.tables:
         if table:
             _table(console, table)
