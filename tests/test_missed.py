@@ -21,16 +21,6 @@ def coins(p, seed=0, steps=STEPS):
 # --- advantages that no rewards make ----------------------------------------------------------------------------------
 
 
-def leave_one_out(total):
-    """NeMo-RL's advantages, without round-off."""
-    a = np.zeros_like(total)
-    for at in np.ndindex(total.shape):
-        others = np.delete(total[at[:-1]], at[-1])
-        var = others.var(ddof=1) if np.ptp(others) else 0
-        a[at] = (total[at] - others.mean()) / (np.sqrt(var) + 1e-6 if var else 1)
-    return a.astype(np.float32)
-
-
 def z(x, eps=1e-6):
     std = x.std(-1, ddof=1, keepdims=True)
     return np.where(std > 0, (x - x.mean(-1, keepdims=True)) / (std + eps), 0)
@@ -39,10 +29,7 @@ def z(x, eps=1e-6):
 SOUND = {
     "rounded": lambda r: z(r.sum(-1)).round(2),
     "bfloat16": lambda r: torch.tensor(z(r.sum(-1))).bfloat16().double().numpy(),
-    "clipped": lambda r: z(r.sum(-1)).clip(-1, 1),
     "a factor per group": lambda r: z(r.sum(-1)) * (1 + 4 * (np.arange(r.shape[1]) % 7 == 0)[:, None]),
-    "RLOO": lambda r: (r.sum(-1) - r.sum(-1).mean(-1, keepdims=True)) * 8 / 7,
-    "leave-one-out": lambda r: leave_one_out(r.sum(-1)),
     "large rewards": lambda r: 5000 * (r[..., 0] - r[..., 0].mean(-1, keepdims=True)),
 }
 
@@ -132,6 +119,7 @@ def test_what_is_chance_small_or_no_priority_is_no_fall(rewards, primary, severi
     assert [f.severity for f in found if f.evidence["reward"] == "correct"] == [severity] * (severity is not None)
 
 
+@pytest.mark.slow
 def test_prompts_that_differ_are_no_fall():
     """The responses to a prompt are alike: as 480 of their own they would show falls by chance in most runs."""
     falls = 0
