@@ -104,10 +104,6 @@ def test_values_flow_through_the_variables_of_cells():
     assert all(c.end_lineno - c.lineno <= 40 for c in cells)
 
 
-def test_the_page_has_little_javascript_of_its_own():
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in SCRIPTS) <= 700
-
-
 # --- one HTML layer, one theme ----------------------------------------------------------------------------------------
 
 SHEETS = sorted(path for folder in ARROW[1:] for path in (ROOT / folder).rglob("*.css"))
