@@ -10,7 +10,6 @@ from logs import gdpo
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit import report
 from gdpo_audit.compare import changes, headline
 from gdpo_core.intervals import half_width
 
@@ -200,18 +199,3 @@ def test_sides_of_several_runs_on_the_command_line(capsys, tmp_path):
     assert made["runs_a"] == [str(path) for path in a] and made["runs_b"] == [str(path) for path in b]
     assert (made["unit"], made["paired"], made["clear_by_seed"]) == ("runs", False, 0.05)
     assert (made["schema"], made["level"]) == (1, 0.95)
-
-
-# --- the HTML file ----------------------------------------------------------------------------------------------------
-
-
-def test_a_name_of_a_reward_stays_text_in_the_html_file():
-    a = ga.audit(
-        ga.read_run(
-            [{"step": t, "prompt": t, "<b>x": i % 2, "y": i % 3} for t in range(6) for i in range(6)],
-            group="prompt",
-            columns={"step": "step"},
-        )
-    )
-    page = report.comparison_document(changes(a, a))
-    assert "&lt;b&gt;x" in page and "<b>x" not in page

@@ -6,11 +6,10 @@ import tempfile
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import gdpo_audit as ga
-from gdpo_audit.report import terminal
+from gdpo_audit.compare import changes
+from gdpo_audit.report import comparison_document, details, document, front, terminal
 from gdpo_core._errors import InputError
 from tests.fuzz import targets
 from tests.fuzz.hostile import CSV, EITHER, LINES, REPORT, REPORTS, is_line, outcome
@@ -82,11 +81,6 @@ def test_what_a_fuzzer_found_gets_one_line_or_a_report(name):
         targets.expect_refusal(targets.TARGETS[target], data)
 
 
-@given(st.binary(max_size=400))
-def test_any_query_string_is_a_state_or_refusals(data):
-    targets.link(data)
-
-
 def test_an_error_is_short_whatever_it_names():
     assert len(str(InputError("x" * 10**7))) <= 2000
     assert str(InputError("a" * 1500 + "b" * 1500)).startswith("aaa")
@@ -103,16 +97,43 @@ def test_no_text_in_a_csv_is_a_formula(start):
     assert neutral([name, -1.5]) == [f"'{name}", -1.5]
 
 
+MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)> [bold red]red[/]"
 ESCAPES = "\x1b[2J\x1b]52;c;aGFjaw==\x07\x1b]8;;http://x\x07\r\n::set-output name=a::b\u202e\x9b31m"
+BAD = MARKUP + ESCAPES
 
 
-def test_no_string_of_a_log_speaks_to_a_terminal():
-    names = [f"acc{ESCAPES}", f"b{ESCAPES}"]
-    rewards = {name: [float(i % 3) * k for i in range(32)] for k, name in enumerate(names)}
-    frame = pl.DataFrame({"group": [i // 4 for i in range(32)]} | rewards)
+@pytest.fixture(scope="module")
+def spoken():
+    """A report on a log in which every name and every text is markup and speaks to a terminal."""
+    of_four = [(0, 1), (1, 0), (1, 1), (0, 0)] * 8
+    rows = {BAD: [float(a) for a, _ in of_four], f"b{BAD}": [float(b) for _, b in of_four]}
+    rows |= {
+        name: [f"{BAD} {i // 4 if name == 'prompt' else i}" for i in range(32)] for name in ("prompt", "completion")
+    }
     content = io.BytesIO()
-    frame.write_parquet(content)
-    report = ga.audit(ga.read_run({f"a{ESCAPES}.parquet": content.getvalue()}))
+    pl.DataFrame(rows | {"task": [f"{BAD} {i // 16}" for i in range(32)]}).write_parquet(content)
+    run = ga.read_run({f"a{BAD}.parquet": content.getvalue()}, group="prompt", by="task")
+    return ga.audit(run, what_if={"weights": {BAD: 0.5}})
+
+
+PAGES = {
+    "the document": document,
+    "in a notebook": lambda report: report._repr_html_(),
+    "what if": lambda report: report.alternative._repr_html_(),
+    "a comparison": lambda report: comparison_document(changes(report, report)),
+    "on the page": lambda report: front(report) + "".join(draw() for draw in details(report).values()),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_string_of_a_log_is_markup(spoken, page):
+    html = str(PAGES[page](spoken))
+    assert "&lt;script&gt;alert(1)" in html
+    assert "<script>alert" not in html and "<img" not in html and not {"\x1b", "\x07", "\x9b"} & {*html}
+
+
+def test_no_string_of_a_log_speaks_to_a_terminal(spoken):
     out = io.StringIO()
-    terminal.show([report], out)
+    terminal.show([spoken], out, groups=2)
+    assert "[bold red]red[/]" in out.getvalue() and "\\x1b[2J" in out.getvalue()
     assert not {c for c in out.getvalue() if not c.isprintable()} - {"\n"}

@@ -2,7 +2,6 @@
 
 import html as html_module
 import importlib
-import io
 import json
 import math
 import re
@@ -18,10 +17,9 @@ import pytest
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.report import body, details, front
 from views.html import board_or_reason
 from views.nav import Nav
-from views.run import choose, downloads, groups, show
+from views.run import choose, downloads, groups
 from views.run import log as logs
 from views.run.log import audit_log, named_weights, read
 from views.run.samples import SAMPLES
@@ -90,21 +88,6 @@ def test_an_upload_is_kept_nowhere_but_a_sample_is_read_once():
     log = read(TRL)
     assert audit_log(log, None, "") is audit_log(log, None, "")
     assert audit_log(log, None, "format_reward=2") is not audit_log(log, None, "")
-
-
-def test_a_name_in_a_file_is_text_on_the_page():
-    [file, *_] = files_of(TRL)
-    table = pl.read_parquet(file.contents).rename({"format_reward": "<b id=own>"})
-    content = io.BytesIO()
-    table.write_parquet(content)
-    log = read(MADE, [uploaded("<i>x.parquet", content.getvalue())])
-    found = audit_log(log, None, "")
-    shown = (
-        show.source_note(log).text + body(found) + front(found) + "".join(draw() for draw in details(found).values())
-    )
-    assert "<b id=own>" in log.run.rewards
-    assert "<b id=own>" not in shown and "<i>x" not in shown
-    assert "&lt;b id=own&gt;" in shown
 
 
 BAD = {
