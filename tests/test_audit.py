@@ -17,7 +17,7 @@ from gdpo_audit.audit import audit, findings
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.logs.columns import Columns
-from gdpo_audit.logs.run import LogIssue, Rows, Run
+from gdpo_audit.logs.run import Rows, Run
 from gdpo_audit.report.audit_report import NAME_PRIMARY
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
 
@@ -216,6 +216,7 @@ def test_what_is_no_run_is_refused():
         audit("completions")
 
 
+@pytest.mark.slow
 def test_findings_read_facts_alone(monkeypatch):
     """None opens the log again: what takes that, the audit computes before."""
 
@@ -276,84 +277,38 @@ def constant_sums():
     return rewards
 
 
-def scaled_by_the_batch(rewards):
-    s = rewards.sum(-1)
-    return (s - s.mean(2, keepdims=True)) / (s.std((1, 2), ddof=1, keepdims=True) + 1e-4)
-
-
-def lengths_of(rewards, k=None):
-    if k is None:
-        return np.random.default_rng(1).integers(100, 300, rewards.shape[:-1])
-    return (200 + 60 * rewards[..., k]).round().clip(1)
-
-
 ONES = np.ones((STEPS, PROMPTS, ROLLOUTS))
 ZEROS = np.zeros((STEPS, PROMPTS, ROLLOUTS))
-ISSUES = {
-    "prompts-merged": {"step": 2, "steps": 1, "groups": 2, "group_size": 8, "rows": 16, "looked_at_groups": 32},
-    "ragged-batches": {"group_size": 8, "batches": 1, "of": 4, "step": 3, "rows": 63},
-}
-EXCERPT = {"step": 2, "steps": 1, "groups": 2, "prompts": 1, "looked_at_groups": 32, "excerpt": "2 + 2"}
-
-
-def issue(which, details=None):
-    return {"issues": (LogIssue(which, details or ISSUES[which]),)}
 
 
 def case(id, severity, said, rewards, method=None, asked=None, primary=None, given=None, **about):
     """A run and how it is audited; severity None: it has no such finding; said: a part of the message or the fix."""
-    return (
-        id,
-        severity,
-        said,
-        made_run(rewards, method, **about),
-        {"weights": given, "primary": primary, "asked": asked},
-    )
-
-
-def batch_scaled(rewards):
-    return {"rewards": rewards, "advantage": scaled_by_the_batch(rewards)}
+    how = {"weights": given, "primary": primary, "asked": asked}
+    return id, severity, said, made_run(rewards, method, **about), how
 
 
 VERL, SWIFT = {"framework": "verl", "lengths": ONES}, {"framework": "ms_swift"}
-TOTAL = {"names": ("score",), "total_only": True}
-BY_INPUT = {"grouped_by": "the column input", "grouped_by_column": True}
 SWIFTS = advantages(varied(), "grpo_no_std", convention=gc.MS_SWIFT)
 GIVEN = {"weights": [1, 0.5, 2]}
-ALONE, DEAD_IN_HALF = silenced(varied(), 0.9, [1, 2]), silenced(varied(), 0.5, 1)
+ALONE = silenced(varied(), 0.9, [1, 2])
 WIDE = varied(prompts=20)
-SECOND = "only every second step, 4 of the 8 steps up to step 8"
-CASES = [
-    case("reward-dominates", "warning", "the log does not show the method", scaled()),
+CASES = [  # beside those that tests/reports.json holds
     case("reward-dominates", "warning", "Under GRPO without std (which was asked", scaled(), asked="grpo_no_std"),
-    case("reward-dominates", "warning", "format in 88 %", ALONE, "gdpo"),
     case("reward-dominates", "warning", "scale is not the reason", ALONE, "grpo"),
     case("reward-dead", "warning", "95 %", silenced(WIDE, 0.95, 1), "gdpo"),
     case("reward-dead", None, "", silenced(WIDE, 0.9, 1), "gdpo"),
-    case("reward-noise", "warning", "reward_weights=", nearly_constant(), "gdpo"),
     case("reward-noise", "info", "", nearly_constant(), "grpo"),
-    case("conflict", "warning", "format_gated", following(-0.9), "gdpo", primary="correct"),
-    case("length-coupled", "info", "format", varied(), "gdpo", lengths=lengths_of(varied(), 1)),
-    case("length-coupled", None, "", varied(), "gdpo", lengths=lengths_of(varied())),
-    case("missing-rewards", "warning", "1 of 256 responses", without_one(), **VERL),
-    case("missing-rewards", "error", "", without_one(), asked="gdpo", **VERL),
+    case("length-coupled", None, "", varied(), "gdpo", lengths=np.random.default_rng(1).integers(9, 99, ONES.shape)),
     case("missing-rewards", "info", "", without_one(), asked="grpo", **VERL),
     case("missing-rewards", "error", "", without_one(), asked="grpo", framework="nemo_rl"),
     case("silent-groups", "info", "15 %", silenced(WIDE, 0.15), "grpo"),
     case("silent-groups", "warning", "cancel in the sum", cancelling(2), advantage=ZEROS),
-    case("silent-groups", "warning", "too easy or too hard", cancelling(0), advantage=ZEROS),
     case("batch-step-amplifies", None, "", silenced(varied(), 0.5), "gdpo"),
-    case("blind-zero-std-metric", "info", "which is constant in 0 %", DEAD_IN_HALF, "grpo"),
-    case("blind-zero-std-metric", "info", "the whole batch", **batch_scaled(DEAD_IN_HALF)),
     case("blind-zero-std-metric", None, "", silenced(varied(), 0.4, 1), "gdpo"),
     case("blind-zero-std-metric", None, "", silenced(varied(), 0.5), "grpo"),  # the sum is constant there too
     case("filter-drops-signal", "warning", "--dynamic_sample false", constant_sums(), asked="gdpo", **SWIFT),
     case("filter-drops-signal", None, "", constant_sums(), asked="gdpo"),  # TRL has no such filter
-    case("steps-missing", "warning", SECOND, varied(), "gdpo", steps=[2, 4, 6, 8]),
     case("steps-missing", "warning", "4 of the 8 steps from 101 to 108", varied(), "gdpo", steps=[102, 104, 106, 108]),
-    case("prompts-merged", "warning", "and 2 groups in 1 step", varied(), **BY_INPUT, **issue("prompts-merged")),
-    case("prompts-merged", "info", "blocks of 8 rows", varied(), **issue("prompts-merged", EXCERPT)),
-    case("no-components", "error", "trainer.use_v1=False", varied(1), **VERL, **TOTAL),
     case("method-not-as-asked", "error", "reinforce_plus_plus", varied(), advantage=SWIFTS, asked="gdpo", **SWIFT),
     case("weights-not-as-given", None, "", varied(), "gdpo", given=[2, 1, 4], **GIVEN),  # a factor changes nothing
 ]

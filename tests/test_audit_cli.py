@@ -24,7 +24,6 @@ from gdpo_audit.report import terminal
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")
 SWIFT = str(ROOT / "data/samples/ms_swift")
-GDPO = re.sub("python[^/]*$", "gdpo", sys.executable)
 
 
 def refuse(text):
@@ -54,13 +53,6 @@ def test_the_verdict_and_what_the_run_did(capsys):
     assert len(out.splitlines()) <= 40 and "threshold" not in out
     assert re.search(r"^convention +TRL \(", out, re.M)
     assert "4 files, 4 steps, 128 responses" in out and "16 of 8" in out
-
-
-def test_json_alone_is_the_report(capsys):
-    code, out, err = run(capsys, TRL, "--json", "-")
-    found = parsed(out)
-    assert (code, err) == (0, "") and out.isascii()
-    assert found["schema"] == 1 and found["run"]["method"] == "gdpo" and found["source"]["responses"] == 128
 
 
 def test_several_runs_stand_below_each_other_and_the_files_of_a_directory_are_one(capsys, tmp_path):
@@ -198,16 +190,6 @@ def test_a_finding_that_was_asked_for_is_the_status(capsys, monkeypatch, fail_on
     assert err == (f"gdpo: fail-on: {TRL}: {findings[0].id}\n" if status else "")
 
 
-def test_the_status_stands_though_the_reader_has_left(monkeypatch):
-    read, write = os.pipe()
-    os.close(read)
-    with suppress(BrokenPipeError), open(write, "w") as pipe, pytest.raises(SystemExit) as stopped:
-        monkeypatch.setattr(sys, "stdout", pipe)
-        monkeypatch.setattr(sys, "stderr", StringIO())
-        gdpo_cli.main(["audit", TRL, "--fail-on", "info"])
-    assert stopped.value.code == 1
-
-
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -248,15 +230,18 @@ def test_one_bad_run_of_several_leaves_no_part_of_a_verdict(capsys, tmp_path):
 # --- as a process ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [["audit", TRL, "--json", "-"], ["--help"]])
-def test_a_reader_who_leaves_ends_it_quietly(capsys, monkeypatch, command):
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [(["audit", TRL, "--json", "-"], 0), (["--help"], 0), (["audit", TRL, "--fail-on", "info"], 1)],
+)
+def test_a_reader_who_leaves_ends_it_quietly_and_the_status_stands(capsys, monkeypatch, command, status):
     read, write = os.pipe()
     os.close(read)
     with suppress(BrokenPipeError), open(write, "w") as pipe, pytest.raises(SystemExit) as stopped:
         monkeypatch.setattr(sys, "stdout", pipe)
         monkeypatch.setattr(sys, "stderr", sys.stderr)  # Click puts another in its place
         gdpo_cli.main(command)
-    assert stopped.value.code == 0 and capsys.readouterr().err == ""  # 1 is for findings
+    assert stopped.value.code == status == capsys.readouterr().err.count("\n")  # 1 is for findings
 
 
 @pytest.mark.slow
