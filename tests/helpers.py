@@ -54,11 +54,6 @@ def nearly(x):
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 
-def html_of(outputs) -> str:
-    """The HTML of all cells of a page that ran."""
-    return "\n".join(output.text for output in outputs if hasattr(output, "text"))
-
-
 def text_of(html: str) -> str:
     """The words of some HTML, with single spaces between them."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())

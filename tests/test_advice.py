@@ -207,6 +207,7 @@ def holds_order_first(report, more=None):
     return more > 0
 
 
+@pytest.mark.slow
 def test_no_advice_praises_what_puts_more_pairs_the_wrong_way_round():
     reports = [report for report in map(judged, range(24)) if not np.isnan(report.methods["gdpo"]["inversions"])]
     assert sum(map(holds_order_first, reports)) > 5

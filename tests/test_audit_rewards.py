@@ -116,6 +116,7 @@ def test_a_reward_that_becomes_constant_fades(last, severity):
     assert e["groups_in_a_quarter"] == 40 and e["threshold"] == t.DEAD
 
 
+@pytest.mark.slow
 def test_what_does_not_fade():
     assert "reward-fades" not in ids(audit(made_run(coin((20, 8, 8, 2)), "gdpo")))
     short = audit(made_run(fading(0.0, batches=t.FADES_BATCHES - 1), "gdpo"))

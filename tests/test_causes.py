@@ -116,6 +116,7 @@ def test_groups_of_one_size_do_not_seem_to_change(tmp_path, seed, drop):
     assert run.group_size == 8 and not run.issues
 
 
+@pytest.mark.slow
 def test_a_few_prompts_in_groups_side_by_side_are_no_larger_groups():
     """Of two prompts some steps in a row hold one twice; of a hundred that hardly ever happens."""
     draw = np.random.default_rng(0)

@@ -250,6 +250,7 @@ def test_the_configurations_are_of_fewer_models():
 # --- further down ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_curves_by_size_hold_the_numbers_and_say_where_gdpo_peaks():
     by_size = prompts.by_size(DATA, Choice())
     found = sizes.shares(by_size)

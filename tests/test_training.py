@@ -101,9 +101,6 @@ def test_one_rollout_a_prompt_or_one_reward_for_all_answers_teaches_nothing(meth
 # --- a second programme: one draw at a time ------------------------------------------------------------------------
 
 
-OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-
-
 def sigmoids(logits):
     return [1 / (1 + exp(-x)) for x in logits]
 
@@ -113,12 +110,15 @@ def softmax(logits):
 
 
 def climb(logits, probabilities, gradient, epochs, lr, optimizer="sgd"):
-    """p at every epoch of torch's own steps on the logits, in float64; gradient of p."""
-    at = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
-    steps, path = OPTIMIZERS[optimizer]([at], lr=lr, maximize=True), [probabilities(logits)]
+    """p at every epoch of plain steps, or of torch's own Adam, on the logits, in float64; gradient of p."""
+    at = torch.tensor(logits, dtype=torch.float64)
+    adam, path = torch.optim.Adam([at], lr=lr, maximize=True) if optimizer == "adam" else None, [probabilities(logits)]
     for _ in range(epochs):
         at.grad = torch.tensor(gradient(path[-1]), dtype=torch.float64)
-        steps.step()
+        if adam is None:  # torch.optim takes two seconds to begin
+            at += lr * at.grad
+        else:
+            adam.step()
         path.append(probabilities(at.tolist()))
     return torch.tensor(path, dtype=torch.float64)
 

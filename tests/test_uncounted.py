@@ -73,6 +73,7 @@ def test_a_reward_function_of_weight_0_keeps_its_place():
 # --- rewards that follow from others ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_weighted_copy_says_the_weight_and_counts_for_nothing():
     rewards, weights = three(), {"digit": 1, "short": 0.5, "vowels": 0.2}
     copies = {f"{name}_weighted": weights[name] * column for name, column in rewards.items()}
@@ -105,6 +106,7 @@ def test_no_share_and_no_fix_is_told_of_rewards_that_follow_from_others(method):
 # --- one unit of weights ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_weights_that_are_known_up_to_scale_have_one_unit_everywhere():
     rng = np.random.default_rng(1)
     columns = {"acc": rng.random(SHAPE) < 0.5, "fmt": rng.random(SHAPE) < 0.93, "tone": rng.random(SHAPE)}

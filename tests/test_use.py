@@ -133,6 +133,7 @@ def of_sample(sample):
     return audit_log(log, log.primary, "")
 
 
+@pytest.mark.slow
 def test_the_audited_run_is_judged_when_there_is_one():
     assert "No run is audited yet" in advise.section([], None, True).text
     for sample in SAMPLES:

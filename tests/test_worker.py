@@ -133,11 +133,13 @@ def drawing():
     drawer.stop()
 
 
+@pytest.mark.slow
 def test_another_process_draws_what_this_one_would(drawing):
     for state in islice(drawing, 5, 12):
         assert drawer.drawn(state, ("a", "b")) == draw(state, ("a", "b"))
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_costs_no_drawing(drawing):
     first, second, third = islice(drawing, 20, 23)
     drawer.drawn(first, ("a", "b"))
@@ -149,6 +151,7 @@ def test_a_process_that_was_killed_costs_no_drawing(drawing):
     assert drawer._process.is_alive()
 
 
+@pytest.mark.slow
 def test_where_no_process_can_be_started_the_drawing_is_made_here(drawing, monkeypatch):
     def none(_):
         raise OSError("no room")
