@@ -16,37 +16,18 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
     count = len(rewards)
     weights = {name: 1 / (k + 1) for k, name in enumerate(rewards)}
     share = [w / sum(weights.values()) for w in weights.values()]
+    first, last = rewards[0], rewards[-1]
+    shown = {"reward": first, "update_share": 0.93, "threshold": 0.6, "steps": list(range(30)), "none": None}
+    dominates = {"title": f"{first} makes most of the update", "to_do": f"Give {first} a smaller weight."}
+    says = f"Under GRPO, {first} makes 93 % of the update with 33 % of the weight. Weigh it less."
+    lines = """GRPOConfig(multi_objective_aggregation="normalize_then_sum",
+           reward_weights=[1.0, 0.5, 2.0])"""
+    dead = {"title": f"{last} does nothing", "to_do": f"Take {last} out."}
+    silent = {"title": "5 % of the groups teach nothing", "message": "5 % of the groups carry no signal."}
     found = [
-        Finding(
-            severity="error",
-            message=f"Under GRPO, {rewards[0]} makes 93 % of the update with 33 % of the weight. Weigh it less.",
-            evidence={
-                "reward": rewards[0],
-                "update_share": 0.93,
-                "threshold": 0.6,
-                "steps": list(range(30)),
-                "none": None,
-            },
-            fix='GRPOConfig(multi_objective_aggregation="normalize_then_sum",\n'
-            "           reward_weights=[1.0, 0.5, 2.0])",
-            id="reward-dominates",
-            title=f"{rewards[0]} makes most of the update",
-            to_do=f"Give {rewards[0]} a smaller weight.",
-        ),
-        Finding(
-            message=f"{rewards[-1]} is constant in every group.",
-            evidence={"dead_groups": 1.0},
-            id="reward-dead",
-            title=f"{rewards[-1]} does nothing",
-            to_do=f"Take {rewards[-1]} out.",
-        ),
-        Finding(
-            severity="info",
-            message="5 % of the groups carry no signal.",
-            evidence={"silent_groups": 0.05},
-            id="silent-groups",
-            title="5 % of the groups teach nothing",
-        ),
+        Finding(id="reward-dominates", severity="error", message=says, evidence=shown, fix=lines, **dominates),
+        Finding(id="reward-dead", message=f"{last} is constant in every group.", evidence={"dead_groups": 1.0}, **dead),
+        Finding(id="silent-groups", severity="info", evidence={"silent_groups": 0.05}, **silent),
     ]
     source = {"path": path, "framework": "trl", "files": 40, "rewards": list(rewards), "grouped_by": "blocks of 8 rows"}
     source |= {"steps": steps, "responses": steps * 32, "groups": steps * 4, "group_size": 8, "window": None}

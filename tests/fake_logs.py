@@ -97,7 +97,6 @@ def write_trl(
     folder: Path,
     *,
     chat: bool = False,
-    text: int = 40,
     iterations: int = 1,
     evaluated: tuple[int, ...] = (),
     drop_rows: dict[int, int] | None = None,
@@ -108,7 +107,7 @@ def write_trl(
 ) -> list[Step]:
     """OUT/completions/completions_0000N.parquet, one per step, in `folder`; returns the steps as drawn.
 
-    chat: prompts and completions as lists of messages. text: characters of a completion. iterations: every batch is
+    chat: prompts and completions as lists of messages. iterations: every batch is
     logged so many times, under steps that follow each other. evaluated: numbers of steps whose second half of groups
     comes from another batch. drop_rows: {step: rows left out at its end}. one_file: all steps in one file.
     extra: {column: function of the number of rows}. drop: columns left out. options: those of make_steps.
@@ -117,7 +116,7 @@ def write_trl(
     drawn, other = make_steps(**options), make_steps(**options | {"seed": options.get("seed", 0) + 1000})
     drawn = [mixed_with_evaluation(s, o) if s.number in evaluated else s for s, o in zip(drawn, other, strict=True)]
     logged = [replace(step, number=(step.number - 1) * iterations + i + 1) for step in drawn for i in range(iterations)]
-    frames = [_trl_frame(step, names, chat, text, extra or {}).drop(drop) for step in logged]
+    frames = [_trl_frame(step, names, chat, extra or {}).drop(drop) for step in logged]
     frames = [f.head(len(f) - (drop_rows or {}).get(s.number, 0)) for f, s in zip(frames, logged, strict=True)]
     home = Path(folder) / "completions"
     home.mkdir(parents=True, exist_ok=True)
@@ -129,9 +128,9 @@ def write_trl(
     return logged
 
 
-def _trl_frame(step: Step, names, chat: bool, text: int, extra: dict) -> pl.DataFrame:
+def _trl_frame(step: Step, names, chat: bool, extra: dict) -> pl.DataFrame:
     r, a, prompts = step.flat()
-    answers = [(f"answer {i} " * (text // 8 + 1))[:text] for i in range(len(a))]
+    answers = [(f"answer {i} " * 6)[:40] for i in range(len(a))]
     if chat:
         prompts = [[{"role": "user", "content": prompt}] for prompt in prompts]
         answers = [[{"role": "assistant", "content": answer}] for answer in answers]
