@@ -70,13 +70,17 @@ def pytest_sessionfinish(session):
 
 
 @contextmanager
-def served(notebook: str, base_url: str = "", port: int = 0, **environment: str):
-    """The address of the page as `make run` serves it, or of another notebook as marimo runs it."""
+def served(notebook: str, base_url: str = "", port: int = 0, before=(), said=None, **environment):
+    """The address of the page as `make run` serves it, or of another notebook as marimo runs it.
+
+    before: how its command begins; said: the file that it writes to; a variable that is None is taken away.
+    """
     port = port or unused_port()
     command = [sys.executable, "serve.py", "--port", str(port), "--base-url", base_url]
     if notebook != "app.py":
         command[1:2] = ["-m", "marimo", "run", notebook, "--headless", "--no-token", "--no-sandbox"]
-    server = subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, stdout=subprocess.DEVNULL)
+    kept = {name: value for name, value in (os.environ | environment).items() if value is not None}
+    server = subprocess.Popen([*before, *command], cwd=ROOT, env=kept, stdout=said or subprocess.DEVNULL, stderr=said)
     try:
         until_listening(server, port)
         assert server.poll() is None, f"the server that listens at {port} is not ours"
