@@ -109,14 +109,6 @@ def apart(doing: Coroutine):
         return thread.submit(asyncio.run, doing).result()
 
 
-def accessibility_faults(page, context=None):
-    """(fault, node) for each node of the page that axe finds a fault in."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page, context=context, options={"resultTypes": ["violations"]}).response["violations"]
-    return [(fault, node) for fault in found for node in fault["nodes"]]
-
-
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import polars as pl
 import pytest
-from fake_logs import ACCURACY, write_trl
+from fake_logs import write_trl
 from logs import found, frames_of, write_trackio, write_wandb
 
 import gdpo_audit as ga
@@ -105,15 +105,6 @@ def test_a_group_size_that_changes_is_followed(tmp_path, name, drop, method):
     assert not {"prompts-merged", "ragged-batches"} & {*found(report)}
     if drop != "advantage":
         assert report.run["method"] == method and report.run["reproduced"]
-
-
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("drop", [(), ("prompt",), ("advantage",)])
-def test_groups_of_one_size_do_not_seem_to_change(tmp_path, seed, drop):
-    rewards = {"rewards": (ACCURACY, ("second", ACCURACY[1])), "weights": None, "method": ("grpo", "gdpo")[seed % 2]}
-    write_trl(tmp_path, steps=20, groups=2 + seed % 3, seed=seed, drop=drop, **rewards)
-    run = ga.read_run(tmp_path)
-    assert run.group_size == 8 and not run.issues
 
 
 @pytest.mark.slow
