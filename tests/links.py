@@ -6,7 +6,6 @@ from urllib.parse import parse_qs
 
 import marimo as mo
 
-from app import app
 from gdpo_core import bfcl
 from views.address import CHAPTERS
 from views.nav import Nav
@@ -33,6 +32,8 @@ LINKS = [
 
 def opened(query: str | dict[str, str], chapter: str) -> tuple[Nav, dict[str, Any]]:
     """The page's bar and the variables of all its cells after a visitor came by this link and has the chapter open."""
+    from app import app  # takes a second, which those who want no page do not wait for
+
     params = parse_qs(query, keep_blank_values=True) if isinstance(query, str) else query
     page = Nav(params | {"at": chapter}, False)
     doors = {f"{name}_open": lambda name=name: name == chapter for name in CHAPTERS if name != "lab"} | {"doors": {}}
@@ -43,7 +44,7 @@ def opened(query: str | dict[str, str], chapter: str) -> tuple[Nav, dict[str, An
     return page, dict(variables)
 
 
-# Of which no part can be understood; the first one is opened in a browser too.
+# Of which no part can be understood.
 HOSTILE = [
     "lab-task=%3Cscript%3Ealert(1)%3C/script%3E&colour=red",
     "lab-marks=" + "1" * 10_000,
