@@ -1,6 +1,5 @@
 """The server: compressed answers from memory, headers, and what it refuses."""
 
-import asyncio
 import contextlib
 import gzip
 import json
@@ -19,6 +18,7 @@ import pytest
 import uvicorn
 from conftest import ROOT, served
 from guests import answer, guest
+from helpers import apart
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route, WebSocketRoute
@@ -27,12 +27,6 @@ import serve as server
 from benchmarks.servers import serve
 from benchmarks.visitors import SESSION_HEADER, TOKEN_HEADER, greet
 from views import assets, guard, heads, memory, sessions
-
-
-def finished(coroutine):
-    """What it returns or raises; in a thread of its own, as Playwright has a loop in this one."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
 
 
 def ask(app, path="/", method="GET", client="10.0.0.1", chunks=(b"",), **headers):
@@ -52,7 +46,7 @@ def ask(app, path="/", method="GET", client="10.0.0.1", chunks=(b"",), **headers
     async def send(message):
         answers.append(message)
 
-    finished(app(scope | {"client": (client, 1)}, receive, send))
+    apart(app(scope | {"client": (client, 1)}, receive, send))
     start = next((one for one in answers if "status" in one), {"status": 101, "headers": []})
     return start["status"], dict(start["headers"]), b"".join(one.get("body", b"") for one in answers)
 
@@ -293,5 +287,5 @@ def test_a_client_that_leaves_in_the_middle_harms_nothing():
         raise OSError
 
     with pytest.raises(OSError):
-        finished(app(scope, gone, closed))
+        apart(app(scope, gone, closed))
     assert gzip.decompress(ask(app, path, accept_encoding="gzip")[2]) == b"x" * 5000

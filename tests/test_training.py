@@ -127,21 +127,6 @@ def of_coins(p):
     return [log(x / (1 - x)) for x in p]
 
 
-class Draws:
-    """What a run draws from its seed: an epoch takes its uniforms, reward by reward, then the noise of each noisy
-    reward; seed by seed, in each rollout by rollout, in each prompt by prompt.
-    """
-
-    def __init__(self, seed):
-        self.generator = np.random.Generator(np.random.SFC64(seed))
-
-    def uniforms(self, *shape):
-        return self.generator.random(shape, dtype=np.float32)
-
-    def normal(self, *shape):
-        return self.generator.standard_normal(shape, dtype=np.float32)
-
-
 def advantages(method, rows, ids, weights, match_scale):
     computed = naive.compute(rows, ids, method, weights)
     if method == "gdpo":
@@ -153,12 +138,14 @@ def advantages(method, rows, ids, weights, match_scale):
 
 
 def loop(method, p0, *, scale, weights, noise, gate, match_scale, optimizer, lr, seed, prompts, rollouts, epochs):
-    """One seed."""
-    draws, rewards = Draws(seed), len(noise)
+    """One seed, from which an epoch draws its uniforms, reward by reward, then the noise of each noisy reward; seed by
+    seed, in each rollout by rollout, in each prompt by prompt.
+    """
+    draws, rewards = np.random.Generator(np.random.SFC64(seed)), len(noise)
     ids = [prompt for _ in range(rollouts) for prompt in range(prompts)]
 
     def gradient(p):
-        uniforms = draws.uniforms(len(p), rollouts * prompts).tolist()
+        uniforms = draws.random((len(p), rollouts * prompts), dtype=np.float32).tolist()
         b = [[float(uniforms[k][i] < p[k]) for k in range(len(p))] for i in range(len(ids))]
         rows = [[c * x for c, x in zip(scale, outcome, strict=True)] + [0.0] * (rewards - len(p)) for outcome in b]
         if gate is not None:
@@ -167,7 +154,7 @@ def loop(method, p0, *, scale, weights, noise, gate, match_scale, optimizer, lr,
                 row[reward] = row[reward] if outcome[on] >= 1 else 0.0
         for k in range(rewards):
             if noise[k]:
-                for row, n in zip(rows, draws.normal(rollouts * prompts).tolist(), strict=True):
+                for row, n in zip(rows, draws.standard_normal(len(rows), dtype=np.float32).tolist(), strict=True):
                     row[k] += noise[k] * n
         a = advantages(method, rows, ids, weights, match_scale)
         return [sum(a[i] * (b[i][k] - p[k]) for i in range(len(ids))) / len(ids) for k in range(len(p))]
