@@ -321,6 +321,7 @@ def test_a_run_that_has_a_finding_and_one_that_has_not(id, severity, said, run, 
     assert not severity or said in f"{found[0].message} {found[0].fix}"
 
 
+@pytest.mark.slow
 def test_the_evidence_is_what_was_counted():
     e = one(audit(made_run(scaled(), "grpo")), "reward-dominates").evidence
     assert e["reward"] == "brief" and e["update_share"] > 0.9 and e["weight_share"] == pytest.approx(1 / 3)

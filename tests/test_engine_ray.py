@@ -22,6 +22,7 @@ def test_without_ray_one_line_says_what_to_install(capsys, tmp_path, monkeypatch
         assert audit_cli(capsys, tmp_path, "--engine", engine) == (2, "", f"gdpo: --engine: {said}\n")
 
 
+@pytest.mark.slow
 def test_workers_map_the_parts_in_their_order(tmp_path, monkeypatch):
     """Ray whose workers compute here."""
     waiting, most = [], []

@@ -292,6 +292,7 @@ def test_the_terminal_shows_so_many_groups_of_each_finding(capsys, tied):
         assert said == f"gdpo: groups: expected a whole number from 1 to 5, got {wrong!r}\n"
 
 
+@pytest.mark.slow
 def test_each_advantage_stands_in_its_row_and_ties_have_one_mark(capsys, tied):
     report = ga.audit(read_run(tied))
     finding = next(f for f in report.findings if f.id == "ties-hide-signal")

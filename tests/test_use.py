@@ -155,6 +155,7 @@ def test_a_verdict_is_in_words_that_need_no_second_look():
     assert said(Ties="nothing") == "**It would change next to nothing** on these rewards."
 
 
+@pytest.mark.slow
 def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(default):
     lab = advise.report_of(default, "none")
     html = should(lab, False) + str(claims.claims_table()) + should(of_sample(MADE))
