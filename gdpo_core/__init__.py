@@ -21,7 +21,6 @@ from gdpo_core.successors import SUCCESSORS
 from gdpo_core.ties import (
     BrokenTies,
     Collapse,
-    break_even_weight,
     break_even_weights,
     broken_ties,
     collapse,
@@ -32,7 +31,7 @@ from gdpo_core.training import TrainingRun, mean_field, mean_field_arms, train, 
 __all__ = [
     "AXOLOTL_ASYNC", "AXOLOTL_STREAMING", "CONVENTIONS", "METHODS", "MS_SWIFT", "NEMO_RL", "NEMO_RL_LOO",
     "NVLABS_TRL", "PAPER", "SUCCESSORS", "TRL", "VERL", "BrokenTies", "Collapse", "Convention",
-    "Explanation", "InputError", "TrainingRun", "advantages", "break_even_weight", "break_even_weights", "broken_ties",
-    "collapse", "condition", "count_distinct", "count_groups", "enumerate_groups", "explain", "gdpo",
+    "Explanation", "InputError", "TrainingRun", "advantages", "break_even_weights", "broken_ties", "collapse",
+    "condition", "count_distinct", "count_groups", "enumerate_groups", "explain", "gdpo",
     "group_advantages", "grpo", "grpo_no_std", "mean_field", "mean_field_arms", "train", "train_arms", "update_share",
 ]  # fmt: skip

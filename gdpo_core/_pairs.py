@@ -242,21 +242,6 @@ def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor
     return PairOrders(pairs, inverted, tied)
 
 
-def count_ties(parts: list[Block], rewards: Tensor, mask: Tensor, level: Tensor) -> tuple[int, int]:
-    """The pairs in a group whose reward vectors differ, and how many of them have one level.
-
-    rewards: (rewards, responses); mask: (responses,) which ones to look at; level: (responses,).
-    """
-    pairs = tied = 0
-    for part in parts:
-        present = part.take(mask, False)
-        vector, size = vector_ranks(part.take(rewards, torch.nan), present), present.sum(1)
-        rank = part.take(level, -1).masked_fill(~present, -1)
-        pairs += int((size * (size - 1) // 2 - equal_pairs(vector)).sum())
-        tied += int((equal_pairs(rank) - equal_pairs(_joined(rank, vector))).sum())
-    return pairs, tied
-
-
 def _joined(first: Tensor, second: Tensor) -> Tensor:
     """A rank by the first, then by the second; −1 where either is."""
     both = (first * (first.shape[1] + 1) + second).double()

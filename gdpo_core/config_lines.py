@@ -1,4 +1,4 @@
-"""A trainer's lines of configuration for a method and weights, filled into the templates of `frameworks.py`."""
+"""A trainer's lines of configuration for a method and weights, filled into the templates of frameworks.toml."""
 
 import json
 import re
@@ -38,9 +38,8 @@ def switch_to(framework: str, rewards: Sequence[str], weights: Sequence[float], 
     if method == "gdpo":
         return switch_to_gdpo(framework, rewards, weights)
     lines = _lines(framework)
-    if method not in lines.options:
-        return None
-    return Template(lines.switch_to_other).substitute(_values(rewards, weights), option=lines.options[method])
+    option = method if lines.options is None else lines.options.get(method)
+    return option and Template(lines.switch_to_other).substitute(_values(rewards, weights), option=option)
 
 
 def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str = "gdpo") -> str:
@@ -65,7 +64,8 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
     # compute_score: each key becomes a column of the dump
     return {"score": accuracy + format, "accuracy": accuracy, "format": format}
     """
-    return Template(_lines(framework).log_rewards).substitute(_values(rewards))
+    line = _lines(framework).log_rewards or _lines("generic").log_rewards or ""
+    return Template(line).substitute(_values(rewards))
 
 
 def log_whole_groups(framework: str) -> str | None:

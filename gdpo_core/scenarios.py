@@ -4,10 +4,11 @@ The policy is one of coins, or, where the setting has `arms`, a softmax over a f
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
@@ -26,25 +27,46 @@ Comparison = Literal["equal", "published", "neither"]  # the keys of COMPARISONS
 
 @dataclass(frozen=True)
 class Scenario:
-    """What to train, what it teaches, and how it must end."""
+    """What to train, what it teaches, and how it must end; InputError names the entry that cannot be."""
 
-    id: str
-    title: str
-    lesson: str
-    verdict: str  # one of VERDICTS, of arms one of ENDS
-    coins: tuple[str, ...]  # or arms
-    setting: Setting
-    from_marks: bool = False  # p0 is a stand-in for pass rates
-    verdicts: Mapping[Any, str] = field(default_factory=dict)  # per comparison, where it is another
-    lessons: Mapping[Any, str] = field(default_factory=dict)
+    id: Text
+    title: Text
+    lesson: Text
+    verdict: Text  # one of VERDICTS, of arms one of ENDS
+    coins: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]  # or arms
+    train: dict[str, Any]  # the arguments of `train`
+    verdicts: dict[Comparison, Text] = field(default_factory=dict)  # per comparison, where it is another
+    lessons: dict[Comparison, Text] = field(default_factory=dict)
 
-    def verdict_of(self, comparison: str) -> str:
-        """The verdict that it promises under this comparison."""
-        return self.verdicts.get(comparison, self.verdict)
+    def __post_init__(self) -> None:
+        known = ENDS if self.setting.arms else VERDICTS
+        for promise in (self.verdict, *self.verdicts.values()):
+            expect(promise in known, "verdict", f"one of {', '.join(known)}", repr(promise))
+
+    @property
+    def from_marks(self) -> bool:
+        """Whether it starts from pass rates, for which its setting has a stand-in."""
+        return self.train.get("p0") == FROM_MARKS
+
+    @cached_property
+    def setting(self) -> Setting:
+        """The checked arguments of `train`."""
+        unknown = set(self.train) - set(Setting.__dataclass_fields__)
+        expect(not unknown, "train", "arguments of train", ", ".join(sorted(unknown)))
+        many = len(self.coins)
+        arguments = self.train | {"p0": [0.5] * many} if self.from_marks else self.train
+        setting = replace(as_type(arguments, Setting, "train"))  # msgspec leaves the defaults out of vars()
+        expect(len(setting.p0) == many, "train.p0", f"{many} numbers, as many as coins", len(setting.p0))
+        try:
+            setting.policy()
+            setting.check()
+        except InputError as error:
+            raise InputError(f"train.{error}") from error
+        return setting
 
     def lesson_of(self, comparison: str) -> str:
         """What to learn from it under this comparison."""
-        return self.lessons.get(comparison, self.lesson)
+        return self.lessons.get(cast(Any, comparison), self.lesson)
 
     def at(self, rates: Sequence[float]) -> Setting:
         """The setting; one that starts from marks starts from these pass rates."""
@@ -94,69 +116,13 @@ def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
     return verdict_on_coins(*(medians(runs[m]) for m in ("grpo", "gdpo")))
 
 
-class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scenario as the file has it."""
-
-    id: Text
-    title: Text
-    verdict: Text
-    lesson: Text
-    coins: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
-    train: dict[str, object]
-    verdicts: dict[Comparison, Text] = {}
-    lessons: dict[Comparison, Text] = {}
-
-
 def load_scenarios(path: str | Path) -> tuple[Scenario, ...]:
     """Read scenarios; InputError names the file, the entry, what was expected and what came.
 
     >>> [scenario.id for scenario in load_scenarios("data/scenarios.json")][:3]
     ['scales', 'equal', 'difficulty']
     """
-    entries = read_json(path, list[_Entry])
-    expect(bool(entries), f"{path}", "at least one scenario", "none")
-    scenarios: list[Scenario] = []
-    for i, entry in enumerate(entries):
-        earlier = {name for scenario in scenarios for name in (scenario.id, scenario.title)}
-        new = not earlier & {entry.id, entry.title}
-        expect(new, f"{path}: [{i}]", "an id and a title that no earlier scenario has", repr(entry.id))
-        try:
-            scenarios.append(_scenario(entry))
-        except InputError as error:
-            raise InputError(f"{path}: [{i}].{error}") from error
-    return tuple(scenarios)
-
-
-def _scenario(entry: _Entry) -> Scenario:
-    setting = _setting(entry.train, len(entry.coins))
-    known = ENDS if setting.arms else VERDICTS
-    promises = {"verdict": entry.verdict} | {f"verdicts.{name}": promise for name, promise in entry.verdicts.items()}
-    for name, promise in promises.items():
-        expect(promise in known, name, f"one of {', '.join(known)}", repr(promise))
-    return Scenario(
-        id=entry.id,
-        title=entry.title,
-        lesson=entry.lesson,
-        verdict=entry.verdict,
-        coins=entry.coins,
-        setting=setting,
-        from_marks=entry.train.get("p0") == FROM_MARKS,
-        verdicts=entry.verdicts,
-        lessons=entry.lessons,
-    )
-
-
-def _setting(arguments: Mapping[str, object], coins: int) -> Setting:
-    """The setting of these arguments of `train`, which names what it cannot use."""
-    unknown = set(arguments) - {field.name for field in fields(Setting)}
-    expect(not unknown, "train", "arguments of train", ", ".join(sorted(unknown)))
-    if arguments.get("p0") == FROM_MARKS:
-        arguments = {**arguments, "p0": [0.5] * coins}
-    setting = replace(as_type(arguments, Setting, "train"))  # msgspec leaves the defaults out of vars()
-    expect(len(setting.p0) == coins, "train.p0", f"{coins} numbers, as many as coins", len(setting.p0))
-    try:
-        replace(setting, epochs=1).mean_field("gdpo")
-        setting.check()
-    except InputError as error:
-        raise InputError(f"train.{error}") from error
-    return setting
+    scenarios = read_json(path, tuple[Scenario, ...])
+    for names in ([scenario.id for scenario in scenarios], [scenario.title for scenario in scenarios]):
+        expect(0 < len(set(names)) == len(names), str(path), "scenarios of an id and title each", ", ".join(names))
+    return scenarios

@@ -31,6 +31,7 @@ class Explanation:
     group_stds: Tensor  # the same; for dvao and corr_grpo what their formula divides by
     z: Tensor | None  # (prompts, rollouts, rewards), where each reward is normalised on its own
     weighted_sums: Tensor  # (prompts, rollouts) of z, else of the raw rewards
+    factors: Tensor | None  # (prompts, rollouts) what gd2po multiplies them by; 0 for a rollout that it drops
     batch_mean: float | Tensor | None  # where there is a last step; (prompts,) if it looks at each group
     batch_std: float | Tensor | None
     advantages: Tensor  # (prompts, rollouts)
@@ -62,6 +63,7 @@ def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> 
         group_stds=_of_groups(batch, steps.group.std),
         z=None if steps.z is None else _rewards_last(batch, steps.z),
         weighted_sums=batch.to_caller(steps.sums),
+        factors=None if steps.factors is None else batch.to_caller(steps.factors),
         batch_mean=None if steps.batch is None else _of_batch(batch, steps.batch.mean),
         batch_std=None if steps.batch is None else _of_batch(batch, steps.batch.std),
         advantages=batch.to_caller(batch.zero_unrewarded(steps.advantages)),

@@ -6,15 +6,13 @@ sum, and differ in its length; GDPO, MO-GRPO, SA-MRPO and GD²PO have directions
 """
 
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from typing import Unpack
+from functools import reduce
 
 import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect
-from gdpo_core._groups import Batch, Options, make_batch, skipping_missing, with_options
-from gdpo_core._inputs import ArrayLike
+from gdpo_core._groups import Batch, skipping_missing
 from gdpo_core._statistics import (
     Normalised,
     centre_sums,
@@ -26,7 +24,7 @@ from gdpo_core._statistics import (
     zero_cancelled,
 )
 from gdpo_core.conventions import NAMES
-from gdpo_core.methods import Method, Steps, _gdpo, compute_advantages, over_batch
+from gdpo_core.methods import Method, Steps, _gdpo, over_batch
 
 GAMMA = 0.5  # of SA-MRPO: the best of the paper's ablation
 THRESHOLD = 0.8  # of GD²PO: what its scripts set; 1 drops every rollout whose rewards disagree
@@ -43,7 +41,15 @@ class Successor:
     title: str
     paper: str  # arXiv number
     formula: str
-    published: str  # year-month
+
+    @property
+    def published(self) -> str:
+        """Year and month, which an arXiv number begins with.
+
+        >>> SUCCESSORS["dvao"].published
+        '2026-05'
+        """
+        return f"20{self.paper[:2]}-{self.paper[2:4]}"
 
 
 SUCCESSORS = {
@@ -52,14 +58,12 @@ SUCCESSORS = {
         "Mitigating Reward Hacking of Group Relative Policy Optimization on Multi-Objective Problems",
         "2509.22047",
         "A = Σ_k w_k (r_k − μ_k) / σ_k: GDPO without its last step",
-        "2025-09",
     ),
     "dvao": Successor(
         "DVAO",
         "Dynamic Variance-adaptive Advantage Optimization for Multi-reward Reinforcement Learning",
         "2605.25604",
         "A = Σ_k w_k (r_k − μ_k) / Σ_k w_k σ_k",
-        "2026-05",
     ),
     "gd2po": Successor(
         "GD²PO",
@@ -67,33 +71,22 @@ SUCCESSORS = {
         "2606.16771",
         f"GDPO without the rollouts whose w_k z_k disagree in sign with |Σ_k w_k z_k| < {THRESHOLD} Σ_k |w_k z_k|, each"
         " group times its kept share",
-        "2026-06",
     ),
     "sa_mrpo": Successor(
         "SA-MRPO",
         "Saturation Aware Advantage Reweighting for Multi-Reward Policy Optimization",
         "2608.16072",
         f"GDPO with w_k (1 − s_k)^{GAMMA}, s_k = (batch mean − lowest) / (highest − lowest) of reward k",
-        "2026-08",
     ),
     "corr_grpo": Successor(
         "CorrGRPO",
         "Correlation-Normalized GRPO for Multi-Reward Learning",
         "2609.36820",
         "A = Σ_k w_k (r_k − μ_k) / √(Σ_k Σ_l ρ_kl)",
-        "2026-09",
     ),
 }
 
 TITLES = NAMES | {key: one.name for key, one in SUCCESSORS.items()}  # of every method, by its key
-
-
-def _mo_grpo(batch: Batch) -> Steps:
-    """MO-GRPO, arXiv 2509.22047, as reported by those who build on it: GDPO inside the groups.
-
-    TRL's `normalize_then_sum` is this before its division by the batch's standard deviation.
-    """
-    return _gdpo(batch)
 
 
 def _dvao(batch: Batch) -> Steps:
@@ -141,8 +134,13 @@ def _divided(s: Tensor, centred: Normalised, std: Tensor, by: Tensor) -> Steps:
     return Steps(group=Normalised(centred.mean, std, a, by), sums=s, advantages=a)
 
 
-def _unsaturated(batch: Batch, gamma: float) -> Batch:
-    """The batch with weights w_k (1 − s_k)^γ, s_k between the lowest and the highest reward of the batch."""
+def _unsaturated(batch: Batch) -> Batch:
+    """SA-MRPO, arXiv 2608.16072, as reported; no code of its authors was found: weights w_k (1 − s_k)^γ, then GDPO.
+
+    s_k is how far the batch's mean of a reward is to the top. The lowest and highest value that it can have, which the
+    paper takes as known, are those in the batch, the same for a reward of two values wherever it varies. Under a weight
+    below 0, of which the paper says nothing, the lowest value is the top.
+    """
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)
     missing = r.isnan()
@@ -151,59 +149,41 @@ def _unsaturated(batch: Batch, gamma: float) -> Batch:
     # Group by group: the rollouts of an infinite group count as often as they are likely.
     count = group.total((~missing).to(r)).sum(axes, keepdim=True)
     mean = group.total(r.nan_to_num() if batch.skips_missing else r).sum(axes, keepdim=True) / count
-    # Under a weight below 0 the lowest value is the goal.
     left = torch.where(batch.weights < 0, mean - low, high - mean)
     # A reward that never varies adds 0 under any weight.
     varies = (high > low) & (count > 0)
     left = (left / (high - low)).clamp(0, 1).masked_fill(~varies, 0)
-    return replace(batch, weights=batch.weights * left**gamma)
+    return replace(batch, weights=batch.weights * left**GAMMA)
 
 
-def _disagree(batch: Batch, z: Tensor, s: Tensor, threshold: float) -> Tensor:
+def _disagree(batch: Batch, z: Tensor, s: Tensor) -> Tensor:
     """Which rollouts GD²PO drops: their w_k z_k have both signs, and the sum s is small beside Σ_k |w_k z_k|."""
     t, eps = batch.weights * z, torch.finfo(s.dtype).eps
     signed = z.abs() > max(_NO_SIGN, 8 * eps)
-    dropped = ((t > 0) & signed).any(0) & ((t < 0) & signed).any(0)  # a missing reward has no sign
-    if threshold < 1:
-        # At the threshold itself round-off decides nothing.
-        dropped &= s.abs() < (threshold - _ROUNDED * eps) * reduce(torch.add, t.abs().nan_to_num())
-    return dropped
+    both = ((t > 0) & signed).any(0) & ((t < 0) & signed).any(0)  # a missing reward has no sign
+    # At the threshold itself round-off decides nothing.
+    return both & (s.abs() < (THRESHOLD - _ROUNDED * eps) * reduce(torch.add, t.abs().nan_to_num()))
 
 
-def _gd2po(batch: Batch, threshold: float) -> Steps:
-    """GD²PO, arXiv 2606.16771 and the code in Qwen-Applications/GD2PO: its sums times the kept share of the group."""
-    steps = _gdpo(batch)
-    kept = _kept_shares(batch, steps, threshold)
-    a = (steps.sums * kept).masked_fill((kept == 0) & ~steps.sums.isnan(), 0)  # even where a sum is infinite
+def _gd2po(batch: Batch) -> Steps:
+    """GD²PO, arXiv 2606.16771 and the code in Qwen-Applications/GD2PO, which has no weights.
+
+    Its sums are multiplied by the share of the group that is kept; a rollout that is dropped gets 0.
+    """
+    steps, group = _gdpo(batch), batch.group
+    s = steps.sums
+    dropped = _disagree(batch, steps.group.value, s)
+    counted = (~s.isnan()).to(s) if batch.skips_missing else torch.ones_like(s)
+    share = group.total(counted.masked_fill(dropped, 0)) / group.total(counted)
+    kept = group.broadcast(share).masked_fill(dropped, 0)
+    a = (s * kept).masked_fill((kept == 0) & ~s.isnan(), 0)  # even where a sum is infinite
     return replace(steps, advantages=a, factors=kept)
 
 
-def _kept_shares(batch: Batch, steps: Steps, threshold: float) -> Tensor:
-    """What each sum is multiplied by: the kept share of its group, 0 for a rollout that is dropped."""
-    s, group = steps.sums, batch.group
-    dropped = _disagree(batch, steps.group.value, s, threshold)
-    counted = (~s.isnan()).to(s) if batch.skips_missing else torch.ones_like(s)
-    share = group.total(counted.masked_fill(dropped, 0)) / group.total(counted)
-    return group.broadcast(share).masked_fill(dropped, 0)
-
-
-@with_options
-def kept_shares(rewards: ArrayLike, *, threshold: float = THRESHOLD, **options: Unpack[Options]) -> Tensor:
-    """What GD²PO multiplies each sum by: the share of its group that it keeps, 0 for a rollout that it drops.
-
-    Shapes, errors, options and source as `gd2po`.
-
-    >>> kept_shares([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
-    [0.5, 0.0, 0.0, 0.5]
-    """
-    batch = make_batch(rewards, **options)
-    return batch.to_caller(_kept_shares(batch, _gdpo(batch), threshold))
-
-
-def _over_kept(batch: Batch, s: Tensor, threshold: float) -> Normalised:
+def _over_kept(batch: Batch, s: Tensor) -> Normalised:
     """GDPO's last step over the rollouts that are kept; the others get 0. Their mean need not be 0 and is taken off."""
     c, over, steps = batch.convention, batch.last_step, _gdpo(batch)
-    dropped = _disagree(batch, steps.group.value, steps.sums, threshold)
+    dropped = _disagree(batch, steps.group.value, steps.sums)
     lost = torch.zeros_like(over.total(s), dtype=torch.bool) if batch.skips_missing else over.total(s).isnan()
     if c.group_of_one == "nan":
         lost = lost | torch.as_tensor(over.count == 1, device=s.device)
@@ -221,55 +201,11 @@ def _over_kept(batch: Batch, s: Tensor, threshold: float) -> Normalised:
     return replace(last, value=last.value.masked_fill(dropped, 0).masked_fill(lost, torch.nan))
 
 
-def _sa_mrpo_with(gamma: float) -> Method:
-    return Method(_gdpo, over_batch, decoupled=True, prepare=partial(_unsaturated, gamma=gamma))
-
-
-def _gd2po_with(threshold: float) -> Method:
-    return Method(partial(_gd2po, threshold=threshold), partial(_over_kept, threshold=threshold), decoupled=True)
-
-
 OF_SUCCESSORS = {
-    "mo_grpo": Method(_mo_grpo, decoupled=True),
+    # As reported by those who build on it; TRL's `normalize_then_sum` is this before it divides by the batch's std.
+    "mo_grpo": Method(_gdpo, decoupled=True),
     "dvao": Method(_dvao),
-    "gd2po": _gd2po_with(THRESHOLD),
-    "sa_mrpo": _sa_mrpo_with(GAMMA),
+    "gd2po": Method(_gd2po, _over_kept, decoupled=True),
+    "sa_mrpo": Method(_gdpo, over_batch, decoupled=True, prepare=_unsaturated),
     "corr_grpo": Method(_corr_grpo),
 }
-
-
-@with_options
-def sa_mrpo(rewards: ArrayLike, *, gamma: float = GAMMA, **options: Unpack[Options]) -> Tensor:
-    """Advantages of SA-MRPO: GDPO with each weight times (1 − s)^γ, s how far the batch's mean reward is to the top.
-
-    gamma: 0 is GDPO. The lowest and highest value that each reward can have, which the paper takes as known, are those
-    in the batch, the same for a reward of two values wherever it varies. Under a weight below 0, of which the paper
-    says nothing, the lowest value is the top.
-    Shapes, other options and errors as `grpo`. Source: arXiv 2608.16072, as reported; no code of its authors was found.
-
-    >>> rewards = [[1, 1], [1, 0], [1, 1], [0, 1]]
-    >>> [[round(a, 3) for a in sa_mrpo(r, gamma=1).tolist()] for r in (rewards, [[1, 1], [0, 1]])]
-    [[0.866, -0.866, 0.866, -0.866], [0.707, -0.707]]
-    """
-    number = isinstance(gamma, int | float) and not isinstance(gamma, bool) and 0 <= gamma < float("inf")
-    expect(number, "gamma", "a finite number that is not negative", repr(gamma))
-    return compute_advantages(_sa_mrpo_with(float(gamma)), make_batch(rewards, **options))
-
-
-@with_options
-def gd2po(rewards: ArrayLike, *, threshold: float = THRESHOLD, **options: Unpack[Options]) -> Tensor:
-    """Advantages of GD²PO: GDPO without the rollouts whose normalised rewards pull against each other.
-
-    Dropped, with advantage 0, is a rollout whose w_k z_k have both signs and |Σ_k w_k z_k| < threshold · Σ_k |w_k z_k|.
-    Each group's sums are multiplied by the share that is kept, then the kept ones of the batch are brought to mean 0
-    and std 1. threshold: inside [0, 1]; 1 drops every disagreement (the paper's hard variant), 0 none. The published
-    code has no weights.
-    Shapes, other options and errors as `grpo`. Source: arXiv 2606.16771 and the code in Qwen-Applications/GD2PO.
-
-    >>> [round(a, 3) for a in gd2po([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()]
-    [0.707, 0.0, 0.0, -0.707]
-    """
-    number = isinstance(threshold, int | float) and not isinstance(threshold, bool) and 0 <= threshold <= 1
-    expect(number, "threshold", "a number inside [0, 1]", repr(threshold))
-    batch = make_batch(rewards, **options)
-    return compute_advantages(_gd2po_with(float(threshold)), batch)

@@ -4,7 +4,6 @@ And, at the end, how much a reward has to weigh before GDPO lets it decide.
 """
 
 from dataclasses import dataclass, field
-from math import sqrt
 from typing import Unpack
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 from gdpo_core._errors import expect, expect_index
 from gdpo_core._groups import Batch, Options, Reduction, make_batch, with_options
 from gdpo_core._inputs import ArrayLike, Groups
-from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, count_ties, tie_tolerance
+from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, tie_tolerance
 from gdpo_core._statistics import normalise_rewards
 from gdpo_core.methods import Steps, reward_parts
 from gdpo_core.registry import advantages_without_eps, method_for
@@ -84,20 +83,6 @@ class Collapse:
         counted = count_orders(list(blocks(self._index)), reward, {"": level})
         pairs, tied, wrong = (int(x.sum()) for x in (counted.pairs, counted.tied[""], counted.inverted[""]))
         return Order(pairs - tied - wrong, tied, wrong)
-
-    def ties_among(self, among: Tensor, rewards: Tensor | None = None) -> tuple[int, int]:
-        """The pairs in a group whose reward vectors differ, and how many of them have one advantage.
-
-        among: (responses,) bool, those to look at; rewards: (responses, rewards) that differ, by default those of the
-        collapse.
-
-        >>> c = collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
-        >>> c.ties_among(torch.tensor([True, True, False, True]))
-        (3, 1)
-        """
-        level = _of_all(self.level, self.response, len(self._rewards))
-        rewards = self._rewards if rewards is None else rewards.to(self._rewards)
-        return count_ties(list(blocks(self._index)), rewards.T, among & (level >= 0), level)
 
 
 @with_options
@@ -250,30 +235,6 @@ def _of_all(level: Tensor, response: Tensor, count: int) -> Tensor:
     return level.new_full((count,), -1).scatter(0, response, level)
 
 
-def break_even_weight(
-    rewards: ArrayLike, lower: int, higher: int, reward: int = 0, *, weights: ArrayLike | None = None
-) -> float:
-    """The weight on `reward` above which GDPO gives the response `higher` more than the response `lower`.
-
-    rewards: (rollouts, rewards) of one prompt; lower, higher: numbers of two responses, `higher` with more of `reward`;
-    the other weights stay as given. Raises InputError, also where the reward is constant in the group.
-
-    >>> rewards = [[1, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 0]]
-    >>> round(break_even_weight(rewards, lower=3, higher=0), 4)
-    0.7454
-    """
-    batch = make_batch(rewards, weights=weights)
-    expect(batch.single, "rewards", "shape (rollouts, rewards) of one prompt", "a batch of prompts")
-    z = normalise_rewards(batch).value[:, 0]  # (rewards, rollouts)
-    expect_index(reward, len(z), "reward", "rewards")
-    for name, value in (("lower", lower), ("higher", higher)):
-        expect_index(value, z.shape[1], name, "responses")
-    weight = break_even_of(z, torch.tensor([lower]), torch.tensor([higher]), reward, batch.weights)
-    more = f"a response with more of reward {reward} than `lower`"
-    expect(not weight.isnan().any(), "higher", more, f"{higher}, beside {lower}")
-    return weight.item()
-
-
 def break_even_weights(
     rewards: ArrayLike,
     pairs: BrokenTies,
@@ -282,10 +243,11 @@ def break_even_weights(
     weights: ArrayLike | None = None,
     groups: Groups | None = None,
 ) -> Tensor:
-    """`break_even_weight` of every pair of `broken_ties`, in their order; (pairs,), float64.
+    """The weights on `reward` above which GDPO gives `higher` of a pair more than `lower`; (pairs,), float64.
 
-    rewards, groups: those of the collapses that the pairs are from; reward: their primary one. The responses of a pair
-    differ in it, so a large enough weight always puts `higher` first: every value is finite. Raises InputError.
+    pairs: those of `broken_ties`; rewards, groups: of the collapses that they are from; reward: their primary one. The
+    responses of a pair differ in it, so a large enough weight always puts `higher` first: every value is finite.
+    The other weights stay as given. Raises InputError.
 
     >>> from gdpo_core import broken_ties, collapse
     >>> rewards = [[[1, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 0]]]
@@ -307,20 +269,6 @@ def break_even_weights(
     wrong = weight.isnan().nonzero().flatten().tolist()[:1]
     expect(not wrong, "pairs", f"`higher` with more of reward {reward} than `lower`", f"another order in pair {wrong}")
     return weight
-
-
-def highest_break_even(rollouts: int) -> float:
-    """The largest ratio of the spreads of two binary rewards, neither constant, in a group of this size.
-
-    Say three binary rewards of equal weight give two responses one sum, and only one of them has the first reward.
-    Then the other has exactly one of the remaining rewards more. So this is also the largest weight on the first
-    reward that GDPO can need to put the response that has it ahead.
-
-    >>> round(highest_break_even(12), 4), highest_break_even(3)
-    (1.8091, 1.0)
-    """
-    half = rollouts // 2
-    return sqrt(half * (rollouts - half) / (rollouts - 1))
 
 
 def break_even_of(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:

@@ -77,11 +77,6 @@ def test_right_and_wrong_are_those_of_the_primary_reward_wherever_it_stands():
     first = Board([[c, *rest] for *rest, c in rows], names=["c", "a", "b"], primary="c")
     last = Board(rows, names=["a", "b", "c"], primary="c")
     assert first.drawing["verdict"] == last.drawing["verdict"] and "right" in last.drawing["verdict"][0]
-    mended = Board([[0, 1, 1], *[[1, 0, 0]] * 3], names=["c", "a", "b"], primary="c").drawing["enough"]
-    last = Board([[1, 1, 0], *[[0, 0, 1]] * 3], names=["a", "b", "c"], primary="c")
-    assert last.drawing["enough"] == {**mended, "reward": 2}
-    a = gc.gdpo(last.rewards, weights=[1, 1, mended["weight"]])
-    assert a[0] < a[1:].min()
 
 
 def test_arrays_tensors_and_booleans_are_read_as_they_print():

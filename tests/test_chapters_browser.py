@@ -186,16 +186,3 @@ def test_on_a_phone_everything_can_be_touched(visit):
     assert (small, cut) == (0, 0)
     toggle(page, 5, 0).tap()
     page.locator(".row .detail").wait_for()
-
-
-def test_what_would_change_that_does_it_and_can_be_taken_back(visit):
-    page = visit(f"?lab-task={TASKS[1].id}")
-    hurts = [list(row) for row in grade_answers(TASKS[1]).marks]
-    drawn(page, computed(hurts))
-    page.get_by_role("button", name="What would change that?").click()
-    said = page.locator(".aimed").inner_text()
-    weight = float(re.search(r"it is ([\d.]+) now", said)[1])
-    drawn(page, computed(hurts, weights=[weight, 1, 1]))
-    assert gc.collapse(hurts, "gdpo", weights=[weight, 1, 1]).inversions() == 0
-    page.get_by_role("button", name="Undo").click()
-    drawn(page, computed(hurts))

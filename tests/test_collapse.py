@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.ties import Order, highest_break_even
+from gdpo_core.ties import Order
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
@@ -138,18 +138,6 @@ def test_every_pair_is_right_tied_or_wrong(method, batch):
             assert c.inversions(primary) == found.wrong / found.pairs
 
 
-@given(st.sampled_from(naive.METHODS), naive.batches(missing=False), st.data())
-def test_ties_among_some_responses(method, batch, data):
-    c = gc.collapse(batch.rows, method, groups=batch.ids)
-    among = data.draw(st.lists(st.booleans(), min_size=len(batch.rows), max_size=len(batch.rows)))
-    other = [[float(x > 0) for x in row] for row in batch.rows]  # coarser rewards than those of the collapse
-    level, pairs = pairs_of(c, batch.ids)
-    for rows, given_rows in ((batch.rows, None), (other, torch.tensor(other))):
-        differ = [(i, j) for i, j in pairs if among[i] and among[j] and rows[i] != rows[j]]
-        tied = sum(level[i] == level[j] for i, j in differ)
-        assert c.ties_among(torch.tensor(among), given_rows) == (len(differ), tied)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("coarse, fine", (("grpo", "gdpo"), ("gdpo", "grpo"), ("grpo_no_std", "gdpo")))
 @given(with_rewards, st.data())
@@ -201,36 +189,36 @@ def test_broken_ties_number_the_responses_as_they_were_given():
 # --- the break-even weight -----------------------------------------------------------------------------------------
 
 
+def pair(lower, higher):
+    return gc.BrokenTies(torch.tensor([lower]), torch.tensor([higher]), torch.tensor([False]))
+
+
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=3, max_size=9), st.sampled_from((0.5, 1.0, 2.0)))
 def test_at_the_break_even_weight_gdpo_ties_the_two_responses(rest, weight):
     rewards = f64([(1, 0, 0), (0, 1, 1), *rest])
-    w = gc.break_even_weight(rewards, lower=1, higher=0, weights=f64([9, weight, 1]))
+    w = gc.break_even_weights(rewards, pair(1, 0), weights=f64([9, weight, 1])).item()
     s = gc.explain(rewards, weights=f64([w, weight, 1])).weighted_sums
     assert abs(s[0] - s[1]) < 1e-9
     more = gc.explain(rewards, weights=f64([w + 0.25, weight, 1])).weighted_sums
     assert more[0] > more[1]
 
 
-@pytest.mark.parametrize("rollouts", [3, 4, 7, 12, 25])
-def test_the_weight_that_is_most_needed_is_the_largest_ratio_of_spreads(rollouts):
-    spreads = [torch.tensor([1.0] * k + [0.0] * (rollouts - k)).double().std().item() for k in range(1, rollouts)]
-    assert highest_break_even(rollouts) == pytest.approx(max(spreads) / min(spreads))
-
-
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 C = gc.collapse([[1, 0], [0, 1], [1, 1]], "grpo")
 PAIR = {"coarse": C, "fine": gc.collapse([[1, 0], [0, 1], [1, 1]])}
-DECIDED = {"rewards": [[1, 0], [0, 1], [1, 1]], "lower": 1, "higher": 0}
+DECIDED = {"rewards": [[1, 0], [0, 1], [1, 1]], "pairs": pair(1, 0)}
 INDICES = (2, -3, "a", None, 1.0, True, [0])
 REFUSED = (
     (gc.broken_ties, PAIR | {"fine": gc.collapse([[1, 0], [0, 1]])}, "fine"),  # fewer responses
     (gc.broken_ties, PAIR | {"fine": gc.collapse([[0, 1], [1, 0], [0, 0]])}, "fine"),  # other rewards
     (gc.broken_ties, PAIR | {"coarse": "x"}, "coarse"),
-    (gc.break_even_weight, DECIDED | {"lower": 0, "higher": 1}, "higher"),
-    (gc.break_even_weight, DECIDED | {"rewards": [[1, 0], [1, 1], [1, 1]]}, "higher"),
-    (gc.break_even_weight, DECIDED | {"rewards": [[[1, 0], [0, 1]]]}, "rewards"),
-    (gc.break_even_weight, DECIDED | {"weights": [1]}, "weights"),
+    (gc.break_even_weights, DECIDED | {"pairs": pair(0, 1)}, "pairs"),
+    (gc.break_even_weights, DECIDED | {"pairs": pair(3, 0)}, "pairs"),
+    (gc.break_even_weights, DECIDED | {"pairs": "x"}, "pairs"),
+    (gc.break_even_weights, DECIDED | {"rewards": [[[1, 0], [0, 1]], [[1, 0], [0, 1]]], "pairs": pair(1, 2)}, "pairs"),
+    (gc.break_even_weights, DECIDED | {"rewards": [[1, 0], [1, 1], [1, 1]]}, "pairs"),
+    (gc.break_even_weights, DECIDED | {"weights": [1]}, "weights"),
 )
 
 
@@ -238,8 +226,7 @@ def test_what_cannot_be_used_is_named(subtests):
     for method in (C.inversions, C.order):
         check_refusals(subtests, method, {}, {"primary": INDICES}, shown=True)
     check_refusals(subtests, gc.broken_ties, PAIR, {"primary": INDICES}, shown=True)
-    bad = dict.fromkeys(("lower", "higher", "reward"), (7, -8, "a", None, 1.0))
-    check_refusals(subtests, gc.break_even_weight, DECIDED, bad, shown=True)
+    check_refusals(subtests, gc.break_even_weights, DECIDED, {"reward": (7, -8, "a", None, 1.0)}, shown=True)
     for function, options, argument in REFUSED:
         with subtests.test(argument=argument, options=repr(options)[:60]):
             check_refusal(function, options, argument)

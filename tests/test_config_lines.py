@@ -12,6 +12,7 @@ import torch
 import gdpo_core as gc
 from gdpo_audit.logs.forms import FORMS
 from gdpo_core import config_lines
+from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS, READABLE, conventions_to_try, framework_named
 
 REWARDS, WEIGHTS = ["correct", "format", "brief"], [1.0, 0.5, 2.0]
@@ -93,7 +94,7 @@ def test_every_framework_is_switched_to_other_methods():
         given = yaml(switch("axolotl", method=method))
         assert given["rl"] == "grpo" and given["trl"]["scale_rewards"] is divides
     rewards = torch.rand(4, 8, 3, dtype=torch.float64)
-    for method in (*FRAMEWORKS["generic"].lines.options, "gdpo"):
+    for method in (*NAMES, *gc.SUCCESSORS):
         for framework in ("generic", "verifiers"):
             made = eval(code(switch(framework, method=method)), {"gdpo_core": gc, "rewards": rewards})
             assert made.equal(gc.advantages(rewards, method, weights=WEIGHTS))

@@ -85,23 +85,6 @@ def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
     assert "2 of 11 pairs of wrong and right, as many under GRPO" in said and "But" not in said
 
 
-@pytest.mark.slow
-@given(states)
-def test_the_weight_that_is_enough_puts_every_right_answer_first_and_a_smaller_one_does_not(state):
-    found = drawn(state)["enough"]
-    if not found or found["weight"] is None:
-        return
-    assert wrong_first(state, compute(state, state.method).level)[0]
-
-    def wrong(weight):
-        other = replace(state, weights=(weight, *state.weights[1:]))
-        return wrong_first(state, compute(other, state.method).level)[0]
-
-    assert not wrong(found["weight"])
-    least = float(re.search(r"weight of ([\d.]+) or more", found["said"])[1])
-    assert not wrong(least) and (wrong(max(0.0, least - 0.02)) or least <= 0.02)
-
-
 # --- the arithmetic --------------------------------------------------------------------------------------------------
 
 

@@ -2,8 +2,6 @@
 // number comes from Python in `drawing`, which is recognised by its state, so that an older one is never drawn.
 
 const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
-const RESTED = 900; // ms without a change and without a hand on the board, after which rows take their places
-const GLIDE = 320; // ms
 const WORDS = 47; // px from the middle of the lane to where its lines end, so that they leave its words room
 const APART = 56; // px from one tie's words to the next
 const NARROW = 680; // px, as in board.css
@@ -39,23 +37,19 @@ function render({ model, el }) {
   const many = answers.length;
   const now = (name) => model.get(name);
   const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
-  const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   let width = innerWidth; // of the board
   const narrow = () => width <= NARROW && !matchMedia("print").matches;
   let listed = []; // answers from top to bottom
   let active = null;
   let domain = [0.5, 0.5]; // how far the axis goes below and above 0; it grows, so that nothing jumps
   let changed = false;
-  let rest = 0;
 
   function set(values) {
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     if (active !== null) model.set("active", active);
     model.save_changes();
     changed = true;
-    aimed.replaceChildren();
     tick();
-    settle();
   }
 
   // --- controls --------------------------------------------------------------------------------------------------
@@ -87,7 +81,7 @@ function render({ model, el }) {
     rows[listed[0]].marks[0].focus();
   });
   const order = make("button", { type: "button" });
-  order.addEventListener("click", () => sort());
+  order.addEventListener("click", sort);
 
   // --- the parts that stay ---------------------------------------------------------------------------------------
   const passes = names.map(() => make("span", { class: "soft" }));
@@ -106,8 +100,6 @@ function render({ model, el }) {
   const lane = make("svg", { class: "lane", "aria-hidden": "true" });
   const words = make("div", { class: "words", "aria-hidden": "true" });
   const verdict = make("div", { class: "sentences" }); // a live region from the first change on
-  const aim = make("button", { type: "button" }, "What would change that?");
-  const aimed = make("p", { class: "aimed" });
   const shares = make("div", { class: "shares" });
   const detail = make("div", { class: "detail" });
   const table = make("table");
@@ -119,7 +111,7 @@ function render({ model, el }) {
     make("div", { class: "sheet" },
       make("div", { class: "frame" }, head, make("div", { class: "grid" }, list, lane, words)),
       make("div", { class: "foot" }, paying, make("div", { class: "buttons" }, order, reset)),
-      make("div", { class: "below" }, make("div", { class: "verdict" }, verdict, aim, aimed), worked),
+      make("div", { class: "below" }, make("div", { class: "verdict" }, verdict), worked),
       numbers,
     ),
   );
@@ -129,19 +121,6 @@ function render({ model, el }) {
   if (!getComputedStyle(el).getPropertyValue("--muted-foreground")) board.classList.add("guest");
   el.append(board);
   numbers.addEventListener("toggle", () => numbers.open && tabulate());
-
-  // One click gives the weight that puts every right answer first, says from which on, and can be taken back.
-  aim.addEventListener("click", () => {
-    const { reward, weight, said } = now("drawing").enough;
-    const before = now("weights");
-    if (weight !== null) set({ weights: before.with(reward, weight) });
-    aimed.replaceChildren(said);
-    if (weight === null) return;
-    const undo = make("button", { type: "button" }, "Undo");
-    undo.addEventListener("click", () => (set({ weights: before }), aim.focus()));
-    aimed.append(" ", undo);
-    undo.focus();
-  });
 
   // --- rows --------------------------------------------------------------------------------------------------------
   const rows = answers.map((text, answer) => {
@@ -267,14 +246,13 @@ function render({ model, el }) {
     const html = drawing.verdict.map((one) => `<p>${one}</p>`).join("");
     if (verdict.dataset.html !== html) verdict.dataset.html = verdict.innerHTML = html;
     if (changed) verdict.setAttribute("role", "status");
-    aim.hidden = !editable || !drawing.enough;
-    if (!listed.length) sort(drawing.order);
+    if (!listed.length) sort();
     share(drawing);
     if (sizes) link(drawing, sizes);
     follow(drawing);
     if (numbers.open) tabulate();
     say(order, `Sort by ${title(now("method"))}`);
-    settle();
+    order.hidden = same(drawing.order, listed);
   }
 
   // Per side, the number of each tied answer's tie. One set that both methods tie has one number, any other its own.
@@ -287,28 +265,10 @@ function render({ model, el }) {
     })));
   }
 
-  // Rows never move under a hand: as long as the pointer or the focus is on the board, a button moves them.
-  function settle() {
-    clearTimeout(rest);
-    const busy = board.matches(":hover") || board.contains(el.getRootNode().activeElement);
-    const drawing = now("drawing");
-    const placed = same(drawing.order, listed);
-    order.hidden = placed || !busy;
-    if (!placed && !busy) rest = setTimeout(() => sort(), RESTED);
-  }
-  board.addEventListener("pointerleave", settle);
-  board.addEventListener("focusout", () => setTimeout(settle));
-
-  function sort(to) {
-    const before = new Map(to || still() ? [] : rows.map(({ node }) => [node, node.getBoundingClientRect().top]));
-    listed = [...(to ?? now("drawing").order)];
-    const focused = el.getRootNode().activeElement;
+  // Rows never move under a hand: a button moves them.
+  function sort() {
+    listed = [...now("drawing").order];
     list.append(...listed.map((answer) => rows[answer].node));
-    if (list.contains(focused) || rows.some(({ marks }) => marks.includes(focused))) focused.focus();
-    before.forEach((top, node) => {
-      const moved = top - node.getBoundingClientRect().top;
-      if (moved) node.animate([{ transform: `translateY(${moved}px)` }, { transform: "none" }], { duration: GLIDE, easing: "ease-in-out" });
-    });
     link(now("drawing"), measure());
     order.hidden = true;
   }
@@ -420,7 +380,6 @@ function render({ model, el }) {
   watch.observe(board);
   model.on("change:drawing", draw);
   return () => {
-    clearTimeout(rest);
     watch.disconnect();
     model.off("change:drawing", draw);
   };

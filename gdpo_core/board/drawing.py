@@ -7,7 +7,7 @@ from gdpo_core._words import number, percent, signed
 from gdpo_core.board.arithmetic import arithmetic
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import BASE, State
-from gdpo_core.board.verdict import enough, verdict
+from gdpo_core.board.verdict import verdict
 
 
 @lru_cache(maxsize=512)
@@ -26,14 +26,7 @@ def draw(state: State, names: tuple[str, ...]) -> dict:
         "ties": [left.ties, right.ties],
         "level": [left.level, right.level],
         "verdict": [str(sentence) for sentence in verdict(state, names, left, right)],
-        "enough": enough(state, right),
         "shares": [one.shares for one in both],
         "percents": [[percent(x) for x in one.shares or ()] for one in both],
         "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
     }
-
-
-def order_at_first(state: State) -> list[int]:
-    """The answers from GDPO's highest to its lowest, of equals GRPO's first."""
-    left, right = compute(state, BASE), compute(state, "gdpo")
-    return sorted(range(len(state.marks)), key=lambda i: (-right.level[i], -left.level[i], i))

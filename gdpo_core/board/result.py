@@ -7,7 +7,6 @@ from typing import Any
 import gdpo_core as gc
 from gdpo_core.board.state import State
 from gdpo_core.steps import Explanation
-from gdpo_core.successors import kept_shares
 from gdpo_core.ties import explain_and_collapse
 
 
@@ -47,7 +46,7 @@ def compute(state: State, method: str) -> Result:
         explained.advantages.tolist(),
         terms.tolist(),
         explained.weighted_sums.tolist(),
-        kept_shares(state.rewards, **given).tolist() if method == "gd2po" else [1.0] * len(levels),
+        [1.0] * len(levels) if explained.factors is None else explained.factors.tolist(),
         levels,
         _ties(state.marks, levels),
     )

@@ -1,13 +1,12 @@
 """What a state shows, in two sentences: what is told apart, then what that is worth."""
 
 from itertools import combinations, pairwise
-from math import ceil, inf
 
 from gdpo_core._html import Html, prose
 from gdpo_core._pairs import APART
 from gdpo_core._words import count, number, percent, word
 from gdpo_core.board.result import Result
-from gdpo_core.board.state import HEAVIEST, METHODS, State
+from gdpo_core.board.state import METHODS, State
 
 NEAR = 0.1  # advantages that are no further apart are a near-tie
 WHY_TIED = (
@@ -154,39 +153,3 @@ def wrong_first(state: State, levels: list[int]) -> tuple[list[tuple[int, int]],
     """The pairs (wrong, right) in which the wrong answer gets more, and the number of all such pairs."""
     pairs = _right_and_wrong(state)
     return [(i, j) for i, j in pairs if levels[i] > levels[j]], len(pairs)
-
-
-# --- what would change that -------------------------------------------------------------------------------------------
-
-
-SCALED = ("gdpo", "mo_grpo", "grpo_no_std")  # whose order is that of the sum of weight times term
-GATE = "A gate does it at any weight: the other marks count where the answer is right."
-
-
-def enough(state: State, right: Result) -> dict | None:
-    """The weight of the primary reward from which on every right answer is first, and what it says; None: no need.
-
-    It lies where the last pair of a right and a wrong answer changes places: source, the break-even weight of
-    `gdpo_core.break_even_weight`.
-    """
-    wrong, _ = wrong_first(state, right.level)
-    k0 = state.primary
-    if k0 is None or not wrong or state.method not in SCALED or right.explained.convention.leave_one_out:
-        return None
-    z, weights = right.terms, state.weights
-
-    def balance(low: int, high: int) -> float:
-        gained = z[high][k0] - z[low][k0]
-        rest = sum(w * (z[high][k] - z[low][k]) for k, w in enumerate(weights) if k != k0)
-        return -rest / gained if gained > 0 else inf
-
-    needed = max(balance(*pair) for pair in _right_and_wrong(state))
-    if needed >= HEAVIEST:
-        return {"reward": k0, "weight": None, "said": f"No weight up to {HEAVIEST:g} does it here. {GATE}"}
-    weight = ceil(10 * needed + 1e-6) / 10
-    from_on = ceil(100 * needed + 1e-6) / 100
-    return {
-        "reward": k0,
-        "weight": weight,
-        "said": f"With a weight of {from_on:g} or more, every right answer comes first; it is {weight:g} now. {GATE}",
-    }

@@ -13,7 +13,7 @@ from gdpo_core._html import Html, tag
 from gdpo_core._words import listing
 from gdpo_core.bfcl import REWARDS, Task, grade_all
 from gdpo_core.board import Board
-from gdpo_core.board.drawing import order_at_first
+from gdpo_core.board.drawing import draw
 from gdpo_core.board.state import BASE, PAYS, State
 from views.html import element
 from views.nav import Nav
@@ -41,7 +41,7 @@ def grade_answers(task: Task) -> GradedAnswers:
     """The answers to a task, graded."""
     grades = grade_all(task)
     marks = tuple(one.vector for one in grades)
-    order = order_at_first(State(marks, ONES, ONES))
+    order = draw(State(marks, ONES, ONES), REWARDS)["order"]
     return GradedAnswers(
         tuple(task.answers[i] for i in order),
         tuple(marks[i] for i in order),
