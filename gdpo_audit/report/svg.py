@@ -8,7 +8,7 @@ from gdpo_core._html import Html, tag
 from gdpo_core._words import clip, count
 
 WIDTH = 360  # units; a chart is drawn at about one pixel per unit, so that its text keeps its size on a phone
-DASHES = ("", "7 4", "2 3", "9 3 2 3")  # the first of each colour; later ones shift, so that pairs stay distinct
+_DASHES = ("", "7 4", "2 3", "9 3 2 3")  # the first of each colour; later ones shift, so that pairs stay distinct
 _LEFT, _RIGHT, _TOP, _BOTTOM = 42.0, WIDTH - 10.0, 8.0, 158.0  # where lines are drawn
 _HEAD, _ROW, _WORDS = 24, 16, 52  # heights of a title and of a bar; width of the values in words
 _EPS = 1e-9  # a round number is met in spite of round-off
@@ -50,7 +50,7 @@ def dash(k: int) -> str:
     >>> [dash(k) for k in (0, 1, 4)]
     ['', '7 4', '7 4']
     """
-    return DASHES[(k + k // len(DASHES)) % len(DASHES)]
+    return _DASHES[(k + k // len(_DASHES)) % len(_DASHES)]
 
 
 def grouped_bars(groups: Sequence[Bars], description: str, low: float = 0.0, high: float = 1.0) -> Html:
