@@ -13,6 +13,7 @@ from gdpo_audit.findings.examples import best_groups
 from gdpo_audit.findings.facts import Facts, scaled_share
 from gdpo_audit.findings.findings import findings
 from gdpo_audit.findings.impossible import impossible
+from gdpo_audit.findings.plan import plan_of
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
 from gdpo_audit.findings.sums import Array, Made, Plan, Sums, take
 from gdpo_audit.findings.thresholds import SCALE_ONLY
@@ -69,7 +70,8 @@ def audit(
     """
     setting = None if what_if is None else validate_setting(run, what_if)
     facts = gather(run, weights, primary, asked, engine)
-    report = report_of(facts, findings(facts))
+    plan = plan_of(facts)
+    report = report_of(facts, findings(facts, plan), plan)
     alternative = None if setting is None else compute_what_if(facts, setting, engine)
     return replace(report, alternative=alternative, _facts=_for_a_what_if(facts))
 

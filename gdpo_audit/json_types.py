@@ -91,10 +91,46 @@ class FindingPart(TypedDict):
     read_more: Annotated[str, Meta(description="The chapter of the page, or the section of docs/audit.md, about it.")]
     links: Annotated[list[LinkPart], Meta(description="In the paper, and in the framework's documentation.")]
     evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
-    fix: Annotated[str | None, Meta(description="Lines of configuration that change it.")]
-    effect: Annotated[dict[str, list[float]], Meta(description="Of the lines, on this log: without and with them.")]
-    tried_on: Annotated[int, Meta(description="Responses of the log on which the effect was computed.")]
+    fix: Annotated[str | None, Meta(description="Lines that mend the log or the configuration.")]
+    row: Annotated[int | None, Meta(description="Of the plan, that answers it; from 0.")]
     extent: Annotated[float, Meta(description="How much of the run it is about, from 0 to 1: the order of findings.")]
+
+
+class GatePart(TypedDict):
+    """A reward that counts only where the primary one reaches a threshold."""
+
+    on: str
+    reward: str
+    threshold: float
+    otherwise: Annotated[float, Meta(description="The reward everywhere else.")]
+
+
+class TrialPart(TypedDict):
+    """What a run could have used."""
+
+    method: str
+    weights: dict[str, float]
+    gate: GatePart | None
+
+
+class PlanPart(TypedDict):
+    """A setting that was tried on this log, and what the log shows under it; the first is the run's own."""
+
+    setting: TrialPart
+    recommended: bool
+    title: str
+    do: Annotated[str, Meta(description="The start of a sentence; empty for the run's own.")]
+    why: Annotated[str, Meta(description="Of the recommended one: the end of that sentence.")]
+    cost: Annotated[str, Meta(description="Of the recommended one: a sentence.")]
+    update_share: dict[str, float | None]
+    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+    groups_with_ties: float | None
+    tied_pairs: float | None
+    silent_groups: float | None
+    dead_groups: Annotated[dict[str, float], Meta(description="By reward, behind the gate.")]
+    off: Annotated[float | None, Meta(description="How far the shares are from what its weights ask for.")]
+    lines: Annotated[str | None, Meta(description="Of configuration; null: none are known.")]
+    tried_on: Annotated[int, Meta(description="Responses of the log.")]
 
 
 class StepPart(TypedDict):
@@ -178,6 +214,7 @@ class ReportPart(TypedDict):
     run: RunPart
     rewards: list[RewardPart]
     methods: Annotated[dict[str, MethodPart], Meta(description="By method: grpo, grpo_no_std, gdpo, grpo_batch_std.")]
+    plan: Annotated[list[PlanPart], Meta(description="At most one row is recommended; empty: nothing can be tried.")]
     findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings; then what is about most.")]
     steps: list[StepPart]
     by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]

@@ -11,11 +11,16 @@ from gdpo_core.frameworks import FRAMEWORKS, Lines
 
 
 def switch_to_gdpo(
-    framework: str, rewards: Sequence[str], weights: Sequence[float] | None = None, group_size: int | None = None
+    framework: str,
+    rewards: Sequence[str],
+    weights: Sequence[float] | None = None,
+    group_size: int | None = None,
+    *,
+    of_grpo: bool = True,
 ) -> str:
     """The lines that make a run of this framework use GDPO on these rewards; weights: one per reward, by default 1.
 
-    If the weights differ, a comment says what they mean under GDPO. Raises InputError.
+    If weights that were GRPO's differ, a comment says what they mean under GDPO. Raises InputError.
 
     >>> print(switch_to_gdpo("trl", ["correct", "format"], group_size=8))
     GRPOConfig(multi_objective_aggregation="normalize_then_sum", reward_weights=[1.0, 1.0], num_generations=8)
@@ -24,19 +29,21 @@ def switch_to_gdpo(
     lines = _lines(framework)
     with_size = "" if group_size is None else Template(lines.with_size).substitute(size=group_size)
     text = Template(lines.switch_to_gdpo).substitute(_values(rewards, weights), with_size=with_size)
-    differ = weights is not None and len({f"{w:.6g}" for w in weights}) > 1
+    differ = of_grpo and weights is not None and len({f"{w:.6g}" for w in weights}) > 1
     why = "# GDPO's weights multiply normalised rewards: take out of them what made up for a reward's scale\n"
     return why * differ + text
 
 
-def switch_to(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str) -> str | None:
+def switch_to(
+    framework: str, rewards: Sequence[str], weights: Sequence[float], method: str, *, of_grpo: bool = True
+) -> str | None:
     """The lines that make a run of this framework use this method; None if none are known. Raises InputError.
 
     >>> print(switch_to("ms_swift", ["correct", "format"], [1, 0.5], "grpo_no_std"))
     --scale_rewards none --reward_weights 1 0.5
     """
     if method == "gdpo":
-        return switch_to_gdpo(framework, rewards, weights)
+        return switch_to_gdpo(framework, rewards, weights, of_grpo=of_grpo)
     lines = _lines(framework)
     option = method if lines.options is None else lines.options.get(method)
     return option and Template(lines.switch_to_other).substitute(_values(rewards, weights), option=option)

@@ -1,4 +1,4 @@
-"""Every remedy that a report prints is tried on the log: held here to logs written anew, and to slow loops."""
+"""Every setting that a report plans is tried on the log: held here to logs written anew, and to slow loops."""
 
 import re
 from dataclasses import replace
@@ -58,7 +58,7 @@ def loud(seed=0, steps=STEPS):
 def test_rewards_with_weight_that_make_nothing_of_the_update_are_found():
     report = audited(log_of(loud(), LOUD, weights=[1, 0.5, 2]))
     [dominates], starved = found(report, "reward-dominates"), found(report, "reward-starved")
-    assert dominates.evidence["reward"] == "vowels" and report.first == dominates
+    assert dominates.evidence["reward"] == "vowels" and report.findings[0] == dominates
     assert dominates.evidence["update_share"] > 0.95 and dominates.evidence["weight_share"] > 0.5
     assert {f.evidence["reward"] for f in starved} == {"has_digit", "short"}
     (against,) = [f for f in starved if f.evidence["reward"] == "short"]
@@ -77,41 +77,66 @@ def test_rewards_that_get_what_their_weights_ask_for_are_not_starved(weights):
         assert not ids & {"reward-starved", "reward-dominates"}
 
 
-# --- advice is what the log, written anew, shows ---------------------------------------------------------------------
+# --- the plan is what the log, written anew, shows --------------------------------------------------------------------
 
 
-def written_anew(table, finding, names):
-    """The log as the lines of a finding would have made it, audited; and its method."""
+def written_anew(table, names, setting):
+    """The log as this setting would have made it, audited."""
     rewards = table.select(names).to_numpy().reshape(-1, PROMPTS, ROLLOUTS, len(names)).copy()
-    for name, on, reached, otherwise in re.findall(
-        r"def (\w+)_gated.*?zip\(\w+\(\*\*given\), (\w+)\(\*\*given\)\).*?g >= (\S+) else (\S+) for", finding.fix, re.S
-    ):
-        gated, gate = names.index(name), rewards[..., names.index(on)]
-        rewards[..., gated] = np.where(gate >= float(reached), rewards[..., gated], float(otherwise))
-    given = re.search(r"reward_weights=\[(.*?)\]", finding.fix)
-    weights = [float(w) for w in given[1].split(",")] if given else None
-    method = "gdpo" if "normalize_then_sum" in finding.fix else "grpo"
-    return audited(log_of(rewards, names, method, weights), primary="has_digit"), method
+    if gate := setting["gate"]:
+        open_gate = rewards[..., names.index(gate["on"])] >= gate["threshold"]
+        gated = names.index(gate["reward"])
+        rewards[..., gated] = np.where(open_gate, rewards[..., gated], gate["otherwise"])
+    weights = [setting["weights"][name] for name in names]
+    return audited(log_of(rewards, names, setting["method"], weights), weights=setting["weights"], primary=names[0])
+
+
+def random_log(seed):
+    """Three rewards of random kinds and scales, under a random method and weights."""
+    rng = np.random.default_rng(seed)
+    shape = STEPS, PROMPTS, ROLLOUTS
+    kinds = [rng.random(shape) < rng.uniform(0.2, 0.9), rng.normal(size=shape), rng.integers(0, 11, shape)]
+    rewards = np.stack([kinds[k] * rng.choice([0.1, 1, 5]) for k in rng.permutation(3)], -1)
+    rewards[..., 1] -= rng.choice([0, 1]) * rewards[..., 0]
+    return log_of(rewards, "abc", rng.choice(["grpo", "gdpo", "grpo_no_std"]), rng.choice([0.5, 1, 2], 3))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_what_a_report_promises_is_what_the_log_written_anew_shows(seed):
-    names = list(LOUD)
-    table = log_of(loud(seed), names)
-    report = audited(table, primary="has_digit")
-    tried = [f for f in report.findings if f.effect]
-    assert {"reward-dominates", "reward-starved", "priority-inversion"} <= {f.id for f in tried}
-    for finding in tried:
-        assert finding.tried_on == len(table)
-        after, method = written_anew(table, finding, names)
-        for figure, promised in finding.effect.items():
-            if figure == "update_share":
-                k = names.index(finding.evidence["reward"])
-                shares = report.rewards[k]["update_share"]["grpo"], after.rewards[k]["update_share"][method]
-            else:
-                shares = report.methods["grpo"][figure], after.methods[method][figure]
-            assert promised == pytest.approx(shares, abs=1e-6), (finding.id, figure)
+@pytest.mark.parametrize("table", [log_of(loud(), LOUD), *map(random_log, range(4))], ids=range(5))
+def test_what_a_plan_promises_is_what_the_log_written_anew_shows(table):
+    names = [name for name in table.columns if name not in ("step", "prompt", "completion", "advantage")]
+    report = audited(table, primary=names[0])
+    plan = report.to_dict()["plan"]
+    own, *others = plan
+    assert len(others) >= 2 and not own["recommended"] and sum(row["recommended"] for row in plan) <= 1
+    assert own["update_share"] == {
+        r["name"]: pytest.approx(r["update_share"][own["setting"]["method"]]) for r in report.rewards
+    }
+    for row in plan:
+        assert row["tried_on"] == len(table) and (row is own or row["lines"])
+        after, method = written_anew(table, names, row["setting"]), row["setting"]["method"]
+        for figure in ("inversions", "groups_with_ties", "tied_pairs", "silent_groups"):
+            assert row[figure] == pytest.approx(after.methods[method][figure], abs=1e-6), (row["title"], figure)
+        for reward in after.rewards:
+            share = reward["update_share"][method]  # of rewards that TRL has in float32
+            assert row["update_share"][reward["name"]] == pytest.approx(share, rel=1e-3, abs=1e-5)
+            assert row["dead_groups"][reward["name"]] == pytest.approx(reward["dead_groups"])
+        if row["recommended"]:
+            assert report.what_first.startswith(row["do"]) and row["cost"] in report.what_first
+            assert row["inversions"] <= own["inversions"] + 0.01 and not row["setting"]["gate"]
+
+
+def test_without_a_primary_reward_a_plan_asks_for_it_and_a_gate_is_a_question():
+    open_ = audited(log_of(loud(), LOUD))
+    assert open_.what_first.startswith(
+        "Open: name the reward that matters most (--primary): has_digit, short or vowels."
+    )
+    assert not any(row.recommended or row.gate for row in open_.plan)
+    digit = (np.random.default_rng(1).random((STEPS, PROMPTS, ROLLOUTS)) < 0.5).astype(float)
+    style = np.random.default_rng(2).normal(size=digit.shape)
+    report = audited(log_of(np.stack([digit, style / 2], -1), ("digit", "style"), "gdpo"), primary="digit")
+    assert report.plan[-1].gate and not any(row.recommended for row in report.plan)
+    assert report.what_first.startswith("Open: should style count only where digit reaches 1? That changes the task:")
 
 
 # --- weights for wanted shares ---------------------------------------------------------------------------------------
@@ -223,8 +248,7 @@ def test_no_share_is_mended_by_what_turns_the_order_round():
     report = audited(table, primary="right")
     assert report.methods["grpo"]["inversions"] == 0 and report.methods["gdpo"]["inversions"] > 0.05
     assert {f.id: f.severity for f in report.findings} == {"reward-starved": "warning", "reward-dominates": "info"}
-    assert all(f.fix is None for f in report.findings) and "Use GDPO" not in report.verdict
-    assert all("Use GDPO" in f.to_do for f in audited(table).findings)  # nobody said what matters most
+    assert not any(row.recommended for row in report.plan) and "Use GDPO" not in report.verdict
 
 
 def test_no_method_helps_with_the_order_of_a_run_that_is_upside_down():

@@ -3,11 +3,9 @@
 import fake_logs
 import numpy as np
 import pytest
-import torch
 from test_audit import ids, made_run, one, silenced, varied
 
 import gdpo_audit as ga
-import gdpo_core as gc
 from gdpo_audit.audit import audit
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.report import document
@@ -39,12 +37,12 @@ def inverted(correct, total):
     return worse.sum() / (correct[..., :, None] < correct[..., None, :]).sum()
 
 
-@pytest.mark.parametrize("id", ["conflict", "priority-inversion"])
-def test_the_gate_that_is_printed_puts_no_wrong_answer_before_a_right_one(id):
+def test_the_gate_that_is_printed_puts_no_wrong_answer_before_a_right_one():
     correct, penalty = penalised()
-    fix = one(audit(two(correct, penalty, method="grpo"), primary="correct"), id).fix
+    report = audit(two(correct, penalty, method="grpo"), primary="correct")
+    assert report.plan[-1].gate and all(one(report, id).row for id in ("conflict", "priority-inversion"))
     scope = {"other": lambda completions, **_: penalty.ravel(), "correct": lambda completions, **_: correct.ravel()}
-    exec(fix, scope)
+    exec(report.plan[-1].lines, scope)
     gated = np.reshape(scope["other_gated"]([]), SHAPE)
     assert inverted(correct, correct + penalty) > 0.5
     assert inverted(correct, correct + np.where(correct >= 1, penalty, 0.0)) > 0.5  # 0 is the best penalty there is
@@ -61,14 +59,11 @@ def test_right_or_wrong_with_a_constant_added_is_no_noise():
     assert "reward-noise" not in ids(audit(two(graded, characters)))
 
 
-def test_the_lower_weight_gives_noise_the_part_that_it_has_under_grpo():
+def test_noise_is_loud_under_gdpo_and_not_under_grpo():
     noise = 1 + 4e-3 * np.random.default_rng(0).normal(size=SHAPE)
     rewards = np.stack([coin(SHAPE), noise], axis=-1)
     finding = one(audit(made_run(rewards, "gdpo", names=("correct", "other"))), "reward-noise")
     assert 0 < finding.evidence["update_share_grpo"] < 1e-3 < 0.1 < finding.evidence["update_share_gdpo"]
-    weights = [1.0, float(finding.fix.split("[1.0, ")[1].split("]")[0])]
-    shares = [gc.update_share(torch.tensor(step), "gdpo", weights=weights, convention=gc.TRL)[1] for step in rewards]
-    assert np.mean(shares) == pytest.approx(finding.evidence["update_share_grpo"], rel=0.5, abs=2e-3)
     assert "under GRPO: under 0.1 %" in finding.message
 
 

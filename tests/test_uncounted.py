@@ -61,13 +61,12 @@ def test_a_reward_function_of_weight_0_keeps_its_place():
     columns = {**{"digit": three()["digit"]}, **metrics(), **{"vowels": three()["vowels"]}}
     names, weights = list(columns), [1, 0, 0, 2]
     for report in (of(columns, made(columns, "grpo", weights)), of(columns, weights=weights)):
-        lines = one(report, "reward-dominates").fix
+        lines = report.plan[1].lines
         assert lines == switch_to_gdpo("trl", names, weights)
         assert [reward["name"] for reward in report.rewards] == ["digit", "vowels"]
     # At the end of the log it may be a metric as well; the caller knows.
     last = {"digit": columns["digit"], "vowels": columns["vowels"], "judge": columns["judge"]}
-    assert one(of(last, made(last, "grpo", [1, 2, 0])), "reward-dominates").fix == switch_to_gdpo("trl", "ab", [1, 2])
-    assert one(of(last, weights=[1, 2, 0]), "reward-dominates").fix == switch_to_gdpo("trl", "abc", [1, 2, 0])
+    assert of(last, made(last, "grpo", [1, 2, 0])).plan[1].lines == switch_to_gdpo("trl", "ab", [1, 2])
 
 
 # --- rewards that follow from others ----------------------------------------------------------------------------------
@@ -97,8 +96,8 @@ def test_no_share_and_no_fix_is_told_of_rewards_that_follow_from_others(method):
     told = {r["name"]: not isnan(r["update_share"]["grpo"]) for r in report.rewards}
     assert told == {"digit": False, "short": False, "vowels": True, "sum": False}
     assert report.steps["share:gdpo:digit"].null_count() == len(report.steps)
-    assert one(report, "rewards-collinear") and report.first.id == "rewards-collinear"
-    assert not OF_SHARES & {f.id for f in report.findings} and all(f.fix is None for f in report.findings)
+    assert one(report, "rewards-collinear") and report.findings[0].id == "rewards-collinear"
+    assert not OF_SHARES & {f.id for f in report.findings} and not report.plan
     # GDPO divides each by its own std, which tells a total from its parts.
     same_figures(*(of(x, made(rewards, "gdpo", [1, 0.5, 2]), primary="digit") for x in (rewards, total)))
 

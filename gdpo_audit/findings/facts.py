@@ -47,10 +47,8 @@ class Finding:
     message: str  # what it is and what it means
     to_do: str = ""  # a sentence; empty where nothing has to be done
     evidence: Mapping[str, object]  # the numbers, and the thresholds they were held against
-    # The lines of configuration that change it, for the framework of the run. What they do to its rewards was tried.
-    fix: str | None = None
-    effect: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # figures without and with it
-    tried_on: int = 0  # responses of the log on which the figures were computed
+    fix: str | None = None  # lines that mend the log, or the configuration, for the framework of the run
+    row: int | None = None  # of the plan, that answers it
     extent: float = 0.0  # how much of the run it is about, from 0 to 1
     read_more: str = ""  # the chapter of the page, or section of docs/audit.md, about it
 

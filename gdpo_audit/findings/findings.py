@@ -1,10 +1,11 @@
 """Every kind of finding: the function that looks for it, and where the page, docs/audit.md and the paper explain it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gdpo_audit.findings import findings_log, findings_methods, findings_primary, findings_rewards
 from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding
+from gdpo_audit.findings.plan import Setting
 from gdpo_core.frameworks import FRAMEWORKS
 
 PAPER = "https://arxiv.org/abs/2601.05242"
@@ -16,6 +17,7 @@ class Kind:
 
     terms: of the glossary; scenario: of the chapter Train, that shows what the finding says.
     first: before all others of its severity, however much of the run these are about.
+    planned: whether another setting may answer it.
     """
 
     look: Callable[[Facts], Iterator[Finding]]
@@ -24,6 +26,7 @@ class Kind:
     terms: tuple[str, ...] = ()
     scenario: str = ""
     first: bool = False
+    planned: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Link:
 
 _SCALE, _PRIORITY, _LEVELS = "page, chapter Train", "page, chapter Evidence", "page, chapter Lab"
 _USE, _LOG, _LIMITS = "page, chapter Use it", "docs/audit.md, Reading a log", "docs/audit.md, Limits"
-_FORMULAS = "equations 4 to 7"
+_FORMULAS, _SHARE = "equations 4 to 7", ("update share", "scale", "weight")
 # Findings of one severity that are about as much of the run are shown in this order.
 _IN_ORDER = (
     Kind(findings_primary.reward_falls, _SCALE, "", ("update share",), first=True),
@@ -45,16 +48,16 @@ _IN_ORDER = (
     Kind(findings_log.advantages_upside_down, _USE, _FORMULAS, ("advantage",)),
     Kind(findings_log.method_not_as_asked, _USE, _FORMULAS, ("convention",)),
     Kind(findings_log.missing_rewards, _LOG),
-    Kind(findings_rewards.conflict, _SCALE, scenario="conflict"),
-    Kind(findings_rewards.reward_dominates, _SCALE, _FORMULAS, ("update share", "scale", "weight"), "scales"),
-    Kind(findings_rewards.reward_starved, _SCALE, _FORMULAS, ("update share", "scale", "weight")),
+    Kind(findings_rewards.conflict, _SCALE, scenario="conflict", planned=True),
+    Kind(findings_rewards.reward_dominates, _SCALE, _FORMULAS, _SHARE, "scales", planned=True),
+    Kind(findings_rewards.reward_starved, _SCALE, _FORMULAS, _SHARE, planned=True),
     Kind(findings_rewards.reward_dead, _SCALE, "", ("zero-variance group",), "live"),
     Kind(findings_rewards.reward_dead_in_part, _LOG, "", ("zero-variance group",)),
     Kind(findings_rewards.reward_fades, _SCALE, "", ("zero-variance group", "update share")),
     Kind(findings_rewards.reward_noise, _SCALE, _FORMULAS, ("normalise", "eps"), "noise"),
-    Kind(findings_methods.ties_hide_signal, _LEVELS, "section 3.1 and Fig. 2", ("tie", "level")),
+    Kind(findings_methods.ties_hide_signal, _LEVELS, "section 3.1 and Fig. 2", ("tie", "level"), planned=True),
     Kind(findings_methods.silent_groups, _LEVELS, "", ("silent group",)),
-    Kind(findings_methods.priority_inversion, _PRIORITY, "equation 8", ("inversion",)),
+    Kind(findings_methods.priority_inversion, _PRIORITY, "equation 8", ("inversion",), planned=True),
     Kind(findings_primary.no_right_answer, _PRIORITY, "equation 8", ("update share", "zero-variance group")),
     Kind(findings_methods.blind_zero_std_metric, _LEVELS, "", ("zero-variance group",)),
     Kind(findings_methods.filter_drops_signal, _LEVELS, "", ("silent group", "zero-variance group")),
@@ -78,9 +81,20 @@ KINDS = {kind.look.__name__.replace("_", "-"): kind for kind in _IN_ORDER}  # by
 IDS = tuple(sorted(KINDS))
 
 
-def findings(facts: Facts) -> tuple[Finding, ...]:
-    """All findings about a run: errors first, then warnings, then the rest; within these, what is about most of it."""
-    found = [replace(x, id=id_, read_more=kind.place) for id_, kind in KINDS.items() for x in kind.look(facts)]
+def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
+    """All findings about a run: errors first, then warnings, then the rest; within these, what is about most of it.
+
+    plan: what was tried on it; a finding that a setting may answer names its row.
+    """
+    best = next((n for n, setting in enumerate(plan) if setting.recommended), None)
+    gate = next((n for n, setting in enumerate(plan) if setting.gate), None)
+    rows = dict.fromkeys((id_ for id_, kind in KINDS.items() if kind.planned), best)
+    rows |= dict.fromkeys(("conflict", "priority-inversion"), gate if best is None else best)
+    found = [
+        replace(x, id=id_, read_more=kind.place, row=rows.get(id_))
+        for id_, kind in KINDS.items()
+        for x in kind.look(facts)
+    ]
     # One reward that makes most of the update is why others make little, and puts answers in its own order: it is about
     # as much of the run as these, and comes first.
     follow = max((x.extent for x in found if x.id in ("priority-inversion", "reward-starved")), default=0.0)

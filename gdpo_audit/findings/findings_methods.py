@@ -6,8 +6,7 @@ from math import ceil, floor, isfinite, log10
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts, Finding, ratio, some
-from gdpo_audit.findings.remedies import break_ties, finding_members, put_first
+from gdpo_audit.findings.facts import Facts, Finding, ratio
 from gdpo_core._words import count, decimal, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -32,17 +31,9 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
             numbers |= {f"right_{m}": order.right, f"inverted_{m}": order.wrong, f"tied_primary_pairs_{m}": order.tied}
         of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.plan.primary]},"
         message.append(f"{of} {'; '.join(f'{NAMES[m]} {_order_in_words(f, m)}' for m in methods)}.")
-    remedy = break_ties(f)
-    if not f.is_gdpo and with_gdpo < ties:
-        message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
-    if f.plan.primary is None:
-        to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
-    elif remedy is None:
-        message.append("What is tried here does not break ties without putting the wrong responses first more often.")
+    to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
+    if f.plan.primary is not None:
         to_do = f"Grade in finer steps, above all {f.rewards[f.plan.primary]}, if the ties matter."
-    else:
-        first = f.rewards[f.plan.primary]
-        to_do = f"{remedy.words}: fewer ties, and the answer with less {first} comes first no more often."
     by_method = not f.is_gdpo and f.tied_pairs("gdpo") <= t.TIES_LEFT * pairs
     yield Finding(
         severity="warning" if by_method and pairs >= t.TIED_PAIRS else "info",
@@ -51,7 +42,6 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         to_do=to_do,
         evidence=numbers,
         extent=pairs,
-        **finding_members(remedy),
     )
 
 
@@ -65,33 +55,26 @@ def _order_in_words(f: Facts, method: str) -> str:
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
     """Groups whose advantages are all 0."""
-    silent, with_gdpo = f.silent(f.method), f.silent("gdpo")
+    silent = f.silent(f.method)
     if not silent >= t.SILENT_INFO:
         return
     # A group whose rewards are all constant is silent. In every other silent group the rewards differ.
     alike = f.totals.groups - f.totals.mixed_groups
     cancelled = max(1 - ratio(alike, f.method_sums.silent_groups), 0.0)
-    message = [f"{f.lead_in}, {percent(silent)} of the groups are silent: every response there has advantage 0."]
-    if not f.is_gdpo and with_gdpo < silent:
-        message.append(f"Under GDPO it would be {percent(with_gdpo)}.")
+    why, to_do = "Such prompts are mostly too easy or too hard.", "Use other prompts, or larger groups."
     if cancelled:
         part = "all" if cancelled == 1 else percent(cancelled)
         nothing = "" if all(f.plan.weights) else ", or the rewards that differ have weight 0"
-        message.append(f"In {part} of them the rewards differ and cancel in the sum{nothing}.")
-    if cancelled <= 0.5:
-        others = "The other prompts" if cancelled else "Such prompts"
-        message.append(f"{others} are mostly too easy or too hard.")
-        to_do = "Use other prompts, neither too easy nor too hard, or larger groups."
-    else:
-        message.append("Larger groups do not change that.")
-        to_do = "Use unequal weights, which say what counts more."
+        why = f"In {part} of them the rewards differ and cancel in the sum{nothing}."
+    if cancelled > 0.5:
+        to_do = "Use unequal weights, which say what counts more: larger groups do not change that."
     numbers = {"method": f.method, "silent_groups": silent, **{f"silent_groups_{m}": f.silent(m) for m in f.methods}}
     numbers |= {"rewards_differ_in": cancelled, "groups": int(f.totals.groups)}
     numbers |= {"threshold_info": t.SILENT_INFO, "threshold_warning": t.SILENT_WARNING}
     yield Finding(
         severity="warning" if silent >= t.SILENT_WARNING else "info",
         title=f"{percent(silent)} of the groups teach nothing",
-        message=" ".join(message),
+        message=f"{f.lead_in}, every response has advantage 0 in {percent(silent)} of the groups. {why}",
         to_do=to_do,
         evidence=numbers,
         extent=silent,
@@ -106,17 +89,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     primary = f.rewards[f.plan.primary]
     orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}
     tied = {m: order.tied / order.pairs for m, order in orders.items()}
-    right = {m: order.right / order.pairs for m, order in orders.items()}
-    best = max(right, key=lambda m: right[m])
-    compared = some(f"{NAMES[m]} {percent(f.inversions(m))} and {percent(tied[m])}" for m in orders)
-    most = (
-        f"{NAMES[best]} has the most pairs the right way round, {percent(right[best])}, but"
-        if right[best] > right[f.method]
-        else f"No other method has more than these {percent(right[f.method])} the right way round:"
-    )
     needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.method, "gdpo"])}
-    weight = needed[f.method]
-    remedy = put_first(f, weight=_round_up(f.unit * weight) / f.unit if _usable(f, f.plan.primary, weight) else None)
     numbers: dict[str, object] = {"primary": primary, "method": f.method, "inversions": inverted}
     numbers |= {f"inversions_{m}": f.inversions(m) for m in orders} | {f"tied_{m}": tied[m] for m in orders}
     numbers |= {"pairs": orders[f.method].pairs}
@@ -127,12 +100,11 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         severity="warning" if inverted >= t.INVERTED_WARNING and not f.contradicted else "info",
         title=f"{under} response with less {primary} {gets} more in {percent(inverted)} of the pairs",
         message=f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
-        f"{primary} gets more, and {percent(tied[f.method])} are tied. By method, inverted and tied: {compared}. "
-        f"{most} no normalisation knows that {primary} matters most. {_break_even_in_words(f, f.plan.primary, needed)}",
-        to_do=f"{remedy.words if remedy else f'Decide how much {primary} counts: nothing tried here helps'}.",
+        f"{primary} gets more, and {percent(tied[f.method])} are tied. "
+        f"{_break_even_in_words(f, f.plan.primary, needed)}",
+        to_do=f"Decide how much {primary} counts.",
         evidence=numbers | {"threshold_info": t.INVERTED_INFO, "threshold_warning": t.INVERTED_WARNING},
         extent=inverted,
-        **finding_members(remedy),
     )
 
 
@@ -154,7 +126,7 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
     turns = "some pair never turns"
     if isfinite(last):
         turns = f"the last pair turns only at {number(_round_up(f.unit * last))}"
-    return f"No usable weight on {on} does either (now {now}): {turns}."
+    return f"No usable weight on {on} ends that (now {now}): {turns}."
 
 
 def _round_up(weight: float) -> float:
@@ -188,7 +160,7 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     yield Finding(
         title=f"Silent groups scale the others up by {decimal(factor, 2)}",
         message=f"The std of the batch, by which {NAMES[f.method]} divides, is small, as only {percent(share)} of the "
-        f"responses are in groups that differ. It multiplies their advantages by {decimal(factor, 2)} on "
+        f"responses are in groups that differ: it multiplies their advantages by {decimal(factor, 2)} on "
         f"average{most}. Adam removes a constant factor; what acts is how it changes from batch to batch, and its size "
         "against a KL term.",
         to_do="Watch how the share of silent groups changes.",

@@ -42,8 +42,7 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         goes = [f"{f.rewards[i]} goes from {number(drifts[i].first, 3)} to {number(drifts[i].last, 3)}" for i in up]
         moves = "falls" if _sign(f, k) > 0 else f"rises against its weight of {number(f.plan.weights[k])}"
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
-        meanwhile = f"Meanwhile {some(goes)}. " if up else "No other reward gets much better meanwhile. "
-        ask = "" if primary is not None else f" If {name} is what the run is for, name it (--primary)."
+        meanwhile = f", while {some(goes)}" if up else ", while no other reward gets much better"
         numbers: dict[str, object] = {"reward": name, "fall_in_stds": -fell.size, "since_step": step}
         numbers |= {"mean_first_quarter": fell.first, "mean_last_quarter": fell.last}
         numbers |= {"mean_before": before, "mean_after": after}
@@ -52,10 +51,9 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="warning" if far or (up and primary is not None) else "info",
             title=f"The mean of {says}",
-            message=f"The mean of {says}, between the first quarter of the batches and the last. The clearest break is "
-            f"at step {step}: {number(before, 3)} before it, {number(after, 3)} from there on. "
-            f"{meanwhile * (len(drifts) > 1)}Either the policy gives {name} up, or the prompts became harder: this "
-            f"report does not tell which.{ask}",
+            message=f"The mean of {says}, most clearly at step {step} ({number(before, 3)} before it, "
+            f"{number(after, 3)} from there on){meanwhile * (len(drifts) > 1)}. Either the policy gives {name} up, or "
+            "the prompts became harder: this report does not tell which.",
             to_do=f"Find out why {says}{f', while {goes[0]}' if up else ''}: read answers from step {step} on, and "
             "check whether the prompts became harder.",
             evidence=numbers,
@@ -122,9 +120,7 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
         title=f"{percent(share)} of the update comes from groups in which no response has {name}",
         message=f"{f.lead_in}, {percent(share)} of the update comes from groups in which no response has {name}, that "
         f"is more than 0 of it: {count(groups, 'group')}, {percent(of_all)} of all. What is taught there, by reward: "
-        f"{some(f'{other} {percent(part)}' for other, part in teach.items())}. That may be meant, as where a form is "
-        "learnt before what is right; or the policy learns to be wrong in a way that pays. A filter on the total keeps "
-        f"such groups; a filter on {name} drops them.",
+        f"{some(f'{other} {percent(part)}' for other, part in teach.items())}.",
         to_do=f"Decide whether {others} should be taught where no response has {name}: if not, let {them} count only "
         f"where {name} is there, or drop such groups.",
         evidence=numbers | {"threshold_info": t.UNRIGHT_INFO, "threshold_warning": t.UNRIGHT_WARNING},

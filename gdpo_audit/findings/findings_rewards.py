@@ -10,7 +10,6 @@ import numpy as np
 
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding, ValueFacts, ratio, some
-from gdpo_audit.findings.remedies import finding_members, lower_weight, put_first, rebalance
 from gdpo_audit.findings.sums import bin_batches, take
 from gdpo_core._words import clip, count, number, percent, signed
 from gdpo_core.conventions import NAMES
@@ -58,7 +57,6 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
         if dead[1] - dead[0] < t.FADES_DEAD or not (dead[1] >= t.DEAD or weaker):
             continue
         better = (mean[1] - mean[0]) * f.plan.weights[k] > 0
-        moves = f"Its part of the update goes from {percent(share[0])} to {percent(share[1])}. "
         why = (
             "If it is as good as it has to be, nothing is wrong."
             if better
@@ -75,7 +73,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
             title=f"{name} fades",
             message=f"{name} fades: it is constant in {percent(dead[0])} of the groups in the first quarter of the "
             f"batches and in {percent(dead[1])} in the last, and its mean goes from {number(mean[0], 3)} to "
-            f"{number(mean[1], 3)}. {moves * (all(map(isfinite, share)) and not f.contradicted)}{why}",
+            f"{number(mean[1], 3)}. {why}",
             to_do="" if better else to_do,
             evidence=numbers,
             extent=dead[1] - dead[0],
@@ -90,10 +88,6 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
         amplified = gdpo[k] >= t.AMPLIFIED_SHARE and gdpo[k] >= t.AMPLIFIED * abs(grpo[k])
         if faint < t.FAINT or not amplified or len(f.rewards) < 2 or f.contradicted:
             continue
-        remedy = None
-        if f.is_gdpo and 0 < grpo[k] < gdpo[k] < 1:
-            # Update shares follow the squares of the weights: this factor brings the share to its value under GRPO.
-            remedy = lower_weight(f, k, sqrt(grpo[k] / (1 - grpo[k]) * (1 - gdpo[k]) / gdpo[k]))
         does, then, makes = ("divides", "is", "makes") if f.is_gdpo else ("would divide", "would be", "would make")
         numbers: dict[str, object] = {"reward": name, "faint_groups": faint}
         numbers |= {"update_share_gdpo": gdpo[k], "update_share_grpo": grpo[k]}
@@ -108,7 +102,6 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
             to_do=f"Round {name}, or lower its weight, if such small differences mean nothing.",
             evidence=numbers,
             extent=gdpo[k],
-            **finding_members(remedy),
         )
 
 
@@ -120,21 +113,17 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
     shares, gdpo = f.shares(f.method), f.shares("gdpo")
     for n, k in enumerate(_dominant(f)):
         name, asks = f.rewards[k], f.share_of_squares(k)
-        remedy = rebalance(f, k, lambda now, then, asks=asks: now - then >= t.EASED * (now - asks))  # type: ignore[misc]
-        why = [] if n else [_why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f)]
-        why += _why_scale_is_not_the_reason(f, k, k, shares[k], gdpo[k], asks)
+        why = "" if n else f" {_why(f, k, shares[k], gdpo[k], asks)}"
         makes = f"{name} makes {percent(shares[k])} of the update"
-        ask = f"Ask whether {name} is meant to make most of the update."
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k]}
         numbers |= {"weight_share": f.weight_share(k), "weight_asks_for": asks, "update_share_gdpo": gdpo[k]}
         yield Finding(
             severity="info" if k == f.plan.primary else "warning",  # what matters most may make most
             title=makes,
-            message=f"{f.lead_in}, {makes} with {_of_the_weight(f, k)}. {' '.join(why)}".rstrip(),
-            to_do=f"{remedy.words}, if {name} is not meant to make most of the update." if remedy else ask,
+            message=f"{f.lead_in}, {makes}, of which its weight asks for {percent(asks)}.{why}".rstrip(),
+            to_do=f"Ask whether {name} is meant to make most of the update.",
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
             extent=shares[k] - asks,
-            **finding_members(remedy),
         )
 
 
@@ -154,26 +143,20 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
     for k, late in _starved(f):
         name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= t.STARVED * f.due_share(k)
         share, with_gdpo = (shares[k], gdpo[k]) if whole else (late.share, late.share_gdpo)
-        remedy = None
-        if whole:  # else nothing is tried on the part in which it is starved
-            remedy = rebalance(f, k, lambda now, then, due=due: then - now >= t.EASED * (due - now) > 0)  # type: ignore[misc]
         title = f"The update works against {name}" if share < 0 else f"{name} makes {percent(share)} of the update"
         makes = f"the update works against {name}: its share is {percent(share)}" if share < 0 else title
         where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
-        why = [] if said else [_why_others_do_little(f, most) if f.is_gdpo else _why_under_grpo(f)]
-        why += _why_scale_is_not_the_reason(f, k, most, share, with_gdpo, due)
-        said = True
+        why, said = "" if said else f" {_why(f, most, share, with_gdpo, due)}", True
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k], "due_share": due}
         numbers |= {"weight_share": f.weight_share(k), "update_share_gdpo": gdpo[k], "since_step": late.step}
         yield Finding(
             severity=_severity_of_starved(f, k),
             title=title,
-            message=f"{f.lead_in}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could "
-            f"have {percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {' '.join(why)}".rstrip(),
-            to_do=f"{remedy.words if remedy else 'Look at what holds it down'}, if {name} is meant to count.",
+            message=f"{f.lead_in}, {makes}, {late.words}, though its weight asks for {percent(due)}{where}."
+            f"{why}".rstrip(),
+            to_do=f"Look at what holds {name} down, if it is meant to count.",
             evidence=numbers | {"threshold_of_due": t.STARVED},
             extent=due - share,
-            **finding_members(remedy),
         )
 
 
@@ -229,13 +212,6 @@ def _at_the_end(f: Facts, k: int) -> _End:
     )
 
 
-def _of_the_weight(f: Facts, k: int) -> str:
-    """The share of the weights, and what it asks for where weights are unequal."""
-    share, asks = f.weight_share(k), f.share_of_squares(k)
-    square = f" (weights act by their squares: {percent(asks)})" if abs(asks - share) >= 0.005 else ""
-    return f"{percent(share)} of the weight{square}"
-
-
 def _acting_rewards(f: Facts) -> list[int]:
     """The rewards that have a weight and differ in some group; none where the log does not tell what they do."""
     if f.contradicted or f.relations:
@@ -250,11 +226,10 @@ def _far_above(share: float, asks: float) -> bool:
     return share >= t.DOMINATES and beside and share - asks >= t.MOVED
 
 
-def _why_under_gdpo(f: Facts, k: int) -> str:
-    return (
-        "Under GDPO, shares follow the squares of the weights if all rewards differ equally often and are not "
-        f"correlated; that would give it {percent(f.share_of_squares(k))}. {_why_others_do_little(f, k)}"
-    )
+def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
+    """Why one reward makes most and another little: its scale, where GDPO moves the share, else what else keeps it."""
+    by_scale = not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE
+    return _why_under_grpo(f) if by_scale else _why_others_do_little(f, most)
 
 
 def _why_under_grpo(f: Facts) -> str:
@@ -265,24 +240,13 @@ def _why_under_grpo(f: Facts) -> str:
     return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides{beside}."
 
 
-def _why_scale_is_not_the_reason(f: Facts, k: int, most: int, share: float, gdpo: float, asks: float) -> list[str]:
-    """What GDPO would make of a share, and what else keeps it there; nothing where GDPO moves it to what is asked."""
-    if f.is_gdpo or (gdpo - share) / (asks - share) >= t.BY_SCALE:
-        return []
-    says = f"GDPO would give {f.rewards[k]} {percent(gdpo)}, so scale is not the reason."
-    return [says, _why_others_do_little(f, most, "It" if k == most else f.rewards[most])]
-
-
-def _why_others_do_little(f: Facts, k: int, subject: str = "It") -> str:
+def _why_others_do_little(f: Facts, k: int) -> str:
     """Why the other rewards make little of the update although all are normalised; empty without such a reason."""
     able, reasons = _acting_rewards(f), []
     if rarer := [i for i in able if f.dead_or_missing(i) > f.dead_or_missing(k)]:
         constant = "constant" if all(f.coverage(i) == 1 for i in (k, *rarer)) else "constant or missing"
         shares = some(f"{f.rewards[i]} in {percent(f.dead_or_missing(i))}" for i in (*rarer, k))
-        reasons.append(
-            f"{subject} differs in more groups ({constant}: {shares} of the groups). A larger weight does nothing "
-            f"where a reward is {constant}."
-        )
+        reasons.append(f"{f.rewards[k]} differs in more groups ({constant}: {shares} of the groups).")
     undone = [(i, j) for i, j in combinations(able, 2) if f.correlation(i, j) <= -f.by_chance(i, j)]
     if undone:
         pairs = some(f"{f.rewards[i]} and {f.rewards[j]} ({signed(f.correlation(i, j))})" for i, j in undone)
@@ -306,8 +270,6 @@ def conflict(f: Facts) -> Iterator[Finding]:
         if not correlation <= min(t.CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
             continue
         first, second = f.rewards[i], f.rewards[j]
-        remedy = put_first(f, [j if f.plan.primary == i else i]) if f.plan.primary in (i, j) else None
-        decide = f"Decide which of {first} and {second} counts: give it the larger weight, or gate the other."
         # A reward that makes nothing of the update undoes nothing there either.
         least = min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)
         yield Finding(
@@ -315,10 +277,9 @@ def conflict(f: Facts) -> Iterator[Finding]:
             message=f"{first} and {second} work against each other: inside a group their correlation is "
             f"{signed(correlation)}. Normalising does not settle that: with equal weights they cancel under GDPO as "
             "far as they oppose each other, and under GRPO the one that varies more wins.",
-            to_do=f"{remedy.words}." if remedy else decide,
+            to_do=f"Decide which of {first} and {second} counts: give it the larger weight, or gate the other.",
             evidence={"rewards": [first, second], "correlation": correlation, "threshold": t.CONFLICT},
             extent=-correlation * min(1.0, 2 * least),
-            **finding_members(remedy),
         )
 
 

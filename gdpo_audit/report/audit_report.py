@@ -1,6 +1,6 @@
 """The report of an audit: the parts that are no findings, from the facts about a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_UP, Context
 from functools import cached_property
@@ -22,10 +22,11 @@ from gdpo_audit.findings.facts import (
     weights_in_turn,
     weights_in_words,
 )
-from gdpo_audit.findings.findings import Link, links
+from gdpo_audit.findings.findings import KINDS, Link, links
 from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import over_time
-from gdpo_audit.findings.thresholds import FEW_GROUPS
+from gdpo_audit.findings.plan import Setting
+from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting
 from gdpo_audit.json_types import ByPart, ByRewardPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
@@ -33,7 +34,7 @@ from gdpo_core._errors import InputError
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._json import jsonable
-from gdpo_core._words import count, number, power_of_ten
+from gdpo_core._words import count, listing, number, percent, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
@@ -52,7 +53,8 @@ class AuditReport(Displayed):
     methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
     steps: one row per step.
     by: the same figures by the values of a column, where one was asked for.
-    what_ran, what_first: the method and whether that is certain; what to do first. Together they are the verdict.
+    plan: settings tried on this log, its own first; at most one is recommended.
+    what_ran, what_first: the method and whether that is certain; what to do. Together they are the verdict.
     groups: the groups that show a finding best; each computes its advantages under any method.
     caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
     alternative: the run under another setting, where one was asked for.
@@ -66,6 +68,7 @@ class AuditReport(Displayed):
     steps: pl.DataFrame
     what_ran: str
     what_first: str
+    plan: tuple[Setting, ...] = ()
     caution: str = ""
     by: tuple[ByPart, ...] = ()
     alternative: WhatIf | None = None
@@ -109,13 +112,8 @@ class AuditReport(Displayed):
 
     @property
     def verdict(self) -> str:
-        """What ran, whether that is certain, and what to look at first."""
+        """What ran, whether that is certain, and what to do."""
         return f"{self.what_ran} {self.what_first}"
-
-    @property
-    def first(self) -> Finding | None:
-        """The finding to look at first; None where none asks for a change."""
-        return first_of(self.findings)
 
     def links(self, finding: Finding) -> tuple[Link, ...]:
         """The pages elsewhere about a finding: in the paper, and in the documentation of the run's framework."""
@@ -128,7 +126,13 @@ class AuditReport(Displayed):
         """
         findings = [asdict(x) | {"links": [asdict(link) for link in self.links(x)]} for x in self.findings]
         parts = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
-        parts |= {"methods": self.methods, "findings": findings, "steps": self.steps.to_dicts(), "by": self.by}
+        parts |= {
+            "methods": self.methods,
+            "plan": [row.to_dict() for row in self.plan],
+            "findings": findings,
+            "steps": self.steps.to_dicts(),
+            "by": self.by,
+        }
         if groups:
             most = MOST if groups is True else groups
             parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
@@ -169,7 +173,7 @@ def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
     return pl.DataFrame([[getattr(row, name) for name in schema] for row in rows], schema=schema, orient="row")
 
 
-def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
+def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
     """The report of these facts and what was found in them."""
     return AuditReport(
         source=_source(f),
@@ -179,7 +183,8 @@ def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
         findings=tuple(findings),
         steps=over_time(f.plan, f.batches, f.alike),
         what_ran=_what_ran(f),
-        what_first=_caution(f) + _what_first(f, findings),
+        what_first=_caution(f) + _what_first(f, findings, plan),
+        plan=tuple(plan),
         caution=_caution(f),
         by=tuple(_of_value(f, of) for of in f.by),
         _groups=example_groups(f, findings),
@@ -324,20 +329,52 @@ def _what_ran(f: Facts) -> str:
     return f"The logged advantages are {made}{end}{''.join(punished) * (len(punished) < len(weights))}"
 
 
-def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
-    if first := first_of(findings):
-        return f"Look first at {first.id}: {first.title}. {first.to_do}"
+def _what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
+    """What to do: mend the log, or what was recommended, or what to decide first; or that nothing asks for a change."""
+    errors = [x.to_do for x in findings if x.severity == "error"]
+    urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
+    best = [f"{row.do}: {row.why}. {row.cost}" for row in plan if row.recommended]
+    says = [*urgent, *best] if errors or best else [*urgent, *_to_decide(f, plan)]
+    others = (x.to_do for x in findings if x.severity != "info")
+    words = " ".join(says) or next(others, "") or _nothing_to_do(f, findings)
+    return words[0].lower() + words[1:] if _caution(f) else words
+
+
+def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
+    """What only the owner of the run can say, where that decides between settings."""
+    if f.plan.primary is None and plan:
+        now = plan[0].update_share
+        moved = ((abs(share - now[name]), name, row) for row in plan for name, share in row.update_share.items())
+        most, name, row = max(moved, key=lambda x: x[0])
+        a, b = percent(now[name]), percent(row.update_share[name])
+        if most >= MOVED:
+            yield (
+                f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. {row.do}, "
+                f"and {name}’s share of the update goes from {a} to {b}; whether that is better depends on it."
+            )
+    for row in plan:
+        if row.gate:
+            turned, silent = (
+                f"{percent(getattr(plan[0], name))} → {percent(getattr(row, name))}"
+                for name in ("inversions", "silent_groups")
+            )
+            yield (
+                f"Open: should {row.gate['reward']} count only where {row.gate['on']} reaches "
+                f"{number(row.gate['threshold'])}? That changes the task: pairs the wrong way round {turned} by "
+                f"construction, silent groups {silent}."
+            )
+
+
+def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
     asks = " asks for a change" if findings else ""
     if lost := f.run.lost:
         was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
-        says = f"No finding{asks}, but {some(lost)} {was} not read: {holds} no number."
-    elif f.plan.primary is None and len(f.rewards) > 1:
-        says = f"No finding{asks} yet. {NAME_PRIMARY}"
-    elif f.contradicted:
-        says = f"No finding{asks}, but the figures here are those of methods that did not make these advantages."
-    else:
-        says = f"Nothing to change: no finding{' asks for it' if findings else ''}."
-    return says[0].lower() + says[1:] if _caution(f) else says
+        return f"No finding{asks}, but {some(lost)} {was} not read: {holds} no number."
+    if f.plan.primary is None and len(f.rewards) > 1:
+        return f"No finding{asks} yet. {NAME_PRIMARY}"
+    if f.contradicted:
+        return f"No finding{asks}, but the figures here are those of methods that did not make these advantages."
+    return f"Nothing to change: no finding{' asks for it' if findings else ''}."
 
 
 def _caution(f: Facts) -> str:
@@ -345,11 +382,6 @@ def _caution(f: Facts) -> str:
     groups, responses = f.totals.groups, count(f.totals.responses, "response")
     few = f"Too few to judge ({responses} in {count(groups, 'group')}). So far: "
     return few if groups < FEW_GROUPS else ""
-
-
-def first_of(findings: Sequence[Finding]) -> Finding | None:
-    """The first finding that asks for a change."""
-    return next((finding for finding in findings if finding.severity != "info"), None)
 
 
 def _logged(f: Facts) -> int:

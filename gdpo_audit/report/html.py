@@ -11,7 +11,7 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.figures import drawable, figures, frame_figure, picture, table
 from gdpo_audit.report.groups import MEANING, group_tables
 from gdpo_audit.report.sections import NOTES, RUN, TABLES, Section, changes_sections, sections, what_if_section
-from gdpo_audit.report.summary import Table, effect, label, severity_counts, to_do, value
+from gdpo_audit.report.summary import Table, answered, label, severity_counts, value
 from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, notebook_html, style, tag, text
@@ -45,8 +45,9 @@ def _(report: AuditReport | WhatIf) -> str:
 def body(report: AuditReport) -> Html:
     """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
     cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
-    parts = [_verdict(report), _findings(report, "h3", cards)]
-    for section in sections(report):
+    plan, *others = sections(report)
+    parts = [_verdict(report), _section(plan), _findings(report, "h3", cards)]
+    for section in others:
         parts.append(_section(section))
         if section.fold == RUN and drawable(report):
             parts += [tag("h3", "Charts"), _charts(report)]
@@ -62,7 +63,7 @@ def front(report: AuditReport, guide: Guide = _place) -> Html:
     for n, finding in enumerate(report.findings):
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
         cards.append(_card(report, finding, guide(finding), fix, opened=n == 0))
-    left = tag("div", _verdict(report), _findings(report, "h2", cards))
+    left = tag("div", _verdict(report), _section(sections(report)[0]), _findings(report, "h2", cards))
     shown = picture(report)
     return tag("div", left, frame_figure(shown) if shown else "", kind="audit front")
 
@@ -92,7 +93,7 @@ def what_if(w: WhatIf) -> Html:
 
 def _verdict(report: AuditReport) -> Html:
     """What to do, and below it what ran."""
-    return join(tag("p", to_do(report), kind="verdict-line"), tag("p", report.what_ran, kind="what-ran"))
+    return join(tag("p", report.what_first, kind="verdict-line"), tag("p", report.what_ran, kind="what-ran"))
 
 
 def _charts(report: AuditReport, but: str = "") -> Html:
@@ -106,7 +107,7 @@ def _section(section: Section) -> Html:
         tag("dl", *facts) if facts else "",
         tag("ul", *(tag("li", item) for item in section.items)) if section.items else "",
         *map(_table, filter(None, section.tables)),
-        _lines(section.fix),
+        *(join(tag("p", title), _lines(lines)) for title, lines in section.lines.items()),
     )
 
 
@@ -144,14 +145,13 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
     """
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
-    does = effect(report, finding)
     pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in report.links(finding)]
     ways = [part for part in (way, *pages) if part]
     evidence = table(["evidence", "value"], [[label(key), value(x)] for key, x in finding.evidence.items()])
     parts = [
         tag("p", finding.message),
         fix,
-        tag("p", does, kind="tried") if does else "",
+        tag("p", answered(report, finding), kind="tried") if finding.row is not None else "",
         tag("p", "Read more: ", Html(" · ").join(ways), kind="more") if ways else "",
         fold("Evidence", evidence, label=f"Evidence: {finding.title}"),
     ]

@@ -11,7 +11,8 @@ from gdpo_audit.report.summary import Table
 from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-RUN, TABLES, NOTES = "What the run did", "Tables", "How it was computed, and what this cannot tell"  # folds of the page
+# Folds of the page.
+PLAN, RUN, TABLES, NOTES = "Plan", "What the run did", "Tables", "How it was computed, and what this cannot tell"
 
 
 @dataclass(frozen=True)
@@ -23,20 +24,27 @@ class Section:
     facts: Mapping[str, str] = field(default_factory=dict)
     items: Sequence[str] = ()
     tables: Sequence[Table | None] = ()  # None: there is nothing to show
-    fix: str = ""
+    lines: Mapping[str, str] = field(default_factory=dict)  # of configuration, by what they set
 
 
 def sections(report: AuditReport) -> list[Section]:
     """The sections of a report, in order."""
-    methods = summary.methods_table(report) if summary.comparable(report) else None
-    tables = [summary.rewards_table(report), methods, summary.by_table(report)]
+    tables = [summary.rewards_table(report), summary.by_table(report)]
     return [
+        _plan(report),
         *([what_if_section(report.alternative)] if report.alternative else []),
         Section(RUN, RUN, facts={**summary.source_facts(report), **summary.run_facts(report)}),
         Section(fold=TABLES, tables=tables),
         _formulas(report),
         Section("What this cannot tell", NOTES, items=summary.LIMITS),
     ]
+
+
+def _plan(report: AuditReport) -> Section:
+    """What was tried, and the lines of each setting: those of the recommended one first."""
+    rows = sorted(report.plan[1:], key=lambda row: not row.recommended)
+    lines = {f"{row.do}:": row.lines or "no lines are known" for row in rows}
+    return Section(fold=PLAN, tables=[summary.plan_table(report)], lines=lines)
 
 
 def _formulas(report: AuditReport) -> Section:
@@ -50,7 +58,7 @@ def _formulas(report: AuditReport) -> Section:
 
 def what_if_section(w: WhatIf) -> Section:
     """A run as it was and under another setting."""
-    return Section(tables=[summary.what_if_table(w)], fix=w.fix or "")
+    return Section(tables=[summary.what_if_table(w)], lines={"what changes it:": w.fix} if w.fix else {})
 
 
 def changes_sections(c: Changes) -> list[Section]:

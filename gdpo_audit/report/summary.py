@@ -74,33 +74,9 @@ def writer(report: AuditReport) -> str:
     return framework.log_title or framework.title
 
 
-def to_do(report: AuditReport) -> str:
-    """The first line: what to do."""
-    return f"{report.caution}{report.first.to_do}" if report.first else report.what_first
-
-
-_FIGURES = {
-    "update_share": "{reward}’s share of the update",
-    "inversions": "inversions",
-    "groups_with_ties": "groups with ties",
-    "tied_pairs": "tied pairs",
-    "filtered_groups": "groups that the filter drops",
-}
-
-
-def effect(report: AuditReport, finding: Finding) -> str:
-    """What the lines of a finding do on this log; empty where nothing was tried."""
-    if not finding.effect:
-        return ""
-    changed = (
-        f"{_FIGURES[name].format(reward=finding.evidence.get('reward'))} {percent(a, 1)} → {percent(b, 1)}"
-        for name, (a, b) in finding.effect.items()
-    )
-    responses = report.source["responses"]
-    whole = (
-        "this log" if finding.tried_on >= responses else f"{count(finding.tried_on)} of {count(responses)} responses"
-    )
-    return f"Tried on {whole}: {listing(changed, link='')}."
+def answered(report: AuditReport, finding: Finding) -> str:
+    """The setting that answers a finding; empty where none was tried that does."""
+    return "" if finding.row is None else f"Plan, row {finding.row}: {report.plan[finding.row].title}."
 
 
 def run_facts(report: AuditReport) -> dict[str, str]:
@@ -249,14 +225,24 @@ _SHARES = (
 )
 
 
-def methods_table(report: AuditReport) -> Table:
-    """What each method leaves without signal, and puts the wrong way round where a reward matters most."""
-    keys, meaning = ["silent_groups"], "Silent groups: every advantage is 0."
-    if primary := report.run["primary"]:
-        keys.append("inversions")
-        meaning += f" Inversions: of the pairs that differ in {primary}, those in which the lower one gets more."
-    rows = [[NAMES[m], *(percent(measures.get(key)) for key in keys)] for m, measures in report.methods.items()]
-    return Table("Methods on the rewards of this run", ["method", *map(label, keys)], rows, meaning)
+def plan_table(report: AuditReport) -> Table | None:
+    """Each setting that was tried and what the log shows under it; None where nothing could be tried."""
+    if not report.plan:
+        return None
+    primary, rows = report.run["primary"], []
+    names = " / ".join(r["name"] for r in report.rewards)
+    head = ["", "setting", f"share of the update: {names}"]
+    head += [*["wrong way round", f"{primary} constant"] * (primary is not None), "tied pairs", "silent groups"]
+    for n, row in enumerate(report.plan):
+        shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
+        cells = [f"{n}{' ←' if row.recommended else ''}", row.title, f"{shares} %"]
+        if primary is not None:
+            cells += [percent(row.inversions, 1), percent(row.dead_groups[primary])]
+        rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
+    tried, responses = report.plan[0].tried_on, report.source["responses"]
+    where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
+    meaning = f"Each tried on {where}. ←: recommended." if any(row.recommended for row in report.plan) else ""
+    return Table("Plan", head, rows, meaning or f"Each tried on {where}; none is recommended.")
 
 
 # --- tables of what was asked for besides ----------------------------------------------------------------------------

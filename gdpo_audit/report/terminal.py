@@ -1,6 +1,7 @@
 """Audit reports, and the numbers of one computation, as text and tables for a terminal."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from rich.box import SIMPLE
@@ -52,14 +53,17 @@ def console_of(file: TextIO) -> Console:
 
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
     """What to do, what ran, the findings, and the sections below them but for the formulas."""
-    _paragraph(console, summary.to_do(report), "bold")
+    _paragraph(console, report.what_first, "bold")
     _paragraph(console, report.what_ran)
+    plan, *others = sections(report)
+    shown = 1 if any(row.recommended for row in report.plan) else 0
+    _section(console, replace(plan, lines=dict([*plan.lines.items()][:shown])))
     console.print(f"\nFindings: {summary.severity_counts(report)}", style="bold")
     for finding in report.findings:
         _finding(console, report, finding)
         if groups:
             _groups(console, group_tables(report, finding, groups))
-    for section in sections(report):
+    for section in others:
         if section.fold != NOTES:
             _section(console, section)
     _paragraph(console, "--html FILE has evidence, formulas, charts and where to read more.", "dim")
@@ -73,7 +77,7 @@ def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
     if finding.severity != "info":
         _paragraph(console, finding.message)
         _lines(console, finding.fix)
-        _paragraph(console, summary.effect(report, finding))
+        _paragraph(console, summary.answered(report, finding))
 
 
 def _groups(console: Console, tables: Sequence[Table]) -> None:
@@ -96,13 +100,14 @@ def _section(console: Console, section: Section) -> None:
     for table in section.tables:
         if table:
             _table(console, table)
-    _lines(console, section.fix)
+    for title, lines in section.lines.items():
+        _lines(console, lines, title)
 
 
-def _lines(console: Console, fix: str | None) -> None:
+def _lines(console: Console, fix: str | None, title: str = "what changes it:") -> None:
     """Lines of configuration."""
     if fix:
-        console.print("what changes it:", style="dim")
+        console.print(printable(title), style="dim")
         # Not wrapped, so that it can be copied.
         console.print(Text(printable(fix), "cyan"), soft_wrap=True)
 
