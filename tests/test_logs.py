@@ -216,8 +216,7 @@ OF_ANY_TABLE = [
       for of in [[[0.5] * 3, [-0.5], [0.5, 0.0], [0.0, 0.0], [], None, [0.25], [-0.25, -0.25]] * 2]
       for items in [rows(16, advantages=lambda i, of=of: of[i])]
       for log in (jsonl(*items), {"a.json": json.dumps(items).encode()}, {"a.parquet": parquet(pl.DataFrame(items))},
-        pl.DataFrame(items), items, {"a.csv": in_form("csv", table(16, advantages=lambda i, of=of: str(of[i] or "")))},
-        {"a.csv": in_form("csv", table(16, adv=lambda i, of=of: str([*map(np.float64, of[i])]) if of[i] else None))},
+        pl.DataFrame(items), items,
         jsonl(*[VERL | {"advantages": one} for one in of]))],
     *[yes(jsonl(*items), dict(framework="ms_swift", advantage=[1.0, -1.0] * 2))
       for items in ([EVENT | {"advantages": [[1.0, 1.0], [-1.0]]}] * 2,
@@ -419,12 +418,12 @@ def test_blocks_are_tried_where_prompts_alone_show_groups_and_one_was_drawn_twic
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-@pytest.mark.parametrize("end, why", [(0, "is empty, as before"), (-9, "ends in the middle, as while")])
-def test_a_last_file_that_is_being_written_is_left_out_and_named(kind, end, why):
+@pytest.mark.parametrize("end", [0, -9])
+def test_a_last_file_that_is_being_written_is_left_out_and_named(kind, end):
     content = in_form(kind, IN_ORDER)
     log = {f"a1.{kind}": content, f"a2.{kind}": content[:end] if end else b""}
     run = read_run(log)
-    assert run.files == (f"a1.{kind}",) and why in issues(run)["files-left-out"]["files"][0]
+    assert run.files == (f"a1.{kind}",) and f"a2.{kind} (empty or" in issues(run)["files-left-out"]["files"][0]
     refused({f"a0.{kind}": log[f"a2.{kind}"], f"a1.{kind}": content}, rf"a0\.{kind}.*expected .*--skip-bad")
 
 

@@ -12,8 +12,9 @@ from typing import TypeAlias, TypeVar
 
 import polars as pl
 
-from gdpo_audit.logs.columns import ReadOptions, expect_columns, expect_names, first_values, holds_lists
+from gdpo_audit.logs.columns import ReadOptions, expect_columns, first_values
 from gdpo_audit.logs.files import LogFile
+from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.tables import Table, is_number_type
@@ -277,8 +278,6 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         return options.named(what) or numbers or next(iter(there if texts else []), None)
 
     step, advantage = column("step", STEPS), column("advantage", ADVANTAGES)
-    if advantage is not None and advantage not in numeric:
-        _expect_advantages(tables, advantage, names[advantage])
     key = options.group or next((usual[name] for name in GROUPS if name in usual and not options.group_size), None)
     _expect_responses(tables, [step] if step else [n for n in numeric if _plain(n) in STEPS])
     return Form(
@@ -300,15 +299,6 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
 def _plain(name: str) -> str:
     """The name of a column without the part of a tracker that it belongs to, as train/global_step."""
     return name.rpartition("/")[2].strip("_").lower()
-
-
-def _expect_advantages(tables: Sequence[Table], name: str, kind: pl.DataType) -> None:
-    """Raise InputError for a column of advantages that holds neither numbers nor lists of them."""
-    table = next(table for table in tables if name in table.schema)
-    texts = first_values(table, [name], 100)[name] if kind == pl.String else []
-    fits = kind == pl.Null or holds_lists(kind, texts) or name in table.odd
-    got = f"text {str(texts[0])[:60]!r}" if texts else f"{kind}"
-    expect(fits, f"{table.name}, column {name!r}", "numbers", got)
 
 
 def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Values of JSON as columns of polars."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -12,6 +12,8 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip, count
 
 COLUMNS = 5_000  # of a table
+NAME = 10_000  # characters; a report says the name of a reward a hundred times
+INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place")  # columns that reading adds to a log
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # as trackers spell them
 
 
@@ -23,16 +25,20 @@ def document(file: LogFile, wanted: str) -> object:
         raise InputError(f"{file.name}: expected {wanted}, got broken JSON: {clip(str(error), 100)}") from None
 
 
-def expect_width(names: Iterable[str], where: str) -> None:
-    """Raise InputError for a table of more columns than any log has."""
-    width = len(list(names))
-    expect(width <= COLUMNS, where, f"at most {COLUMNS} columns", width)
+def expect_names(names: Collection[str], where: str) -> None:
+    """Raise InputError for a name that no column can have, and for more columns than any log has."""
+    expect(len(names) <= COLUMNS, where, f"at most {COLUMNS} columns", len(names))
+    for name in names:
+        expect(len(name) <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(len(name)))
+        # polars takes * and ^…$ for patterns.
+        fits = name not in (*INNER, "*") and not (name.startswith("^") and name.endswith("$"))
+        expect(fits, where, "columns of other names", f"one called {name!r}")
 
 
 def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFrame:
     """Objects as a table. odd: filled with the columns that are numbers but for a few values."""
     names = dict.fromkeys(name for item in items for name in item)
-    expect_width(names, "table")
+    expect(len(names) <= COLUMNS, "table", f"at most {COLUMNS} columns", len(names))
     return table_of(column(name, [item.get(name) for item in items], odd) for name in names)
 
 

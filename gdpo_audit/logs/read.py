@@ -1,6 +1,5 @@
 """`read_run`: the log of a run in the same form for every framework: files, tables, form, columns, groups."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +10,7 @@ import polars as pl
 from gdpo_audit.logs import columns as cols
 from gdpo_audit.logs import frames, tables
 from gdpo_audit.logs.columns import Columns, ReadOptions, batches, standard_rows, union_schema
-from gdpo_audit.logs.files import LogFile, LogFiles, Source, find_files, format_of
+from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.forms import (
     FORMS,
     SWIFTS_METHODS,
@@ -24,6 +23,7 @@ from gdpo_audit.logs.forms import (
     with_numbers,
 )
 from gdpo_audit.logs.grouping import with_clues, with_groups
+from gdpo_audit.logs.json_values import INNER
 from gdpo_audit.logs.order import in_order
 from gdpo_audit.logs.roles import RewardChoice, beside_score, choose, lost, role
 from gdpo_audit.logs.run import PROMPTS, LogIssue, Rows, Run, one_error, read_once
@@ -37,6 +37,7 @@ from gdpo_core.frameworks import framework_named
 FILES = 400  # per frame; more would have many files open at once
 SPREAD = 16  # tables over a log that are looked at first
 SAMPLE = 20_000  # rows that tell rewards from totals and metrics
+ENDS = (b"\n", b"}", b"]", b"PAR1")  # of whole files
 LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
 
 
@@ -112,7 +113,7 @@ class _Log:
 def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     """The tables of all files, without those that cannot be read if these are to be skipped. Raises InputError.
 
-    A last file that ends in the middle, or is empty, is left out in any case: a run is still writing it.
+    A last file that is empty or lacks its end is left out in any case: a run is still writing it.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     found: list[Table] = []
@@ -122,16 +123,15 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     for file in files.files:
         try:
             own = tables_of(file, options.bad_lines)
-            cols.expect_names([name for table in own for name in table.schema], file.name)
             for table in own if options.skip_bad else ():
                 _read_through(table)
             databases += [file.name] * (own[0].kind == "trackio")
             found += own
         except InputError as error:
             bad[file.name] = error
-            why = _why_unfinished(file) if found and file is files.files[-1] else ""
-            if why and not options.skip_bad:
-                unfinished, bad = (f"{file.name} {why}",), {}
+            last = found and file is files.files[-1] and file.frame is None
+            if not options.skip_bad and last and not file.content().endswith(ENDS):
+                unfinished, bad = (f"{file.name} (empty or without its end)",), {}
             elif not options.skip_bad:
                 raise InputError(f"{error}{LEAVES_OUT * (len(files.files) > 1)}") from None
     if not found:
@@ -150,21 +150,6 @@ def _read_through(table: Table) -> None:
             raise table.unreadable(error) from None
 
 
-def _why_unfinished(file: LogFile) -> str:
-    """Why the end of a file is missing, as far as that can be seen."""
-    if file.frame is not None or not file.start(1):
-        return "" if file.frame is not None else "is empty, as before it is written"
-    try:
-        kind, content = format_of(file), file.content().rstrip()
-        whole = kind not in ("parquet", "jsonl", "json", "wandb") or (kind == "parquet" and content.endswith(b"PAR1"))
-        if not whole and kind != "parquet":
-            json.loads(content.rpartition(b"\n")[2] if kind == "jsonl" else content)
-            whole = True
-    except (InputError, ValueError, RecursionError):
-        whole = False
-    return "" if whole else "ends in the middle, as while it is written"
-
-
 # --- tables -> form -> columns ----------------------------------------------------------------------------------------
 
 
@@ -174,7 +159,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
     names, where = union_schema(form.tables), form.tables[0].name
     made = form.of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
-    schema = {name: kind for name, kind in made.items() if name not in cols.INNER}
+    schema = {name: kind for name, kind in made.items() if name not in INNER}
     logged = form.logged or list(names)
     candidates = _candidates(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, where)
@@ -269,10 +254,6 @@ def _collected(frame: pl.LazyFrame, table: Table) -> pl.DataFrame:
 
 def _columns(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> Columns:
     """Which column holds what."""
-    texts: list = []
-    if form.advantage and schema[form.advantage] == pl.String:
-        table = next(table for table in form.tables if form.advantage in table.schema)
-        texts = cols.first_values(table, [form.advantage], 100)[form.advantage]
     return Columns(
         rewards=chosen.rewards,
         step=form.step,
@@ -280,7 +261,7 @@ def _columns(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType]
         length=form.length,
         key=form.key,
         by=options.by,
-        per_token=form.advantage is not None and cols.holds_lists(schema[form.advantage], texts),
+        per_token=form.advantage is not None and cols.holds_lists(schema[form.advantage]),
     )
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import polars as pl
 
 from gdpo_audit.logs.files import WANDB_TABLE, LogFile
-from gdpo_audit.logs.json_values import column, document, expect_rows, expect_width, records, table_of
+from gdpo_audit.logs.json_values import column, document, expect_rows, records, table_of
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, listing
 
@@ -53,7 +53,6 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
     if not fits:
         got = f"an object with {listing(kinds, most=5) or 'nothing in it'}"
         raise InputError(f"{file.name}: expected {wanted}, got {got}")
-    expect_width(names, file.name)
     repeated = [name for name, times in Counter(names).items() if times > 1]
     expect(not repeated, file.name, "columns of different names", f"{', '.join(map(repr, repeated))} more than once")
     expect_rows(file, names, rows)
