@@ -16,7 +16,6 @@ import gdpo_core as gc
 from gdpo_audit.audit import audit, findings
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.findings import KINDS
-from gdpo_audit.logs.columns import Columns
 from gdpo_audit.logs.run import LogIssue, Rows, Run
 from gdpo_audit.report.audit_report import NAME_PRIMARY
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
@@ -76,10 +75,7 @@ def made_run(rewards, method=None, *, weights=None, steps=None, names=None, leng
 def rows_of(table):
     """The rows of a table that has its groups."""
     rows = table.with_columns(pl.col("group").alias("_key"), pl.int_range(pl.len()).alias("_place")).drop("group")
-    names = tuple(
-        name for name in rows.columns if name not in ("batch", "step", "advantage", "length", "_key", "_place")
-    )
-    return Rows(columns=Columns(rewards=names), read=lambda: iter([rows]), keyed_by="the column group")
+    return Rows(read=lambda: iter([rows]), keyed_by="the column group")
 
 
 def with_id(report, which):

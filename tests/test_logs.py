@@ -225,13 +225,17 @@ OF_ANY_TABLE = [
         dict(framework="trl", advantage=[-1.0, 1.0] * 16)),
     yes(jsonl(*rows(8, advantages=lambda i: [])), dict(advantage=[NAN] * 8, rewards=("acc",))),
     yes(rows(8, fmt=lambda i: Decimal(i % 2) / 2), dict(fmt=[0, 0.5] * 4, rewards=("acc", "fmt"))),
+    # Columns of a log that are called as those that reading adds, and a number in quotes among others.
+    *[yes({f"a.{kind}": in_form(kind, table(8, **dict.fromkeys(("_file", "_row", "_event", "_key"), lambda i: 7 - i)))},
+        dict(rewards=("acc",), left_out=())) for kind in ("parquet", "csv", "jsonl")],
+    yes(jsonl(*rows(8, fmt=lambda i: "0.5" if i == 3 else i)), dict(fmt=[0, 1, 2, 0.5, 4, 5, 6, 7])),
     # A reward that numpy 2 spelled out.
     *[yes({"a.csv": in_form("csv", table(4, fmt=lambda i, t=texts: t[i]))}, dict(fmt=[1, 0, 1, 1]))
       for texts in (["np.float64(1.0)", "np.float64(0.0)", "1", "np.int64(1)"],
         ["np.True_", "np.False_", "np.True_", "np.True_"], ["np.float32(1e0)", "np.float32(-0)", "1", " np.int8(1)"])],
-    # What is left out is named.
+    # What is left out is named, but for what every log holds, such as the epoch.
     yes({"a.parquet": parquet(table(8, prompt=lambda i: "p").with_columns(**KINDS))},
-        dict(rewards=("acc",), left_out=tuple(KINDS))),
+        dict(rewards=("acc",), left_out=tuple(KINDS)[:-1])),
     yes({"completions_1.parquet": trl(note=pl.lit("good"), l=pl.concat_list("step"))}, dict(left_out=("note", "l"))),
     yes({"a.csv": b"group,acc,fmt\na,1,no\na,0,yes\n"}, dict(left_out=("fmt",))),
     yes(jsonl(*rows(8, grade=lambda i: [1.0], prompt=lambda i: [{"role": "user"}])), dict(left_out=("grade",))),
@@ -425,6 +429,13 @@ def test_a_last_file_that_is_being_written_is_left_out_and_named(kind, end):
     run = read_run(log)
     assert run.files == (f"a1.{kind}",) and f"a2.{kind} (empty or" in issues(run)["files-left-out"]["files"][0]
     refused({f"a0.{kind}": log[f"a2.{kind}"], f"a1.{kind}": content}, rf"a0\.{kind}.*expected .*--skip-bad")
+
+
+@pytest.mark.parametrize("most", [3, 10])
+def test_no_response_of_an_event_is_lost_where_a_frame_is_full(monkeypatch, most):
+    monkeypatch.setattr("gdpo_audit.logs.tables.ROWS", most)
+    run = read_run(jsonl(*[EVENT | {"step": [n] * 2} for n in range(8)]))
+    assert run.table["step"].to_list() == [n for n in range(8) for _ in range(2)]
 
 
 CELLS = st.one_of(st.sampled_from(["0", "1", "0.5", ""]), st.text("a1,\n\"' ", max_size=4))

@@ -91,18 +91,17 @@ class Columns:
     length: str | None = None
     key: str | None = None  # identifies the groups of a batch
     by: str | None = None  # has one value in a group
-    per_token: bool = False  # the advantage is a list of numbers
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold numbers."""
-        names = (*self.rewards, None if self.per_token else self.advantage, self.length)
+        names = (*self.rewards, self.advantage, self.length)
         return tuple(dict.fromkeys(name for name in names if name))
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The columns that may hold text: the step, the key and the one whose values are looked at one by one."""
-        names = (self.step, self.key, self.by, self.advantage)
+        names = (self.step, self.key, self.by)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
 
     @property
@@ -241,10 +240,10 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
 
     Raises InputError that names the file, the column and the first value that does not fit. files: names.
     """
+    if columns.advantage and _holds_lists(frame.schema.get(columns.advantage)):
+        frame = _per_response(frame, columns.advantage, files)
     for name in columns.numbers:
         _expect_numbers(frame, name, files)
-    if columns.advantage and columns.per_token:
-        frame = _per_response(frame, columns.advantage, files)
     chosen = [pl.col(name) for name in ("_file", "_event") if name in frame.columns]
     chosen += [(pl.col("_file") * ROWS_OF_A_FILE + pl.col("_row")).alias("_place")] * bool(columns.rewards)
     chosen.append(_steps(frame, columns.step, files).alias("step"))
@@ -291,7 +290,7 @@ def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> Non
     raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
 
 
-def holds_lists(kind: pl.DataType) -> bool:
+def _holds_lists(kind: pl.DataType | None) -> bool:
     """Whether a column of this type holds lists of numbers."""
     return isinstance(kind, pl.List | pl.Array) and (kind.inner == pl.Null or is_number_type(kind.inner))
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 
 import numpy as np
@@ -13,8 +14,7 @@ from gdpo_core._words import clip, count
 
 COLUMNS = 5_000  # of a table
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
-INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place")  # columns that reading adds to a log
-_NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # as trackers spell them
+INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place")  # that reading adds; a log's own are not read
 
 
 def document(file: LogFile, wanted: str) -> object:
@@ -31,7 +31,7 @@ def expect_names(names: Collection[str], where: str) -> None:
     for name in names:
         expect(len(name) <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(len(name)))
         # polars takes * and ^…$ for patterns.
-        fits = name not in (*INNER, "*") and not (name.startswith("^") and name.endswith("$"))
+        fits = name != "*" and not (name.startswith("^") and name.endswith("$"))
         expect(fits, where, "columns of other names", f"one called {name!r}")
 
 
@@ -52,9 +52,9 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
     name = _utf8(name)
     values = [value.item() if getattr(value, "shape", None) == () else value for value in values]  # of numpy or torch
     kinds = {type(value) for value in values} - {type(None)}
-    if str in kinds and kinds <= {str, int, float} and {v for v in values if isinstance(v, str)} <= _NOT_FINITE.keys():
-        values = [_NOT_FINITE[value] if isinstance(value, str) else value for value in values]
-        kinds = {float}
+    if str in kinds and {int, float} & kinds and kinds <= {str, int, float}:
+        with suppress(ValueError):  # numbers in quotes among others, as trackers write NaN
+            values, kinds = [None if value is None else float(value) for value in values], {float}
     if not kinds:
         return pl.Series(name, values, pl.Null)
     if kinds == {bool}:

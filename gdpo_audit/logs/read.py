@@ -13,19 +13,19 @@ from gdpo_audit.logs.columns import Columns, ReadOptions, batches, standard_rows
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.forms import (
     FORMS,
+    LENGTHS,
     SWIFTS_METHODS,
     Form,
     configured_weights,
     framework_of,
     numbered,
     settings_in,
-    unnested,
     with_numbers,
 )
 from gdpo_audit.logs.grouping import with_clues, with_groups
 from gdpo_audit.logs.json_values import INNER
 from gdpo_audit.logs.order import in_order
-from gdpo_audit.logs.roles import RewardChoice, beside_score, choose, lost, role
+from gdpo_audit.logs.roles import ADVANTAGES, RewardChoice, beside_score, choose, lost, role
 from gdpo_audit.logs.run import PROMPTS, LogIssue, Rows, Run, one_error, read_once
 from gdpo_audit.logs.tables import BROKEN, Table, is_number_type, tables_of
 from gdpo_audit.logs.texts import texts_of
@@ -137,7 +137,7 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     if not found:
         raise next(iter(bad.values()))
     expect(len(databases) < 2, files.name, "the database of one project", ", ".join(databases[:5]))
-    return _Log(unnested(found), tuple(bad), unfinished)
+    return _Log(found, tuple(bad), unfinished)
 
 
 def _read_through(table: Table) -> None:
@@ -158,13 +158,22 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     framework = known or framework_of(log.tables, files.name)
     form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
     names, where = union_schema(form.tables), form.tables[0].name
+    names = {name: kind for name, kind in names.items() if name not in INNER}
     made = form.of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
     schema = {name: kind for name, kind in made.items() if name not in INNER}
     logged = form.logged or list(names)
     candidates = _candidates(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, where)
     chosen = _rewards(form, candidates, schema, options)
-    columns = cols.validate_columns(_columns(form, chosen, schema, options), logged, where)
+    columns = Columns(
+        rewards=chosen.rewards,
+        step=form.step,
+        advantage=form.advantage,
+        length=form.length,
+        key=form.key,
+        by=options.by,
+    )
+    columns = cols.validate_columns(columns, logged, where)
     cols.expect_in_every_table(
         form.tables, [n for n in columns.names if n in names], [n for n in columns.numbers if n in names]
     )
@@ -172,7 +181,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     if form.examines:
         cols.refuse_numeric_texts(form.tables, [*used, *_not_examined(form, schema, options)])
     of_log = {name: schema[name] for name in logged if name in schema}
-    beside = cols.left_out(of_log, [*used, *form.beside])
+    beside = [name for name in cols.left_out(of_log, used) if name.lower() not in form.not_rewards]
     alone = form.total is not None and chosen.rewards == (form.total,)
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.settings, functions, columns.rewards)
@@ -190,7 +199,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         by=columns.by,
         issues=_issues(framework, form, log, chosen, alone),
         left_out=(*beside, *form.left_out),
-        lost=() if form.rewards else lost(schema, [n for n in beside if n.lower() not in form.known], options.rewards),
+        lost=() if form.rewards else lost(schema, beside, options.rewards),
         configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
         weights=weights,
         weights_by=None if not weights else "config" if configured else "log" if in_log else "score",
@@ -252,24 +261,13 @@ def _collected(frame: pl.LazyFrame, table: Table) -> pl.DataFrame:
         raise table.unreadable(error) from None
 
 
-def _columns(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> Columns:
-    """Which column holds what."""
-    return Columns(
-        rewards=chosen.rewards,
-        step=form.step,
-        advantage=form.advantage,
-        length=form.length,
-        key=form.key,
-        by=options.by,
-        per_token=form.advantage is not None and cols.holds_lists(schema[form.advantage]),
-    )
-
-
 def _not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """The columns that may hold numbers as text; where the caller names the rewards, all but advantages and lengths."""
+    never = {*ADVANTAGES, *LENGTHS} if form.asks else set()
     if options.rewards is None:
-        return [name for name in schema if name.lower() in form.known or role(name) == "metric"]
-    return [name for name in schema if not form.asks or name.lower() not in {*form.not_rewards} - {*form.known}]
+        known = form.not_rewards - never
+        return [name for name in schema if name.lower() in known or role(name) == "metric"]
+    return [name for name in schema if name.lower() not in never]
 
 
 def _issues(framework: str, form: Form, log: _Log, chosen: RewardChoice, alone: bool) -> tuple[LogIssue, ...]:
@@ -308,7 +306,6 @@ def _rows(form: Form, columns: Columns) -> Rows:
         return None if form.prompt is None else _prompts(form, columns)
 
     return Rows(
-        columns=columns,
         read=read_once(read),
         keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
         keyed_by_text=form.keyed_by_text,
@@ -329,33 +326,37 @@ def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _frames(form: Form, names: Sequence[str], most: int | None = None) -> Iterator[pl.DataFrame]:
-    """These columns of all rows, or of the first `most`, in order. Many small tables come as one frame."""
+    """These columns of all rows in order, of which a frame holds the first `most`. Many small tables come as one."""
     waiting = list(range(len(form.tables)))
-    while waiting and (most is None or most > 0):
+    while waiting:
         first = form.tables[waiting[0]]
         some = waiting[: max(1, min(FILES, tables.ROWS // max(first.height, 1)))]
         waiting = waiting[len(some) :]
-        for start in range(0, max(first.height, 1), tables.ROWS) if len(some) == 1 else (None,):
-            rows = most if len(some) > 1 or most is None else min(most, tables.ROWS)
-            rows = tables.ROWS if rows is None and len(some) == 1 else rows
-            frame = _frame(form, names, some, start or 0, rows)
-            yield frame
-            most = None if most is None else most - len(frame)
-            if most is not None and most <= 0:
-                return
+        if len(some) > 1:
+            yield _frame(form, names, some, most=most)
+            continue
+        for start in range(0, max(first.height, 1), tables.ROWS):
+            yield _frame(form, names, some, start, most or tables.ROWS, most)
 
 
-def _frame(form: Form, names: Sequence[str], some: Sequence[int], start: int, rows: int | None) -> pl.DataFrame:
-    """These columns of some tables, or of some rows of one."""
-    parts = [form.of(numbered(form.tables[n], n, start, rows if len(some) == 1 else None)) for n in some]
+def _frame(
+    form: Form,
+    names: Sequence[str],
+    some: Sequence[int],
+    start: int = 0,
+    rows: int | None = None,
+    most: int | None = None,
+) -> pl.DataFrame:
+    """These columns of some tables, or of some rows of one, which may hold several responses each."""
+    parts = [form.of(numbered(form.tables[n], n, start, rows)) for n in some]
     parts = [part.select(_value(name, part.collect_schema()) for name in names) for part in parts]
     whole = parts[0] if len(parts) == 1 else pl.concat(parts, how="vertical_relaxed")
     try:
-        return (whole if rows is None else whole.head(rows)).collect()
+        return (whole if most is None else whole.head(most)).collect()
     except BROKEN as error:
         if len(some) == 1:
             raise form.tables[some[0]].unreadable(error) from None
-        return pl.concat([_frame(form, names, [n], 0, rows) for n in some], how="vertical_relaxed")
+        return pl.concat([_frame(form, names, [n], most=most) for n in some], how="vertical_relaxed")
 
 
 def _value(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
@@ -365,15 +366,16 @@ def _value(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
 def _prompts(form: Form, columns: Columns) -> pl.DataFrame:
     """batch, step, `_key` and `text` of the first prompts, which show where a group ends."""
     wanted = Columns(rewards=(), step=columns.step)
-    files, parts, rows = [table.name for table in form.tables], [], 0
+    files, parts = [table.name for table in form.tables], list[pl.DataFrame]()
     for frame in _frames(form, [*_raw(form, wanted), f"{form.prompt}"], PROMPTS):
         where = standard_rows(frame, wanted, files)
         texts = _text(frame, f"{form.prompt}").alias("text")
         own = frame.select(cols.hash_column(frame, f"{form.prompt}").alias("_key"), texts)
         parts.append(pl.concat([where, own], how="horizontal"))
-        rows += len(frame)
+        if sum(map(len, parts)) >= PROMPTS:
+            break
     by = ["_file" if name == "step" and columns.step is None else name for name in form.batch]
-    return pl.concat(parts).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
+    return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
 
 
 def _text(frame: pl.DataFrame, prompt: str) -> pl.Expr:
