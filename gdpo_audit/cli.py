@@ -166,7 +166,9 @@ def _columns(text: str | None) -> dict[str, str] | None:
     parts = [part.strip().partition("=") for part in text.split(",")]
     wanted = "step=NAME, advantage=NAME or length=NAME, with commas between several"
     expect(all(equals for _, equals, _ in parts), "columns", wanted, repr(text))
-    return {what: name for what, _, name in parts}
+    named = {what: name for what, _, name in parts}
+    expect(len(named) == len(parts), "columns", "each of step, advantage and length once", repr(text))
+    return named
 
 
 def _audit_args(options: Options) -> dict[str, Any]:

@@ -76,10 +76,7 @@ def made_run(rewards, method=None, *, weights=None, steps=None, names=None, leng
 def rows_of(table):
     """The rows of a table that has its groups."""
     rows = table.with_columns(pl.col("group").alias("_key"), pl.int_range(pl.len()).alias("_place")).drop("group")
-    names = tuple(
-        name for name in rows.columns if name not in ("batch", "step", "advantage", "length", "_key", "_place")
-    )
-    return Rows(columns=Columns(rewards=names), read=lambda: iter([rows]), keyed_by="the column group")
+    return Rows(read=lambda: iter([rows]), keyed_by="the column group")
 
 
 def with_id(report, which):

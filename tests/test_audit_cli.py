@@ -211,6 +211,7 @@ def test_a_finding_that_was_asked_for_is_the_status(capsys, monkeypatch, fail_on
         ([TRL, "--html", "{tmp}/no/x.html"], "html: expected a file in a directory that exists"),
         ([TRL, "--columns", "step"], "columns: expected step=NAME, advantage=NAME or length=NAME, with commas"),
         ([TRL, "--columns", "stap=a"], "columns: expected step, advantage or length"),
+        ([TRL, "--columns", "step=a,step=b"], "columns: expected each of step, advantage and length once"),
         ([TRL, "--fail-on", "erorr"], "fail-on: expected error, warning, info or the id of a finding: advantage"),
         ([TRL, SWIFT, "--primary", "Format"], f"{TRL}: primary: expected one of correctness_reward"),
     ],

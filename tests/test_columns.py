@@ -1,13 +1,11 @@
-"""Which columns are rewards: totals, copies, metrics, settings, nested objects, and what is asked about."""
-
-import json
+"""Which columns are rewards: totals, copies, metrics, settings, and what is asked about."""
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import assert_reads, found, in_form, lines, parquet, refused
+from logs import assert_reads, found, in_form, refused
 
 import gdpo_audit as ga
 
@@ -203,58 +201,3 @@ def test_a_log_that_lost_a_column_is_never_all_well(kind):
     )
     assert "not style, accuracy and tool" in found(report)["no-components"].message
     assert ga.read_run({f"a.{kind}": in_form(kind, log)}, rewards="fmt").lost == ()
-
-
-# --- nested ----------------------------------------------------------------------------------------------------------
-
-
-def nested(**members):
-    """Rows with these objects: {name: {member: column}}, or columns."""
-
-    def value(column, i):
-        return {name: float(x[i]) for name, x in column.items()} if isinstance(column, dict) else column[i]
-
-    where = ({name: int(column[i]) for name, column in WHERE.items()} for i in range(ROWS))
-    return [row | {name: value(column, i) for name, column in members.items()} for i, row in enumerate(where)]
-
-
-def fewer(rows):
-    """The rows, of which one lacks a member and one has another."""
-    del rows[5]["rewards"]["fmt"]
-    rows[200]["rewards"]["late"] = 1.0
-    return rows
-
-
-READ = dict(rewards=("correct", "fmt"), left_out=("metrics.correct", "metrics.turns"), correct=CORRECT.tolist())
-LACKING = dict(fmt=np.where(COUNT == 5, np.nan, FMT).tolist(), late=np.where(COUNT == 200, 1, np.nan).tolist())
-NESTED = [
-    *[(nested(**{name: PAIR, "metrics": {"correct": CORRECT, "turns": FMT}}), READ | {"fmt": FMT.tolist()})
-      for name in ("rewards", "reward_components", "scores")],
-    # Metrics that make the total are its components.
-    (nested(reward=(CORRECT + 0.5 * FMT).tolist(), metrics=PAIR | {"num_turns": BRIEF}),
-        dict(weights={"metrics.correct": 1.0, "metrics.fmt": 0.5}, left_out=("metrics.num_turns",), total_only=False)),
-    # Beside another total they are none.
-    (nested(reward=BRIEF.tolist(), metrics=PAIR),
-        dict(rewards=("reward",), total_only=True, left_out=("metrics.correct", "metrics.fmt"))),
-    # A member keeps its object's name where a column has its own.
-    (nested(format=["text"] * ROWS, rewards={"correct": CORRECT, "format": FMT}),
-        dict(rewards=("correct", "rewards.format"))),
-    (fewer(nested(rewards=PAIR)), LACKING | {"rewards": ("correct", "fmt", "late")}),
-    # Other objects are left alone.
-    ([row | {"acc": i % 2, "reward_model": {"style": i % 3}} for i, row in enumerate(nested())],
-        dict(rewards=("acc",))),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("rows", "expected"), NESTED)
-@pytest.mark.parametrize("form", ["jsonl", "json", "parquet", "frame", "dicts"])
-def test_nested_rewards_are_read_alike_in_every_form(rows, expected, form):
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    of_form = {"jsonl": {"a.jsonl": lines(*rows)}, "json": {"a.json": json.dumps(rows).encode()}, "frame": frame}
-    log = (of_form | {"parquet": {"a.parquet": parquet(frame)}, "dicts": rows})[form]
-    run = ga.read_run(log)
-    assert_reads(run, expected)
-    if "metrics.turns" in run.left_out:
-        assert ga.read_run(log, rewards="metrics.turns").rewards == ("metrics.turns",)
-    if "total_only" in expected:
-        assert ("no-components" in found(ga.audit(run))) == expected["total_only"]

@@ -216,8 +216,7 @@ OF_ANY_TABLE = [
       for of in [[[0.5] * 3, [-0.5], [0.5, 0.0], [0.0, 0.0], [], None, [0.25], [-0.25, -0.25]] * 2]
       for items in [rows(16, advantages=lambda i, of=of: of[i])]
       for log in (jsonl(*items), {"a.json": json.dumps(items).encode()}, {"a.parquet": parquet(pl.DataFrame(items))},
-        pl.DataFrame(items), items, {"a.csv": in_form("csv", table(16, advantages=lambda i, of=of: str(of[i] or "")))},
-        {"a.csv": in_form("csv", table(16, adv=lambda i, of=of: str([*map(np.float64, of[i])]) if of[i] else None))},
+        pl.DataFrame(items), items,
         jsonl(*[VERL | {"advantages": one} for one in of]))],
     *[yes(jsonl(*items), dict(framework="ms_swift", advantage=[1.0, -1.0] * 2))
       for items in ([EVENT | {"advantages": [[1.0, 1.0], [-1.0]]}] * 2,
@@ -226,13 +225,17 @@ OF_ANY_TABLE = [
         dict(framework="trl", advantage=[-1.0, 1.0] * 16)),
     yes(jsonl(*rows(8, advantages=lambda i: [])), dict(advantage=[NAN] * 8, rewards=("acc",))),
     yes(rows(8, fmt=lambda i: Decimal(i % 2) / 2), dict(fmt=[0, 0.5] * 4, rewards=("acc", "fmt"))),
+    # Columns of a log that are called as those that reading adds, and a number in quotes among others.
+    *[yes({f"a.{kind}": in_form(kind, table(8, **dict.fromkeys(("_file", "_row", "_event", "_key"), lambda i: 7 - i)))},
+        dict(rewards=("acc",), left_out=())) for kind in ("parquet", "csv", "jsonl")],
+    yes(jsonl(*rows(8, fmt=lambda i: "0.5" if i == 3 else i)), dict(fmt=[0, 1, 2, 0.5, 4, 5, 6, 7])),
     # A reward that numpy 2 spelled out.
     *[yes({"a.csv": in_form("csv", table(4, fmt=lambda i, t=texts: t[i]))}, dict(fmt=[1, 0, 1, 1]))
       for texts in (["np.float64(1.0)", "np.float64(0.0)", "1", "np.int64(1)"],
         ["np.True_", "np.False_", "np.True_", "np.True_"], ["np.float32(1e0)", "np.float32(-0)", "1", " np.int8(1)"])],
-    # What is left out is named.
+    # What is left out is named, but for what every log holds, such as the epoch.
     yes({"a.parquet": parquet(table(8, prompt=lambda i: "p").with_columns(**KINDS))},
-        dict(rewards=("acc",), left_out=tuple(KINDS))),
+        dict(rewards=("acc",), left_out=tuple(KINDS)[:-1])),
     yes({"completions_1.parquet": trl(note=pl.lit("good"), l=pl.concat_list("step"))}, dict(left_out=("note", "l"))),
     yes({"a.csv": b"group,acc,fmt\na,1,no\na,0,yes\n"}, dict(left_out=("fmt",))),
     yes(jsonl(*rows(8, grade=lambda i: [1.0], prompt=lambda i: [{"role": "user"}])), dict(left_out=("grade",))),
@@ -419,13 +422,20 @@ def test_blocks_are_tried_where_prompts_alone_show_groups_and_one_was_drawn_twic
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-@pytest.mark.parametrize("end, why", [(0, "is empty, as before"), (-9, "ends in the middle, as while")])
-def test_a_last_file_that_is_being_written_is_left_out_and_named(kind, end, why):
+@pytest.mark.parametrize("end", [0, -9])
+def test_a_last_file_that_is_being_written_is_left_out_and_named(kind, end):
     content = in_form(kind, IN_ORDER)
     log = {f"a1.{kind}": content, f"a2.{kind}": content[:end] if end else b""}
     run = read_run(log)
-    assert run.files == (f"a1.{kind}",) and why in issues(run)["files-left-out"]["files"][0]
+    assert run.files == (f"a1.{kind}",) and f"a2.{kind} (empty or" in issues(run)["files-left-out"]["files"][0]
     refused({f"a0.{kind}": log[f"a2.{kind}"], f"a1.{kind}": content}, rf"a0\.{kind}.*expected .*--skip-bad")
+
+
+@pytest.mark.parametrize("most", [3, 10])
+def test_no_response_of_an_event_is_lost_where_a_frame_is_full(monkeypatch, most):
+    monkeypatch.setattr("gdpo_audit.logs.tables.ROWS", most)
+    run = read_run(jsonl(*[EVENT | {"step": [n] * 2} for n in range(8)]))
+    assert run.table["step"].to_list() == [n for n in range(8) for _ in range(2)]
 
 
 CELLS = st.one_of(st.sampled_from(["0", "1", "0.5", ""]), st.text("a1,\n\"' ", max_size=4))

@@ -1,4 +1,4 @@
-"""Forms of files: packed, with other separators and decimal commas; and files that cannot be read."""
+"""Forms of files: packed, with other separators; and files that cannot be read."""
 
 import gzip
 from itertools import product
@@ -16,9 +16,8 @@ FRAME = pl.DataFrame(ROWS, schema=("step", "group", "acc", "brief"), orient="row
 PLAIN = {kind: in_form(kind, FRAME) for kind in ("csv", "tsv", "jsonl", "json", "parquet")}
 
 
-def csv_of(separator=",", decimal="."):
-    text = PLAIN["csv"].decode().replace(",", separator)
-    return text if decimal == "." else text.replace(".", decimal)
+def csv_of(separator):
+    return PLAIN["csv"].decode().replace(",", separator)
 
 
 def assert_same(source) -> None:
@@ -67,7 +66,7 @@ def test_a_packed_file_that_is_cut_or_damaged_is_one_sentence_at_every_byte():
     refused({"a.csv": content + b"more"}, r"a\.csv: expected .*, got ")
 
 
-# --- encodings, separators and decimal commas ------------------------------------------------------------------------
+# --- encodings and separators ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
@@ -78,13 +77,6 @@ def test_the_separator_is_found_in_the_header(kind, separator):
     prompts = text.replace(f"{separator}a{separator}", f"{separator}“ü\u2028 中”{separator}")
     for content in (text, f"\ufeff{quoted}", text.replace("\n", "\r\n"), prompts):
         assert_same({f"a.{kind}": content.encode()})
-
-
-@pytest.mark.parametrize("separator", [";", "\t", "|"])
-def test_decimal_commas_are_read_where_they_are_clear(separator):
-    assert_same({"a.csv": csv_of(separator, ",").encode()})
-    three = csv_of(separator).replace("0.5\n", "0,500\n").replace("0.9\n", "0,900\n").replace("1.2\n", "1,200\n")
-    assert_same({"a.csv": three.encode()})  # 0,500 is no number of thousands, so 1,200 is none either
 
 
 # --- files that cannot be read ---------------------------------------------------------------------------------------

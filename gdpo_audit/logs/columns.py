@@ -10,15 +10,12 @@ from gdpo_audit.logs import tables as of_files
 from gdpo_audit.logs.tables import BROKEN, BadLines, Table, is_number_type
 from gdpo_audit.logs.window import Steps, validate_window
 from gdpo_core._errors import InputError, expect, is_whole
-from gdpo_core._words import clip, count, listing
+from gdpo_core._words import clip, listing
 
 REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
-NAME = 10_000  # characters; a report says the name of a reward a hundred times
 SAMPLE = 100  # rows that decide whether a text column holds numbers
-INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place")  # columns that reading adds to a log
 # A row's place is its file's number times this, which no file has rows enough for, plus its own number in the file.
 ROWS_OF_A_FILE = 1 << 32
-_NUMPY = r"np\.\w+\(([^()]*)\)"  # a number as numpy 2 writes it in a list
 # A number inside what made it, such as tensor(0.5, device='cpu'), and the names of columns that hold nothing else.
 _MADE = re.compile(
     r"(?:\w+\.)*(?:tensor|[aA]rray|Decimal|(?:b?float|u?int)\d*)\(\[?['\"]?([^'\",()\[\]]+)['\"]?\]?(?:,.*)?\)"
@@ -94,18 +91,17 @@ class Columns:
     length: str | None = None
     key: str | None = None  # identifies the groups of a batch
     by: str | None = None  # has one value in a group
-    per_token: bool = False  # the advantage is a list of numbers, or the text of one
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold numbers."""
-        names = (*self.rewards, None if self.per_token else self.advantage, self.length)
+        names = (*self.rewards, self.advantage, self.length)
         return tuple(dict.fromkeys(name for name in names if name))
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The columns that may hold text: the step, the key and the one whose values are looked at one by one."""
-        names = (self.step, self.key, self.by, self.advantage)
+        names = (self.step, self.key, self.by)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
 
     @property
@@ -144,16 +140,6 @@ def validate_columns(columns: Columns, logged: Iterable[str], where: str) -> Col
     expect(not taken, where, f"reward columns not named {', '.join(RESERVED)}", f"{taken[0] if taken else ''!r}")
     no_length = "length" in columns.rewards or columns.length in columns.rewards
     return replace(columns, length=None) if no_length else columns
-
-
-def expect_names(names: Iterable[str], where: str) -> None:
-    """Raise InputError for a name that no column can have."""
-    for name in names:
-        size = len(name)
-        expect(size <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(size))
-        # polars takes * and ^…$ for patterns.
-        fits = name not in (*INNER, "*") and not (name.startswith("^") and name.endswith("$"))
-        expect(fits, where, "columns of other names", f"one called {name!r}")
 
 
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
@@ -254,10 +240,10 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
 
     Raises InputError that names the file, the column and the first value that does not fit. files: names.
     """
+    if columns.advantage and _holds_lists(frame.schema.get(columns.advantage)):
+        frame = _per_response(frame, columns.advantage, files)
     for name in columns.numbers:
         _expect_numbers(frame, name, files)
-    if columns.advantage and columns.per_token:
-        frame = _per_response(frame, columns.advantage, files)
     chosen = [pl.col(name) for name in ("_file", "_event") if name in frame.columns]
     chosen += [(pl.col("_file") * ROWS_OF_A_FILE + pl.col("_row")).alias("_place")] * bool(columns.rewards)
     chosen.append(_steps(frame, columns.step, files).alias("step"))
@@ -304,20 +290,14 @@ def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> Non
     raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
 
 
-def holds_lists(kind: pl.DataType | None, values: Iterable[object] = ()) -> bool:
-    """Whether a column of this type holds lists of numbers, or texts of them, as its first values show."""
-    if isinstance(kind, pl.List | pl.Array):
-        return kind.inner == pl.Null or is_number_type(kind.inner)
-    return any(isinstance(value, list) or (isinstance(value, str) and value.startswith("[")) for value in values)
+def _holds_lists(kind: pl.DataType | None) -> bool:
+    """Whether a column of this type holds lists of numbers."""
+    return isinstance(kind, pl.List | pl.Array) and (kind.inner == pl.Null or is_number_type(kind.inner))
 
 
 def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
     """The frame with the number that each list holds; 0 and nothing pad a list. InputError for different numbers."""
-    column = pl.col(name)
-    if frame.schema.get(name) == pl.String:
-        texts = column.str.replace_all(_NUMPY, "${1}").str.replace_all("null|None", "")
-        column = texts.str.extract_all(r"[^\s,\[\]]+")
-    lists = frame.select(column.cast(pl.List(pl.Float64), strict=False)).to_series()
+    lists = frame[name].cast(pl.List(pl.Float64), strict=False)
     filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
     low, high = filled.list.min(), filled.list.max()
     if (row := _first((low != high).fill_null(False))) is not None:

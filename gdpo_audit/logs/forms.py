@@ -5,15 +5,16 @@ A form is a function from the tables of a log to a `Form`, which names the colum
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isfinite
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import polars as pl
 
-from gdpo_audit.logs.columns import ReadOptions, expect_columns, expect_names, first_values, holds_lists
+from gdpo_audit.logs.columns import ReadOptions, expect_columns, first_values
 from gdpo_audit.logs.files import LogFile
+from gdpo_audit.logs.json_values import INNER, expect_names
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.tables import Table, is_number_type
@@ -36,16 +37,16 @@ NOT_REWARDS = {
     *("rollout_id", "completion_id", "response_id", "sample", "batch", "unnamed: 0", "", "task_id", "worker"),
     *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
 }
-KNOWN = {*STEPS, *GROUPS, *NOT_REWARDS}
 NOT_TRLS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
 NOT_VERLS = {"input", "output", "gts", "score", "step", "request_id", "uid", "index", "num_turns", "__num_turns__"}
 NOT_SWIFTS = {"step", "gen_step", "prompt", "completion", "solution", "advantages", "advantage", "entropy", "num_turns"}
 _TOKENS = {"content", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs", "input_lengths"}
 NOT_NEMOS = _TOKENS | {"prompt_ids", "token_ids", "step", "idx", "reference_logprobs", "reference_policy_logprobs"}
 SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
+_REWARDS = re.compile(r"(^|_)(rewards?|scores?)($|_)|^components$", re.IGNORECASE)
+_OTHERS = re.compile(r"model|config|kwargs|prompt|spec", re.IGNORECASE)  # as verl's reward_model
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 
-Name = TypeVar("Name")
 Schema: TypeAlias = Mapping[str, pl.DataType]
 
 
@@ -69,15 +70,13 @@ class Form:
     batch: tuple[str, ...] = ("_file", "step")  # a batch ends where one of these changes
     sorts: bool = False  # the rows of a batch may stand apart
     equal_groups: bool = False  # a keyed group smaller than the others has lost rows
-    not_rewards: frozenset[str] = frozenset()  # numbers beside the rewards, in small letters
-    known: frozenset[str] = frozenset()  # columns that may hold numbers as text, in small letters
+    not_rewards: frozenset[str] = frozenset()  # columns that such logs hold beside the rewards, in small letters
     asks: bool = False  # which columns are rewards: no framework says it
     examines: bool = False  # columns of text for numbers, which may be rewards
     rewards: tuple[str, ...] = ()  # where the log says which these are
     total: str | None = None  # a total that is the only reward where no other is logged
     score: str | None = None  # a total that is logged beside the rewards
     logged: tuple[str, ...] | None = None  # all columns, where the log's own names are others
-    beside: frozenset[str] = frozenset()  # columns that such logs are known to hold
     left_out: tuple[str, ...] = ()  # others, in words
     weights: Mapping[str, float] | None = None  # that the log holds
     group_size: int | None = None  # from the configuration
@@ -104,7 +103,6 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
         prompt="prompt" if "prompt" in names else None,
         sorts=options.group is not None,
         not_rewards=frozenset(NOT_TRLS),
-        known=frozenset(NOT_TRLS),
         examines=True,
         issues=(*evaluations, *[LogIssue("groups-sampled", details)] * (cut > 0)),
     )
@@ -160,7 +158,6 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
         total="score",
         score="score" if is_number_type(names["score"]) else None,
         not_rewards=frozenset(NOT_VERLS),
-        beside=frozenset(NOT_VERLS),
     )
 
 
@@ -190,7 +187,6 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
         batch=("_file", "_event", "step") if event else ("_file", "step"),
         total=None if event else "reward",
         not_rewards=frozenset(NOT_SWIFTS),
-        beside=frozenset(NOT_SWIFTS),
         settings=args,
         group_size=size if type(size) is int and size > 0 else None,
     )
@@ -237,7 +233,7 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         keyed_by="" if prompt is None else "the prompt part of content",
         rewards=("rewards",),
         total="rewards",
-        beside=frozenset(NOT_NEMOS | {"_step", "_prompt"}),
+        not_rewards=frozenset(NOT_NEMOS | {"_step", "_prompt"}),
     )
 
 
@@ -277,8 +273,6 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         return options.named(what) or numbers or next(iter(there if texts else []), None)
 
     step, advantage = column("step", STEPS), column("advantage", ADVANTAGES)
-    if advantage is not None and advantage not in numeric:
-        _expect_advantages(tables, advantage, names[advantage])
     key = options.group or next((usual[name] for name in GROUPS if name in usual and not options.group_size), None)
     _expect_responses(tables, [step] if step else [n for n in numeric if _plain(n) in STEPS])
     return Form(
@@ -290,25 +284,28 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         keyed_by_text=key is not None and not options.group and key.lower() in ("prompt", "input", "question"),
         batch=("step",) if step else ("_file",),
         sorts=step is not None,
-        not_rewards=frozenset(KNOWN | {*LENGTHS, *ADVANTAGES}),
-        known=frozenset(KNOWN),
+        not_rewards=frozenset({*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}),
         asks=True,
         examines=True,
     )
 
 
+def refuse_nested(tables: Sequence[Table]) -> None:
+    """Raise InputError for a column of rewards that holds several of them in one value."""
+    for table in tables:
+        for name, kind in table.schema.items():
+            inner = getattr(kind, "inner", kind)
+            several = inner is not kind and is_number_type(inner)
+            called = bool(_REWARDS.search(name) and not _OTHERS.search(name))
+            if called and (several or isinstance(inner, pl.Struct)):
+                of = f" of {listing(kind.to_schema(), most=5)}" if isinstance(kind, pl.Struct) else ""
+                wanted, got = "one column of numbers per reward", f"nested values{of}; unnest it, or name the rewards"
+                raise InputError(f"{table.name}, column {name!r}: expected {wanted}, got {got}")
+
+
 def _plain(name: str) -> str:
     """The name of a column without the part of a tracker that it belongs to, as train/global_step."""
     return name.rpartition("/")[2].strip("_").lower()
-
-
-def _expect_advantages(tables: Sequence[Table], name: str, kind: pl.DataType) -> None:
-    """Raise InputError for a column of advantages that holds neither numbers nor lists of them."""
-    table = next(table for table in tables if name in table.schema)
-    texts = first_values(table, [name], 100)[name] if kind == pl.String else []
-    fits = kind == pl.Null or holds_lists(kind, texts) or name in table.odd
-    got = f"text {str(texts[0])[:60]!r}" if texts else f"{kind}"
-    expect(fits, f"{table.name}, column {name!r}", "numbers", got)
 
 
 def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
@@ -398,7 +395,7 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
     training = not seen["_evaluates"].all()
     partly = training and bool(seen["_evaluates"].any())
     seen = seen.filter(~pl.col("_evaluates")) if training else seen
-    scored = _as_logged(seen.lazy(), {name: pl.col(name) for name in scored})
+    scored = _as_logged(seen, scored)
     steps, advantages = seen[STEP].count() > 0, ADVANTAGE in columns and seen[ADVANTAGE].count() > 0
     weights = {name: seen[f"_weight {name}"].drop_nulls().unique(maintain_order=True).to_list() for name in scored}
     odd = [name for name, found in weights.items() if not all(map(isfinite, found))]
@@ -444,6 +441,12 @@ def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False)
     return pl.lit(None) if value is None else value
 
 
+def _as_logged(rows: pl.DataFrame, names: Sequence[str]) -> list[str]:
+    """The names of columns in the order in which rows hold the first value of each: polars merges objects in any."""
+    first = {name: rows[name].is_not_null().arg_max() if rows[name].count() else len(rows) for name in names}
+    return sorted(names, key=lambda name: first[name] or 0)
+
+
 def _weight(reward: pl.Expr, weight: pl.Expr) -> pl.Expr:
     """The weight of a reward that was scored, which is 1 where the log does not say it."""
     return pl.when(reward.is_not_null()).then(weight.cast(pl.Float64, strict=False).fill_null(1.0))
@@ -464,7 +467,7 @@ def numbered(table: Table, number: int, start: int = 0, rows: int | None = None)
 
 def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFrame:
     """Rows with the number of their table, and their own."""
-    with_rows = frame.with_row_index("_row", start)
+    with_rows = frame.drop(INNER, strict=False).with_row_index("_row", start)
     return with_rows.with_columns(pl.col("_row").cast(pl.Int64), _file=pl.lit(number, pl.Int64))
 
 
@@ -501,77 +504,6 @@ def _same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
     if needed and (~same & (sizes[rewards[0]] > 1)).any():
         _expect_one_length(table, [rewards[0], name], rewards[0])
     return bool(same.all())
-
-
-# --- nested rewards --------------------------------------------------------------------------------------------------
-
-METRICS = "metrics"
-_REWARDS = re.compile(r"(^|_)(rewards?|scores?)($|_)|^components$", re.IGNORECASE)
-_OTHERS = re.compile(r"model|config|kwargs|prompt|spec", re.IGNORECASE)  # as verl's reward_model
-
-
-def unnested(tables: Sequence[Table]) -> list[Table]:
-    """The tables with the members of nested rewards and metrics as columns: {"rewards": {"a": 1}} is the column a.
-
-    A member of `metrics` is called metrics.NAME, so that it is known for one; one of rewards by its own name, or
-    rewards.NAME where another column has that.
-    """
-    members: Iterable[tuple[str, str]] = dict.fromkeys(
-        (name, member)
-        for table in tables
-        for name, kind in table.schema.items()
-        if _holds_members(name, kind)
-        for member in kind.to_schema()  # type: ignore[attr-defined]
-    )
-    if not members:
-        return list(tables)
-    of_rewards = [member for name, member in members if name != METRICS]
-    clash = {name for table in tables for name, kind in table.schema.items() if not _holds_members(name, kind)}
-    clash |= {member for member in of_rewards if of_rewards.count(member) > 1}
-    if tables[0].kind == "jsonl" and len(tables) == 1:
-        members = _as_logged(tables[0].frame, {(n, m): pl.col(n).struct.field(m) for n, m in members})
-    names = {(n, m): f"{n}.{m}" if n == METRICS or m in clash else m for n, m in members}
-    return [_unnest(table, names) for table in tables]
-
-
-def _as_logged(table: pl.LazyFrame, values: Mapping[Name, pl.Expr]) -> list[Name]:
-    """The names of values in the order in which rows hold the first of each: polars merges objects in any order."""
-    there = [value.is_not_null() for value in values.values()]
-    rows = (pl.when(x.any()).then(x.arg_max()).otherwise(pl.len()) for x in there)
-    first = table.select(row.alias(f"{number}") for number, row in enumerate(rows))
-    return sorted(values, key=dict(zip(values, first.collect().row(0), strict=True)).__getitem__)
-
-
-def _unnest(table: Table, names: Mapping[tuple[str, str], str]) -> Table:
-    kept = [pl.col(name) for name, kind in table.schema.items() if not _holds_members(name, kind)]
-    for (name, member), own in names.items():
-        kind = table.schema.get(name)
-        if isinstance(kind, pl.Struct) and _holds_members(name, kind) and member in kind.to_schema():
-            kept.append(pl.col(name).struct.field(member).alias(own))
-    own_texts = table.again
-    return replace(table, frame=table.frame.select(kept), again=lambda: own_texts().select(kept))
-
-
-def _holds_members(name: str, kind: object) -> bool:
-    fits = isinstance(kind, pl.Struct) and _is_container(name)
-    kinds = kind.to_schema().values() if isinstance(kind, pl.Struct) and fits else ()
-    return any(map(is_number_type, kinds)) and not any(inner.is_nested() for inner in kinds)
-
-
-def _is_container(name: str) -> bool:
-    return name == METRICS or bool(_REWARDS.search(name) and not _OTHERS.search(name))
-
-
-def refuse_nested(tables: Sequence[Table]) -> None:
-    """Raise InputError for a column of rewards that holds several of them in one value, in another form."""
-    for table in tables:
-        for name, kind in table.schema.items():
-            inner = getattr(kind, "inner", kind)
-            several = inner is not kind and is_number_type(inner)
-            if _is_container(name) and (several or isinstance(inner, pl.Struct)):
-                of = f" of {listing(kind.to_schema(), most=5)}" if isinstance(kind, pl.Struct) else ""
-                wanted, got = "one column of numbers per reward", f"nested values{of}; unnest it, or name the rewards"
-                raise InputError(f"{table.name}, column {name!r}: expected {wanted}, got {got}")
 
 
 # --- which form ------------------------------------------------------------------------------------------------------

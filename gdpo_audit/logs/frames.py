@@ -10,7 +10,6 @@ import polars as pl
 
 from gdpo_audit.logs.files import LogFile, LogFiles
 from gdpo_audit.logs.json_values import column, records, table_of
-from gdpo_audit.logs.tables import MISSING
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip
 
@@ -85,11 +84,9 @@ def _scan(url: str) -> pl.LazyFrame:
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)
     scheme, rest = url.split("://", 1)
     url = f"{scheme.lower()}://{rest}"
+    other = re.search(r"\.(jsonl|ndjson|json|[ct]sv)$", url, re.IGNORECASE)
+    expect(other is None, url, "Parquet behind a URL; download other files", f"one of {other and other[0]}")
     try:
-        if re.search(r"\.(jsonl|ndjson)$", url, re.IGNORECASE):
-            return pl.scan_ndjson(url, infer_schema_length=None)
-        if re.search(r"\.[ct]sv$", url, re.IGNORECASE):
-            return pl.scan_csv(url, separator="\t" if url.lower().endswith(".tsv") else ",", null_values=MISSING)
         whole = _HUB_DATASET.fullmatch(url) or not re.search(r"[*?\[]|\.\w+$", url.rpartition("/")[2])
         return pl.scan_parquet(f"{url.rstrip('/')}/**/*.parquet" if whole else url)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, ImportError) as error:

@@ -1,7 +1,8 @@
 """Values of JSON as columns of polars."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 
 import numpy as np
@@ -12,7 +13,8 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip, count
 
 COLUMNS = 5_000  # of a table
-_NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # as trackers spell them
+NAME = 10_000  # characters; a report says the name of a reward a hundred times
+INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place")  # that reading adds; a log's own are not read
 
 
 def document(file: LogFile, wanted: str) -> object:
@@ -23,16 +25,20 @@ def document(file: LogFile, wanted: str) -> object:
         raise InputError(f"{file.name}: expected {wanted}, got broken JSON: {clip(str(error), 100)}") from None
 
 
-def expect_width(names: Iterable[str], where: str) -> None:
-    """Raise InputError for a table of more columns than any log has."""
-    width = len(list(names))
-    expect(width <= COLUMNS, where, f"at most {COLUMNS} columns", width)
+def expect_names(names: Collection[str], where: str) -> None:
+    """Raise InputError for a name that no column can have, and for more columns than any log has."""
+    expect(len(names) <= COLUMNS, where, f"at most {COLUMNS} columns", len(names))
+    for name in names:
+        expect(len(name) <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(len(name)))
+        # polars takes * and ^…$ for patterns.
+        fits = name != "*" and not (name.startswith("^") and name.endswith("$"))
+        expect(fits, where, "columns of other names", f"one called {name!r}")
 
 
 def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFrame:
     """Objects as a table. odd: filled with the columns that are numbers but for a few values."""
     names = dict.fromkeys(name for item in items for name in item)
-    expect_width(names, "table")
+    expect(len(names) <= COLUMNS, "table", f"at most {COLUMNS} columns", len(names))
     return table_of(column(name, [item.get(name) for item in items], odd) for name in names)
 
 
@@ -46,9 +52,9 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
     name = _utf8(name)
     values = [value.item() if getattr(value, "shape", None) == () else value for value in values]  # of numpy or torch
     kinds = {type(value) for value in values} - {type(None)}
-    if str in kinds and kinds <= {str, int, float} and {v for v in values if isinstance(v, str)} <= _NOT_FINITE.keys():
-        values = [_NOT_FINITE[value] if isinstance(value, str) else value for value in values]
-        kinds = {float}
+    if str in kinds and {int, float} & kinds and kinds <= {str, int, float}:
+        with suppress(ValueError):  # numbers in quotes among others, as trackers write NaN
+            values, kinds = [None if value is None else float(value) for value in values], {float}
     if not kinds:
         return pl.Series(name, values, pl.Null)
     if kinds == {bool}:

@@ -1,6 +1,5 @@
 """`read_run`: the log of a run in the same form for every framework: files, tables, form, columns, groups."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,21 +10,22 @@ import polars as pl
 from gdpo_audit.logs import columns as cols
 from gdpo_audit.logs import frames, tables
 from gdpo_audit.logs.columns import Columns, ReadOptions, batches, standard_rows, union_schema
-from gdpo_audit.logs.files import LogFile, LogFiles, Source, find_files, format_of
+from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.forms import (
     FORMS,
+    LENGTHS,
     SWIFTS_METHODS,
     Form,
     configured_weights,
     framework_of,
     numbered,
     settings_in,
-    unnested,
     with_numbers,
 )
 from gdpo_audit.logs.grouping import with_clues, with_groups
+from gdpo_audit.logs.json_values import INNER
 from gdpo_audit.logs.order import in_order
-from gdpo_audit.logs.roles import RewardChoice, beside_score, choose, lost, role
+from gdpo_audit.logs.roles import ADVANTAGES, RewardChoice, beside_score, choose, lost, role
 from gdpo_audit.logs.run import PROMPTS, LogIssue, Rows, Run, one_error, read_once
 from gdpo_audit.logs.tables import BROKEN, Table, is_number_type, tables_of
 from gdpo_audit.logs.texts import texts_of
@@ -37,6 +37,7 @@ from gdpo_core.frameworks import framework_named
 FILES = 400  # per frame; more would have many files open at once
 SPREAD = 16  # tables over a log that are looked at first
 SAMPLE = 20_000  # rows that tell rewards from totals and metrics
+ENDS = (b"\n", b"}", b"]", b"PAR1")  # of whole files
 LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
 
 
@@ -112,7 +113,7 @@ class _Log:
 def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     """The tables of all files, without those that cannot be read if these are to be skipped. Raises InputError.
 
-    A last file that ends in the middle, or is empty, is left out in any case: a run is still writing it.
+    A last file that is empty or lacks its end is left out in any case: a run is still writing it.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     found: list[Table] = []
@@ -122,22 +123,21 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     for file in files.files:
         try:
             own = tables_of(file, options.bad_lines)
-            cols.expect_names([name for table in own for name in table.schema], file.name)
             for table in own if options.skip_bad else ():
                 _read_through(table)
             databases += [file.name] * (own[0].kind == "trackio")
             found += own
         except InputError as error:
             bad[file.name] = error
-            why = _why_unfinished(file) if found and file is files.files[-1] else ""
-            if why and not options.skip_bad:
-                unfinished, bad = (f"{file.name} {why}",), {}
+            last = found and file is files.files[-1] and file.frame is None
+            if not options.skip_bad and last and not file.content().endswith(ENDS):
+                unfinished, bad = (f"{file.name} (empty or without its end)",), {}
             elif not options.skip_bad:
                 raise InputError(f"{error}{LEAVES_OUT * (len(files.files) > 1)}") from None
     if not found:
         raise next(iter(bad.values()))
     expect(len(databases) < 2, files.name, "the database of one project", ", ".join(databases[:5]))
-    return _Log(unnested(found), tuple(bad), unfinished)
+    return _Log(found, tuple(bad), unfinished)
 
 
 def _read_through(table: Table) -> None:
@@ -150,21 +150,6 @@ def _read_through(table: Table) -> None:
             raise table.unreadable(error) from None
 
 
-def _why_unfinished(file: LogFile) -> str:
-    """Why the end of a file is missing, as far as that can be seen."""
-    if file.frame is not None or not file.start(1):
-        return "" if file.frame is not None else "is empty, as before it is written"
-    try:
-        kind, content = format_of(file), file.content().rstrip()
-        whole = kind not in ("parquet", "jsonl", "json", "wandb") or (kind == "parquet" and content.endswith(b"PAR1"))
-        if not whole and kind != "parquet":
-            json.loads(content.rpartition(b"\n")[2] if kind == "jsonl" else content)
-            whole = True
-    except (InputError, ValueError, RecursionError):
-        whole = False
-    return "" if whole else "ends in the middle, as while it is written"
-
-
 # --- tables -> form -> columns ----------------------------------------------------------------------------------------
 
 
@@ -173,13 +158,22 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     framework = known or framework_of(log.tables, files.name)
     form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
     names, where = union_schema(form.tables), form.tables[0].name
+    names = {name: kind for name, kind in names.items() if name not in INNER}
     made = form.of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
-    schema = {name: kind for name, kind in made.items() if name not in cols.INNER}
+    schema = {name: kind for name, kind in made.items() if name not in INNER}
     logged = form.logged or list(names)
     candidates = _candidates(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, where)
     chosen = _rewards(form, candidates, schema, options)
-    columns = cols.validate_columns(_columns(form, chosen, schema, options), logged, where)
+    columns = Columns(
+        rewards=chosen.rewards,
+        step=form.step,
+        advantage=form.advantage,
+        length=form.length,
+        key=form.key,
+        by=options.by,
+    )
+    columns = cols.validate_columns(columns, logged, where)
     cols.expect_in_every_table(
         form.tables, [n for n in columns.names if n in names], [n for n in columns.numbers if n in names]
     )
@@ -187,7 +181,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     if form.examines:
         cols.refuse_numeric_texts(form.tables, [*used, *_not_examined(form, schema, options)])
     of_log = {name: schema[name] for name in logged if name in schema}
-    beside = cols.left_out(of_log, [*used, *form.beside])
+    beside = [name for name in cols.left_out(of_log, used) if name.lower() not in form.not_rewards]
     alone = form.total is not None and chosen.rewards == (form.total,)
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.settings, functions, columns.rewards)
@@ -205,7 +199,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         by=columns.by,
         issues=_issues(framework, form, log, chosen, alone),
         left_out=(*beside, *form.left_out),
-        lost=() if form.rewards else lost(schema, [n for n in beside if n.lower() not in form.known], options.rewards),
+        lost=() if form.rewards else lost(schema, beside, options.rewards),
         configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
         weights=weights,
         weights_by=None if not weights else "config" if configured else "log" if in_log else "score",
@@ -267,28 +261,13 @@ def _collected(frame: pl.LazyFrame, table: Table) -> pl.DataFrame:
         raise table.unreadable(error) from None
 
 
-def _columns(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> Columns:
-    """Which column holds what."""
-    texts: list = []
-    if form.advantage and schema[form.advantage] == pl.String:
-        table = next(table for table in form.tables if form.advantage in table.schema)
-        texts = cols.first_values(table, [form.advantage], 100)[form.advantage]
-    return Columns(
-        rewards=chosen.rewards,
-        step=form.step,
-        advantage=form.advantage,
-        length=form.length,
-        key=form.key,
-        by=options.by,
-        per_token=form.advantage is not None and cols.holds_lists(schema[form.advantage], texts),
-    )
-
-
 def _not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """The columns that may hold numbers as text; where the caller names the rewards, all but advantages and lengths."""
+    never = {*ADVANTAGES, *LENGTHS} if form.asks else set()
     if options.rewards is None:
-        return [name for name in schema if name.lower() in form.known or role(name) == "metric"]
-    return [name for name in schema if not form.asks or name.lower() not in {*form.not_rewards} - {*form.known}]
+        known = form.not_rewards - never
+        return [name for name in schema if name.lower() in known or role(name) == "metric"]
+    return [name for name in schema if name.lower() not in never]
 
 
 def _issues(framework: str, form: Form, log: _Log, chosen: RewardChoice, alone: bool) -> tuple[LogIssue, ...]:
@@ -327,7 +306,6 @@ def _rows(form: Form, columns: Columns) -> Rows:
         return None if form.prompt is None else _prompts(form, columns)
 
     return Rows(
-        columns=columns,
         read=read_once(read),
         keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
         keyed_by_text=form.keyed_by_text,
@@ -348,33 +326,37 @@ def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _frames(form: Form, names: Sequence[str], most: int | None = None) -> Iterator[pl.DataFrame]:
-    """These columns of all rows, or of the first `most`, in order. Many small tables come as one frame."""
+    """These columns of all rows in order, of which a frame holds the first `most`. Many small tables come as one."""
     waiting = list(range(len(form.tables)))
-    while waiting and (most is None or most > 0):
+    while waiting:
         first = form.tables[waiting[0]]
         some = waiting[: max(1, min(FILES, tables.ROWS // max(first.height, 1)))]
         waiting = waiting[len(some) :]
-        for start in range(0, max(first.height, 1), tables.ROWS) if len(some) == 1 else (None,):
-            rows = most if len(some) > 1 or most is None else min(most, tables.ROWS)
-            rows = tables.ROWS if rows is None and len(some) == 1 else rows
-            frame = _frame(form, names, some, start or 0, rows)
-            yield frame
-            most = None if most is None else most - len(frame)
-            if most is not None and most <= 0:
-                return
+        if len(some) > 1:
+            yield _frame(form, names, some, most=most)
+            continue
+        for start in range(0, max(first.height, 1), tables.ROWS):
+            yield _frame(form, names, some, start, most or tables.ROWS, most)
 
 
-def _frame(form: Form, names: Sequence[str], some: Sequence[int], start: int, rows: int | None) -> pl.DataFrame:
-    """These columns of some tables, or of some rows of one."""
-    parts = [form.of(numbered(form.tables[n], n, start, rows if len(some) == 1 else None)) for n in some]
+def _frame(
+    form: Form,
+    names: Sequence[str],
+    some: Sequence[int],
+    start: int = 0,
+    rows: int | None = None,
+    most: int | None = None,
+) -> pl.DataFrame:
+    """These columns of some tables, or of some rows of one, which may hold several responses each."""
+    parts = [form.of(numbered(form.tables[n], n, start, rows)) for n in some]
     parts = [part.select(_value(name, part.collect_schema()) for name in names) for part in parts]
     whole = parts[0] if len(parts) == 1 else pl.concat(parts, how="vertical_relaxed")
     try:
-        return (whole if rows is None else whole.head(rows)).collect()
+        return (whole if most is None else whole.head(most)).collect()
     except BROKEN as error:
         if len(some) == 1:
             raise form.tables[some[0]].unreadable(error) from None
-        return pl.concat([_frame(form, names, [n], 0, rows) for n in some], how="vertical_relaxed")
+        return pl.concat([_frame(form, names, [n], most=most) for n in some], how="vertical_relaxed")
 
 
 def _value(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
@@ -384,15 +366,16 @@ def _value(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
 def _prompts(form: Form, columns: Columns) -> pl.DataFrame:
     """batch, step, `_key` and `text` of the first prompts, which show where a group ends."""
     wanted = Columns(rewards=(), step=columns.step)
-    files, parts, rows = [table.name for table in form.tables], [], 0
+    files, parts = [table.name for table in form.tables], list[pl.DataFrame]()
     for frame in _frames(form, [*_raw(form, wanted), f"{form.prompt}"], PROMPTS):
         where = standard_rows(frame, wanted, files)
         texts = _text(frame, f"{form.prompt}").alias("text")
         own = frame.select(cols.hash_column(frame, f"{form.prompt}").alias("_key"), texts)
         parts.append(pl.concat([where, own], how="horizontal"))
-        rows += len(frame)
+        if sum(map(len, parts)) >= PROMPTS:
+            break
     by = ["_file" if name == "step" and columns.step is None else name for name in form.batch]
-    return pl.concat(parts).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
+    return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
 
 
 def _text(frame: pl.DataFrame, prompt: str) -> pl.Expr:

@@ -20,7 +20,6 @@ from gdpo_core._words import listing
 
 ADVANTAGES = ("advantage", "advantages", "adv")
 OVERLONG = "overlong_reward"  # of verl
-METRICS = "metrics."  # what the names of a log's nested metrics begin with
 _REWARD = {"reward", "rewards", "score", "scores", "penalty", "penalties", "bonus", "correct", "correctness"}
 _REWARD |= {"accuracy", "acc", "format", "quality"}
 # Words of metrics: anywhere in a name, at its end, or as a whole.
@@ -80,8 +79,6 @@ def role(name: str) -> str:
     ['reward', 'metric', 'reward', 'metric', 'either', 'either']
     """
     words = _words(name)
-    if name.startswith(METRICS):
-        return "metric"
     if not words:
         return "reward"
     whole, last = "_".join(words), words[-1]

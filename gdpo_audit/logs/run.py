@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.columns import Columns
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.logs.window import select_steps
 from gdpo_core._errors import InputError, expect, reason
@@ -34,14 +33,13 @@ class Rows:
     """The rows of a log, whose groups are still to be found.
 
     read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
-        reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if the columns name them, and `_key`
+        reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if the log has them, and `_key`
         (UInt64) if a column identifies the groups of a batch.
     prompts: returns batch, step, `_key` and `text` of the prompts of some first rows, if the log has prompts and they
         do not identify the groups.
     texts: returns prompts and completions by their `_place`, if the log has any.
     """
 
-    columns: Columns
     read: Callable[[], Iterator[pl.DataFrame]]
     keyed_by: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
     keyed_by_text: bool = False  # by the text of prompts, of which a batch may have drawn one twice

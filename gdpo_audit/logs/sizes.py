@@ -19,10 +19,9 @@ _BLOCKS = 64  # shuffled at most
 
 @dataclass(frozen=True)
 class Size:
-    """A group size and what shows it: advantages or prompts."""
+    """A group size that advantages or prompts show."""
 
     size: int
-    shown_by: str
     others: tuple[int, ...] = field(default=(), repr=False)  # smaller sizes that fit too, perhaps by chance
 
 
@@ -33,9 +32,9 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
     prompts: the prompt id of each row, of the first batches; it changes only where a group ends.
 
     >>> infer([8] * 4, [np.array([3.0, -1.0, -2.0, 0.0, 7.0, -5.0, -2.0, 0.0])] * 4, [])
-    Size(size=4, shown_by='advantages')
+    Size(size=4)
     >>> infer([6], [], [np.array([7, 7, 7, 4, 4, 4])])
-    Size(size=3, shown_by='prompts')
+    Size(size=3)
     """
     rows = Counter(sizes).most_common(1)[0][0]
     largest = _from_prompts([ids for ids in prompts if len(ids) == rows] or prompts)
@@ -45,11 +44,10 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
         if largest is None and size == rows:
             return None  # advantages centred over the whole batch sum to 0 as well
         if all(_chance(size, other, live) < CHANCE for other in fits if other > size and other % size == 0):
-            shown_by = "advantages" if size != largest else "prompts"
-            return Size(size, shown_by, tuple(g for g in fits if g < size))
+            return Size(size, tuple(g for g in fits if g < size))
         if largest is None:
             return None
-    return None if largest is None else Size(largest, "prompts", tuple(g for g in fits if g < largest))
+    return None if largest is None else Size(largest, tuple(g for g in fits if g < largest))
 
 
 def stretches(

@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 
 from gdpo_audit.logs.files import LogFile, format_of
-from gdpo_audit.logs.json_values import column, document, expect_width, is_number, records, table_of
+from gdpo_audit.logs.json_values import column, document, expect_names, is_number, records, table_of
 from gdpo_audit.logs.trackers import trackio, wandb
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, listing
@@ -31,8 +31,6 @@ MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]
 UNREAD = ("completion", "completions", "response", "output", "messages")
 SEPARATORS = (",", ";", "\t", "|")
 _NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 writes it
-_ONE_COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"  # a number, if the comma is a decimal one
-_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"  # a number in any case
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # which JSON can hold and polars cannot
 _BOM = b"\xef\xbb\xbf"
 
@@ -65,12 +63,12 @@ class Table:
 
     @cached_property
     def schema(self) -> Mapping[str, pl.DataType]:
-        """The columns and their types. Raises InputError for a file that is damaged, or a table that is too wide."""
+        """The columns and their types. InputError for a file that is damaged, or a name that no column can have."""
         try:
             columns = self.frame.collect_schema()
         except BROKEN as error:
             raise self.unreadable(error) from None
-        expect_width(columns, self.name)
+        expect_names(columns, self.name)
         return columns
 
     @cached_property
@@ -152,8 +150,7 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
     content = file.content().removeprefix(_BOM)
     first = f"{file.name}, line 1"
     expect(b"\0" not in content[: 1 << 16], first, kind.upper(), "bytes that are no text")
-    head = content[: 1 << 16]
-    expect(b"\n" in head or b"\r" not in head, first, r"lines that end in \n or \r\n", r"\r alone")
+    expect(b"\n" in content or b"\r" not in content, first, r"lines that end in \n or \r\n", r"\r alone")
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -171,7 +168,7 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
     frame = frame.filter(pl.Series(filled, dtype=pl.Boolean))
     if b"np." in content:
         frame = frame.with_columns(pl.all().str.replace(_NUMPY, "${1}${2}"))
-    return frame.with_columns(_typed(frame[name], separator != ",", odd) for name in frame.columns)
+    return table_of(_typed(texts, odd) for texts in frame.iter_columns())
 
 
 def _separator(text: str, kind: str) -> str:
@@ -201,14 +198,11 @@ def _records(file: LogFile, kind: str, content: bytes, separator: str) -> tuple[
                 names = _names(file, record)
             elif names:
                 where, wanted = f"{file.name}, line {line}", f"{len(names)} values, one per column"
-                if len(names) == 1 and len(record) > 1:
-                    got = f"the one text {clip(names[0])!r} above lines of {len(record)} values: leave it out"
-                    raise InputError(f"{file.name}, line 1: expected names of columns, got {got}")
                 expect(len(record) in (0, len(names)), where, wanted, len(record))
                 filled.append(bool(record))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise InputError(f"{file.name}, line {line}: expected {kind.upper()}, got {_csv_fault(error)}") from None
+        raise InputError(f"{file.name}, line {line}: expected {kind.upper()}, got {error}") from None
     last = len(filled) - filled[::-1].index(True) if any(filled) else 0
     whole = len(names) > 1 or all(filled[:last])
     expect(whole, file.name, "a value in every line", "an empty line, which may be a missing one")
@@ -219,38 +213,20 @@ def _names(file: LogFile, names: list[str]) -> list[str]:
     repeated = [name for name, times in Counter(names).items() if times > 1]
     got = f"{listing((repr(clip(name)) for name in repeated), most=5)} more than once"
     expect(not repeated, file.name, "columns of different names", got)
-    pattern = next((name for name in names if name.startswith("^") and name.endswith("$")), None)
-    expect(pattern is None, file.name, "columns of other names", f"one called {pattern!r}")  # polars looks for others
+    expect_names(names, file.name)
     numbers = (name for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", name, re.I))
     number = next(numbers, None)
     expect(number is None, f"{file.name}, line 1", "names of columns", f"the number {number}")
     return names
 
 
-def _csv_fault(error: csv.Error) -> str:
-    """The parser's complaint in words that fit a log."""
-    text = str(error)
-    if "unexpected end" in text:
-        return "a quote that is not closed"
-    return r"\r alone inside a line" if "new-line" in text else text
-
-
-def _typed(texts: pl.Series, commas: bool, odd: set[str]) -> pl.Series:
-    """A column of text as numbers or booleans, if all its values are; commas: a comma may be a decimal one."""
+def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
+    """A column of text as numbers or booleans, if all its values are."""
     filled = len(texts) - texts.null_count()
     if not filled:
         return pl.Series(texts.name, [None] * len(texts), pl.Null)
     if texts.str.to_lowercase().is_in(["true", "false"]).all():
         return texts.str.to_lowercase() == "true"
-    if commas and (comma := texts.str.contains(_ONE_COMMA).fill_null(False)).any():
-        points = texts.str.replace(",", ".", literal=True).zip_with(comma, texts)
-        # 1,000 may just as well be a thousand.
-        thousands = texts.str.contains(_THOUSANDS).fill_null(False)
-        if (comma & ~thousands).any() and not texts.str.contains(".", literal=True).any():
-            texts = points
-        elif 2 * points.cast(pl.Float64, strict=False).count() > filled:
-            odd.add(texts.name)
-            return texts
     numbers = texts.cast(pl.Float64, strict=False)
     if numbers.count() == filled:
         return numbers
@@ -315,7 +291,6 @@ def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
         sizes = {name: len(value) for name, value in lists.items()}
         got = listing((f"{size} in {name!r}" for name, size in sizes.items()), most=5)
         expect(len({*sizes.values()}) == 1, file.name, "lists of one length", got)
-        expect_width(lists, file.name)
         return table_of(column(name, value, odd) for name, value in lists.items())
     if not isinstance(content, list):
         raise InputError(f"{file.name}: expected {wanted}, got {type(content).__name__}")

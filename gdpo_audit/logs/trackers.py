@@ -15,7 +15,7 @@ from urllib.parse import quote
 import polars as pl
 
 from gdpo_audit.logs.files import WANDB_TABLE, LogFile
-from gdpo_audit.logs.json_values import column, document, expect_rows, expect_width, records, table_of
+from gdpo_audit.logs.json_values import column, document, expect_rows, records, table_of
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, listing
 
@@ -43,17 +43,12 @@ def expect_one_run(where: str, names: Sequence[str]) -> None:
 def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
     """The table of a `*.table.json`: names in `columns`, rows in `data`."""
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
-    content = document(file, wanted)
-    if not isinstance(content, dict):
-        raise InputError(f"{file.name}: expected {wanted}, got JSON of another form ({type(content).__name__})")
-    names: Any = content.get("columns")
-    rows: Any = content.get("data")
+    content: Any = document(file, wanted)
+    names: Any
+    rows: Any
+    names, rows = (content.get(key) if isinstance(content, dict) else None for key in ("columns", "data"))
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
-    kinds = [f"{name} ({type(value).__name__})" for name, value in content.items()]
-    if not fits:
-        got = f"an object with {listing(kinds, most=5) or 'nothing in it'}"
-        raise InputError(f"{file.name}: expected {wanted}, got {got}")
-    expect_width(names, file.name)
+    expect(fits, file.name, wanted, "JSON of another form")
     repeated = [name for name, times in Counter(names).items() if times > 1]
     expect(not repeated, file.name, "columns of different names", f"{', '.join(map(repr, repeated))} more than once")
     expect_rows(file, names, rows)
