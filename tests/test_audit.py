@@ -16,7 +16,6 @@ import gdpo_core as gc
 from gdpo_audit.audit import audit, findings
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.findings import KINDS
-from gdpo_audit.logs.columns import Columns
 from gdpo_audit.logs.run import Rows, Run
 from gdpo_audit.report.audit_report import NAME_PRIMARY
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
