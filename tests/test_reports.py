@@ -220,6 +220,7 @@ def figures(name: str, folder: Path) -> dict:
         **{key: report["source"][key] for key in counts},
         "recipe": said | {"weights": weights},
         "findings": [[finding[key] for key in ("id", "severity", "title", "fix")] for finding in report["findings"]],
+        "plan": [[row["title"], row["recommended"], rounded(row["update_share"])] for row in report["plan"]],
         "shares": {reward["name"]: rounded(reward["update_share"]) for reward in report["rewards"]},
         "methods": {method: rounded(shares) for method, shares in report["methods"].items()},
     }
