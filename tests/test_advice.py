@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from fake_logs import Step, generic_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,15 +23,11 @@ PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
 def log_of(rewards, names, method="grpo", weights=None, convention=gc.TRL):
     """Rows as TRL logs them; rewards: (steps, prompts, rollouts, rewards)."""
-    rows = []
-    for step, batch in enumerate(np.asarray(rewards, dtype=np.float32), start=1):
+    steps = []
+    for number, batch in enumerate(np.asarray(rewards, dtype=np.float32), start=1):
         a = gc.advantages(batch, method, weights=weights, convention=convention).numpy()
-        for prompt, group in enumerate(batch):
-            for j, row in enumerate(group):
-                values = {name: float(x) for name, x in zip(names, row, strict=True)}
-                text = {"step": step, "prompt": f"p{prompt}", "completion": ""}
-                rows.append(text | values | {"advantage": float(a[prompt, j])})
-    return pl.DataFrame(rows)
+        steps.append(Step(number, batch, a, tuple(f"p{prompt}" for prompt in range(len(batch)))))
+    return generic_frame(steps, names).rename({"group": "prompt"}).with_columns(completion=pl.lit(""))
 
 
 def audited(table, **options):

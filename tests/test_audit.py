@@ -3,14 +3,13 @@
 import dataclasses
 import json
 import sys
-from pathlib import Path
 
-import jsonschema
 import numpy as np
 import polars as pl
 import pytest
 import torch
 from helpers import nearly
+from test_schema import VALID
 
 import gdpo_core as gc
 from gdpo_audit.audit import audit, findings
@@ -22,8 +21,6 @@ from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
 NAMES = ("correct", "format", "brief")
-SCHEMA = json.loads((Path(__file__).parent.parent / "docs/report.schema.json").read_text(encoding="utf-8"))
-VALID = jsonschema.Draft202012Validator(SCHEMA)
 
 
 def varied(rewards=3, steps=STEPS, seed=0, prompts=PROMPTS, rollouts=ROLLOUTS):

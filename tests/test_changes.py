@@ -1,7 +1,9 @@
 """Weights that change during a run: each step counts under the weights that made it, held against plain numpy."""
 
 import numpy as np
+import polars as pl
 import pytest
+from fake_logs import Step, generic_frame
 
 import gdpo_audit as ga
 from gdpo_audit.recipe.changes import recipe_of_one_batch
@@ -19,31 +21,22 @@ def parts_of(r, weights, method):
 
 
 def draw_run(weights_at, method, seed=0, decimals=None, continuous=False):
-    """The rows of a run, and its true shares and inversions; weights_at or method: of a step."""
-    draw, rows, update, squares, inverted, pairs = np.random.default_rng(seed), [], 0, 0, 0, 0
+    """The rows of a run, and its true shares and inversions; weights_at: of a step."""
+    draw, steps, update, squares, inverted, pairs = np.random.default_rng(seed), [], 0, 0, 0, 0
     for step in range(1, STEPS + 1):
         r = np.stack(
             [draw.random((GROUPS, SIZE)) < 0.5, draw.random((GROUPS, SIZE)), draw.integers(0, 9, (GROUPS, SIZE))], 2
         )
         r = r.astype(np.float32).astype(float) if continuous else np.round(5 * r) / 5
-        parts = parts_of(r, np.array(weights_at(step)), method if isinstance(method, str) else method(step))
+        parts = parts_of(r, np.array(weights_at(step)), method)
         a = parts.sum(2)
         update, squares = update + (parts * a[..., None]).sum((0, 1)), squares + (a**2).sum()
         for group in range(GROUPS):
             more = r[group, :, 0][:, None] > r[group, :, 0]
             pairs, inverted = pairs + more.sum(), inverted + (more & (a[group][:, None] < a[group] - 1e-6)).sum()
         logged = a.astype(np.float32).astype(float) if decimals is None else a.round(decimals)
-        rows += [
-            {
-                "step": step,
-                "prompt": f"{step}, {g}",
-                **dict(zip(NAMES, r[g, i], strict=True)),
-                "advantage": logged[g, i],
-            }
-            for g in range(GROUPS)
-            for i in range(SIZE)
-        ]
-    return rows, update / squares, inverted / pairs
+        steps.append(Step(step, r, logged, tuple(f"{step}, {g}" for g in range(GROUPS))))
+    return generic_frame(steps, NAMES).rename({"group": "prompt"}), update / squares, inverted / pairs
 
 
 def audit(rows, **named):
@@ -112,7 +105,6 @@ def test_the_sign_that_flips_half_way(method):
 
 def test_no_schedule_is_seen_in_advantages_that_no_weights_make():
     rows = draw_run(lambda t: (1, 0.5, 2), "grpo")[0]
-    rows = [row | {"advantage": row["advantage"] / (1 + (row["advantage"] < 0))} for row in rows]
-    run = ga.read_run(rows)
+    run = ga.read_run(rows.with_columns(pl.col("advantage") / (1 + (pl.col("advantage") < 0))))
     assert recipe_of_one_batch(run, list(run.tables())) is None
     assert ga.audit(run).run["method"] is None

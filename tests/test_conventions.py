@@ -195,23 +195,15 @@ def drawn(seed, prompts=6, rollouts=5, missing=False):
     return rewards, draw.integers(2, 65, shape)
 
 
-EDGES = {  # rows, ids, weights
+EDGES = {  # which chance hardly finds: rows, ids, weights
     "one reward, missing": ([[1], [0], [nan], [3], [nan], [nan]], [0, 0, 0, 1, 1, 1], None),
-    "groups of one": ([[1, 0], [0.25, 3], [-2, 1]], [0, 1, 2], [1, 0.5]),
-    "groups of one, one reward": ([[1], [0.25], [-2]], [0, 1, 2], [2]),
     "groups of one, missing": ([[1, nan], [nan, nan], [-2, 1]], [0, 1, 2], None),
     "a group of one beside others": ([[5, 1], [1, 0], [0, 3], [2, 1]], ["a", "b", "b", "b"], None),
     "one response": ([[2, 3]], [0], None),
     "one response, nothing there": ([[nan, nan]], [0], None),
-    "groups of two, missing": ([[1, nan], [0, 3], [nan, nan], [2, 1]], [0, 0, 1, 1], [1, 0.5]),
     "a row without rewards": ([[1, 2], [nan, nan], [0, 5], [1, 9], [1, 1], [0, 0]], [0, 0, 0, 0, 1, 1], None),
     "nothing there at all": ([[nan, nan]] * 4, [0, 0, 1, 1], None),
-    "a reward missing in a group": ([[1, nan], [0, nan], [0, 5], [1, 1], [0, 0]], [0, 0, 1, 1, 1], None),
     "a row with only that value": ([[1, nan], [nan, 7], [0, nan], [1, 1], [0, 0]], [0, 0, 0, 1, 1], None),
-    "all peers but one agree": ([[1, 0.1], [0, 0.1], [0, 0.7], [0, 0.1]], [0, 0, 0, 0], None),
-    "a group that never varies": ([[1 / 3, 0.1]] * 3 + [[1, 0], [0, 2], [0, 3]], [0, 0, 0, 1, 1, 1], None),
-    "rewards that cancel": ([[1, 0], [0, 1], [1, 0], [1, 1], [0, 0]], [0, 0, 0, 1, 1], None),
-    "a negative weight": ([[1, 0.5], [0, 1], [1, 2], [1, 1], [0, 3]], [0, 0, 0, 1, 1], [1, -0.25]),
     "a weight of 0 on a missing reward": ([[1, nan], [0, 1], [1, 2], [1, 1], [0, 3]], [0, 0, 0, 1, 1], [1, 0]),
 }
 

@@ -45,17 +45,12 @@ def ids(report):
     return {finding.id for finding in report.findings}
 
 
-@pytest.fixture(scope="module")
-def made():
-    """The table of the made sample, as it is in the zip."""
-    with zipfile.ZipFile(ROOT / "data" / "samples" / MADE.path) as packed:
-        return pl.concat([pl.read_parquet(packed.read(name)) for name in packed.namelist()])
-
-
 # --- the samples ------------------------------------------------------------------------------------------------------
 
 
-def test_the_made_sample_is_what_its_script_makes(made, monkeypatch):
+def test_the_made_sample_is_what_its_script_makes(monkeypatch):
+    with zipfile.ZipFile(ROOT / "data" / "samples" / MADE.path) as packed:
+        made = pl.concat([pl.read_parquet(packed.read(name)) for name in packed.namelist()])
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     make_samples = importlib.import_module("make_samples")
     again = pl.concat(list(make_samples.steps()))

@@ -95,8 +95,6 @@ def test_a_convention_that_counts_tokens_says_where_the_log_has_none(tmp_path):
         ({"method": "ppo"}, "what_if, method: expected one of grpo, .*, got 'ppo'"),
         ({"convention": "numpy"}, "what_if, convention: expected one of paper, trl, .*, got 'numpy'"),
         ({"weights": {"brief": 1}}, "what_if, weights: expected names of rewards: correctness_reward, .*, got 'brief'"),
-        ({"weights": {"length_reward": float("nan")}}, "what_if, weights, length_reward: expected a finite number"),
-        ({"weights": [1, 2]}, "what_if, weights: expected 3 numbers, one per reward, got 2"),
         ({"weights": [0, 0, 0]}, "what_if, weights: expected one that is not 0, got 0 for every reward"),
     ],
 )
