@@ -346,6 +346,14 @@ def test_rounded_advantages_are_reproduced_and_the_rounding_named(method, precis
     assert bool((comparison.error <= comparison.allowed).all())
 
 
+@pytest.mark.parametrize("framework, is_open", [("generic", True), ("trl", False)])
+def test_a_convention_that_rounding_hides_is_open_unless_the_framework_tells_it(framework, is_open):
+    r = draw(batches=12)
+    recipe = solved(r, round_to(made(r, "grpo", batches=12).ravel(), "3 decimals"), framework, batches=12)
+    assert (recipe.method, recipe.convention_open) == ("grpo", is_open)
+    assert recipe.remarks == ("logged with 3 decimals" + ", too coarse to show the convention" * is_open,)
+
+
 def rewards_in_bf16(r, method):
     r[..., 2] = np.random.default_rng(0).normal(1, 0.5, r.shape[:2])
     a = made(r, method, batches=12)

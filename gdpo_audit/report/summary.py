@@ -213,11 +213,12 @@ def formulas_used(report: AuditReport) -> tuple[str, ...]:
 def notes(report: AuditReport) -> list[str]:
     """What stands before the formulas."""
     run = report.run
-    made = (
-        "The run’s advantages, as its framework computes them:"
-        if run["method"] and run["convention"]
-        else "The log does not show which formulas the run used. For GDPO they are:"
-    )
+    made = "The log does not show which formulas the run used. For GDPO they are:"
+    if run["convention"]:
+        made = "The run’s advantages, as its framework computes them:"
+    elif run["method"]:
+        name = ALL_CONVENTIONS[run["convention_used"]].name
+        made = f"The log does not show whose formulas the run used. Those of {name}, which fit it, are:"
     return ["The threshold of each finding stands in its evidence.", made]
 
 
