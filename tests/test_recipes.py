@@ -18,7 +18,7 @@ from gdpo_audit.recipe.recipe import (
     compare,
     grid_of,
     half_step,
-    hidden_inputs,
+    hidden_groups,
     same_direction,
     tensors_of,
 )
@@ -449,7 +449,7 @@ def test_lengths_that_are_no_counts_of_tokens_are_left_out(length):
     assert solve([log], names(r), "verl").method == "grpo"
 
 
-def test_hidden_inputs_counts_groups_in_which_equal_rewards_have_different_advantages():
+def test_hidden_groups_are_those_in_which_equal_rewards_have_different_advantages():
     log = pl.DataFrame(
         {
             "batch": 0,
@@ -458,8 +458,8 @@ def test_hidden_inputs_counts_groups_in_which_equal_rewards_have_different_advan
             "advantage": [0.5, 0.5005, -1.0, 0.5, 0.6, -1.1, 1.0, -1.0, 0.0],
         }
     )
-    assert hidden_inputs(log, ["r"]) == 2
-    assert hidden_inputs(log.with_columns(length=pl.Series([3, 4, 3] * 3)), ["r"]) == 0
+    assert len(hidden_groups(log, ["r"])) == 2
+    assert len(hidden_groups(log.with_columns(length=pl.Series([3, 4, 3] * 3)), ["r"])) == 0
 
 
 def test_without_advantages_there_is_no_recipe_and_a_framework_has_a_name():

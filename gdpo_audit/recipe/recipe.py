@@ -204,11 +204,6 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
     return (total((~near).double()) == 0) & ((factor > 0) | (size == 0))
 
 
-def hidden_inputs(table: pl.DataFrame, rewards: Sequence[str]) -> int:
-    """The number of `hidden_groups`."""
-    return len(hidden_groups(table, rewards))
-
-
 def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
     """The groups in which two responses have equal rewards, and lengths if known, but different advantages.
 

@@ -391,9 +391,7 @@ def _degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float
     if terms.x.shape[1] > _MANY:
         return math.inf
     part, group = terms.part > 0, log.group_of_response
-    draw = torch.rand(len(terms.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    mark = (terms.x.T @ draw * 1e6).round()[part]  # equal for equal terms
-    different = torch.unique(torch.stack([group[part].to(mark), mark]), dim=1).shape[1] - len(group[part].unique())
+    different = terms.different(part, group) - len(group[part].unique())
     live = terms.unit[(terms.x != 0).any(0)].unique()
     return different - len(live) - (int((solution.size > 0).sum()) - 1)
 

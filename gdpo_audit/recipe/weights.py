@@ -65,6 +65,12 @@ class Terms:
         weight = self.total(trust)
         return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
+    def different(self, some: Tensor, group: Tensor) -> int:
+        """The number of different terms in each group, added up over the groups; some: (responses,) which count."""
+        draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        mark = (self.x.T @ draw * 1e6).round()[some]  # equal for equal terms
+        return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
+
     def live_batches(self, batches: int) -> Tensor:
         """(batches,) whether some reward varies within a group of the batch, and advantages are logged there.
 
