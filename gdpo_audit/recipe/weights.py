@@ -27,7 +27,7 @@ _ORTHOGONAL = 1e-7
 _NOTHING = 1e-11
 _LARGEST = 1e100  # of an advantage; what is larger is none, as its square is infinite
 # The relative error of the scale where a method divides by nothing.
-_UNDIVIDED = 1e-5
+_SCALE_UNDIVIDED = 1e-5
 _BATCHES_TRIED = 32
 _ROUNDS = 200
 # Methods that divide by nothing after they added up.
@@ -286,7 +286,7 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
     if eps == 0 or left is None or left <= 0:
         return None, torch.inf, fits
     if method in UNDIVIDED:
-        return 1 / left, _UNDIVIDED + (_median(rounding, trust) or 0), fits
+        return 1 / left, _SCALE_UNDIVIDED + (_median(rounding, trust) or 0), fits
     return eps / left, (FLOAT32 / trust.sum().sqrt().item() + (_median(rounding * std, trust) or 0)) / left, fits
 
 
