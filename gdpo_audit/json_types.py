@@ -35,7 +35,7 @@ class RunPart(TypedDict):
     """What made the logged advantages, and what the figures were computed with."""
 
     method: Annotated[str | None, Meta(description="null: the log does not show it.")]
-    convention: str | None
+    convention: Annotated[str | None, Meta(description="null: the log does not show it.")]
     weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
     weights_in_turn: Annotated[list[WeightsFrom], Meta(description="Where they change; weights: of most batches.")]
     weights_up_to_scale: Annotated[bool | None, Meta(description="true: only the ratios of these weights are known.")]

@@ -18,7 +18,7 @@ from gdpo_audit.recipe.recipe import (
     compare,
     grid_of,
     half_step,
-    hidden_inputs,
+    hidden_groups,
     same_direction,
     tensors_of,
 )
@@ -346,6 +346,14 @@ def test_rounded_advantages_are_reproduced_and_the_rounding_named(method, precis
     assert bool((comparison.error <= comparison.allowed).all())
 
 
+@pytest.mark.parametrize("framework, is_open", [("generic", True), ("trl", False)])
+def test_a_convention_that_rounding_hides_is_open_unless_the_framework_tells_it(framework, is_open):
+    r = draw(batches=12)
+    recipe = solved(r, round_to(made(r, "grpo", batches=12).ravel(), "3 decimals"), framework, batches=12)
+    assert (recipe.method, recipe.convention_open) == ("grpo", is_open)
+    assert recipe.remarks == ("logged with 3 decimals" + ", too coarse to show the convention" * is_open,)
+
+
 def rewards_in_bf16(r, method):
     r[..., 2] = np.random.default_rng(0).normal(1, 0.5, r.shape[:2])
     a = made(r, method, batches=12)
@@ -437,7 +445,7 @@ def test_lengths_that_are_no_counts_of_tokens_are_left_out(length):
     assert solve([log], names(r), "verl").method == "grpo"
 
 
-def test_hidden_inputs_counts_groups_in_which_equal_rewards_have_different_advantages():
+def test_hidden_groups_are_those_in_which_equal_rewards_have_different_advantages():
     log = pl.DataFrame(
         {
             "batch": 0,
@@ -446,8 +454,8 @@ def test_hidden_inputs_counts_groups_in_which_equal_rewards_have_different_advan
             "advantage": [0.5, 0.5005, -1.0, 0.5, 0.6, -1.1, 1.0, -1.0, 0.0],
         }
     )
-    assert hidden_inputs(log, ["r"]) == 2
-    assert hidden_inputs(log.with_columns(length=pl.Series([3, 4, 3] * 3)), ["r"]) == 0
+    assert len(hidden_groups(log, ["r"])) == 2
+    assert len(hidden_groups(log.with_columns(length=pl.Series([3, 4, 3] * 3)), ["r"])) == 0
 
 
 def test_without_advantages_there_is_no_recipe_and_a_framework_has_a_name():

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gdpo_audit.findings.facts import weights_in_words
 from gdpo_audit.findings.thresholds import MERGED
-from gdpo_audit.recipe.recipe import Tensors, grid_of, hidden_inputs, tensors_of
+from gdpo_audit.recipe.recipe import Tensors, grid_of, hidden_groups, tensors_of
 from gdpo_audit.recipe.weights import Terms, separating, solution_of, terms_of
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.conventions import PAPER
@@ -52,10 +52,10 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
         w = _fit(terms)
         if w is not None and (pattern != _OF_GROUP or _factors_vary(t, w)):
             return Residual(pattern, says.replace("…", _in_words(rewards, w)))
-    hidden, groups = hidden_inputs(table, rewards), len(log.batch)
+    hidden, groups = len(hidden_groups(table, rewards)), len(log.batch)
     if hidden <= MERGED * groups and (found := _order(t, rewards)):
         return found
-    return _mostly(t, hidden or hidden_inputs(table.drop("length", strict=False), rewards), groups)
+    return _mostly(t, hidden or len(hidden_groups(table.drop("length", strict=False), rewards)), groups)
 
 
 # --- estimators -------------------------------------------------------------------------------------------------------
@@ -112,9 +112,7 @@ def _fit(t: Terms) -> Tensor | None:
     live = (largest > _ROUND_OFF) | (square > _NEAR**2 * square.mean())
     good = live & (_largest(t, off.clamp(min=0)) <= _NEAR * largest + _ROUND_OFF) & (factor > 0)
     kept, groups = good[t.unit] & (t.part > 0), int(good.sum())
-    draw = torch.rand(len(w), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    mark = torch.stack([t.unit[kept].double(), (t.x.T @ draw * 1e6).round()[kept]])  # equal for equal terms
-    equations = torch.unique(mark, dim=1).shape[1] - groups * (1 + _adds_up(t)) - int((w != 0).sum()) + 1
+    equations = t.different(kept, t.unit) - groups * (1 + _adds_up(t)) - int((w != 0).sum()) + 1
     enough = groups >= _FEWEST and equations >= _EQUATIONS
     return w if enough and groups >= _NEARLY_ALL * live.sum() else None
 

@@ -67,7 +67,7 @@ class Form:
     keyed_by: str = ""  # in words
     keyed_by_text: bool = False  # by a prompt's text, though the caller did not name it
     prompt: str | None = None  # whose changes show where a group ends
-    batch: tuple[str, ...] = ("_file", "step")  # a batch ends where one of these changes
+    batch: tuple[str, ...] = ("_file", "step")  # a batch ends where one of these columns of the run changes
     sorts: bool = False  # the rows of a batch may stand apart
     equal_groups: bool = False  # a keyed group smaller than the others has lost rows
     not_rewards: frozenset[str] = frozenset()  # columns that such logs hold beside the rewards, in small letters

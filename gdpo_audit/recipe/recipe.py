@@ -44,6 +44,7 @@ class Recipe:
     unknown: tuple[int, ...]  # rewards whose weight the log does not determine, such as one that never varies
     up_to_scale: bool  # whether the log leaves a common factor of the weights open
     grid: str = ""  # of GRIDS: how coarsely the advantages are logged
+    convention_open: bool = False  # whether others make the same on that grid, and the framework does not tell
 
     @property
     def known(self) -> tuple[float | None, ...]:
@@ -57,7 +58,10 @@ class Recipe:
         >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
         ('logged with 4 decimals',)
         """
-        return (f"logged {'with' if self.grid.endswith('decimals') else 'in'} {self.grid}",) if self.grid else ()
+        if not self.grid:
+            return ()
+        too_coarse = ", too coarse to show the convention" if self.convention_open else ""
+        return (f"logged {'with' if self.grid.endswith('decimals') else 'in'} {self.grid}{too_coarse}",)
 
 
 @dataclass(frozen=True)
@@ -198,11 +202,6 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
     distance = (log.advantages - factor[index] * computed).abs()
     near = distance <= comparison.allowed + _MULTIPLE * log.advantages.abs()
     return (total((~near).double()) == 0) & ((factor > 0) | (size == 0))
-
-
-def hidden_inputs(table: pl.DataFrame, rewards: Sequence[str]) -> int:
-    """The number of `hidden_groups`."""
-    return len(hidden_groups(table, rewards))
 
 
 def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:

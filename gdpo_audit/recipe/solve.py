@@ -12,7 +12,7 @@ from torch import Tensor
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, grid_of, holds_lengths, tensors_of
 from gdpo_audit.recipe.weights import UNDIVIDED, Solution, Terms, eps_of, scale_of, separate, solution_of, terms_of
 from gdpo_core._groups import Batch
-from gdpo_core.frameworks import ALL_CONVENTIONS, conventions_to_try
+from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS, conventions_to_try
 
 # The methods that most logs are made by, and others.
 _METHODS = (
@@ -100,14 +100,19 @@ def solve(
     if grid and not (found and found.share == 1 and found.error <= _EXACT and found.complexity <= most):
         log = replace(log, grid=grid)
         found = _search(log, framework, given)
-    if found is None or found.recipe.weights == given or len(found.recipe.unknown) == len(rewards):
-        return None if found is None else found.recipe
+    if found is None:
+        return None
+    is_given = found.recipe.weights == given
+    if not log.grid and (is_given or len(found.recipe.unknown) == len(rewards)):
+        return found.recipe
     comparison, index = compare(log, found.recipe), log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (comparison.error > comparison.allowed).float())
     size, good = index.bincount(minlength=log.batches), wrong == 0
     first = good & ((size * good).cumsum(0) - size < _ENOUGH)
     part = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
-    return _agree(log, found, _attempts(part, framework, given, by_chance=True))
+    recipe = _agree(log, found, _attempts(part, framework, given, by_chance=True))
+    recipe = replace(found.recipe, convention_open=recipe.convention_open) if is_given else recipe
+    return replace(recipe, convention_open=False) if recipe.convention in FRAMEWORKS[framework].conventions else recipe
 
 
 def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: Recipe) -> Recipe | None:
@@ -120,7 +125,7 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
     found = _attempt(log, like.method, like.convention, like.weights, (terms, solution))
     if found is None or found.share < 1 or len(found.recipe.unknown) == len(rewards):
         return None
-    return found.recipe
+    return replace(found.recipe, convention_open=like.convention_open)
 
 
 def same_weights(one: Recipe, other: Recipe) -> bool:
@@ -386,9 +391,7 @@ def _degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float
     if terms.x.shape[1] > _MANY:
         return math.inf
     part, group = terms.part > 0, log.group_of_response
-    draw = torch.rand(len(terms.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    mark = (terms.x.T @ draw * 1e6).round()[part]  # equal for equal terms
-    different = torch.unique(torch.stack([group[part].to(mark), mark]), dim=1).shape[1] - len(group[part].unique())
+    different = terms.different(part, group) - len(group[part].unique())
     live = terms.unit[(terms.x != 0).any(0)].unique()
     return different - len(live) - (int((solution.size > 0).sum()) - 1)
 
@@ -413,7 +416,11 @@ def _agree(log: Tensors, found: Attempt, others: Iterator[Attempt]) -> Recipe:
     for other in readings:
         if other is not best and other.claims <= most:
             recipe = _less_certain(recipe, other.recipe)
-    return recipe
+    # Where nothing is divided, another convention makes the same of the same weights only, not of a multiple.
+    others_of_method = [one for one in readings if one is not best and one.recipe.method == recipe.method]
+    one, *alike = (replace(reading.recipe, up_to_scale=False) for reading in (best, *others_of_method))
+    is_open = bool(log.grid) and any(same_weights(one, other) for other in alike)
+    return replace(recipe, convention_open=is_open)
 
 
 def _as_good(log: Tensors, other: Attempt, found: Attempt) -> bool:

@@ -27,7 +27,7 @@ _ORTHOGONAL = 1e-7
 _NOTHING = 1e-11
 _LARGEST = 1e100  # of an advantage; what is larger is none, as its square is infinite
 # The relative error of the scale where a method divides by nothing.
-_UNDIVIDED = 1e-5
+_SCALE_UNDIVIDED = 1e-5
 _BATCHES_TRIED = 32
 _ROUNDS = 200
 # Methods that divide by nothing after they added up.
@@ -64,6 +64,12 @@ class Terms:
             return torch.zeros_like(value)
         weight = self.total(trust)
         return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
+
+    def different(self, some: Tensor, group: Tensor) -> int:
+        """The number of different terms in each group, added up over the groups; some: (responses,) which count."""
+        draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        mark = (self.x.T @ draw * 1e6).round()[some]  # equal for equal terms
+        return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
 
     def live_batches(self, batches: int) -> Tensor:
         """(batches,) whether some reward varies within a group of the batch, and advantages are logged there.
@@ -280,7 +286,7 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
     if eps == 0 or left is None or left <= 0:
         return None, torch.inf, fits
     if method in UNDIVIDED:
-        return 1 / left, _UNDIVIDED + (_median(rounding, trust) or 0), fits
+        return 1 / left, _SCALE_UNDIVIDED + (_median(rounding, trust) or 0), fits
     return eps / left, (FLOAT32 / trust.sum().sqrt().item() + (_median(rounding * std, trust) or 0)) / left, fits
 
 

@@ -223,7 +223,7 @@ def _run(f: Facts) -> RunPart:
         weights |= without
     return {
         "method": None if recipe is None else recipe.method,
-        "convention": None if recipe is None else recipe.convention,
+        "convention": None if recipe is None or recipe.convention_open else recipe.convention,
         "weights": weights,
         "weights_in_turn": [{"step": phase.step, "weights": dict(phase.weights)} for phase in _listed(f.phases)],
         "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
@@ -311,7 +311,9 @@ def _what_ran(f: Facts) -> str:
         if f.run.has_advantage:
             return "Every logged advantage is missing, so the log does not show which method ran."
         return "The log holds no advantages, so it does not show which method ran."
-    made = f"{NAMES[f.recipe.method]} as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
+    made = NAMES[f.recipe.method]
+    if not f.recipe.convention_open:
+        made += f" as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
     weights = f.known_weights
     if len(f.phases) > 1:
         made += f" with weights that change, {weights_in_turn([phase[:2] for phase in f.phases])}"

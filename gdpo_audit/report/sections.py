@@ -51,6 +51,8 @@ def _formulas(report: AuditReport) -> Section:
     """The formulas of the run's own method, or of GDPO where it is not known."""
     method, convention = report.run["method"], ALL_CONVENTIONS[report.run["convention_used"]]
     title = "How the run’s advantages are computed" if method else "How GDPO computes them; the log shows no method"
+    if method and report.run["convention"] is None:
+        title = f"Formulas that fit the run’s advantages, those of {convention.name} (the log does not show whose ran)"
     return Section(
         title, NOTES, items=[*formulas(method or "gdpo", convention, len(report.rewards)), *exceptions(convention)]
     )

@@ -81,7 +81,7 @@ def defaults(first: Task, task: Task) -> Mapping[str, Any]:
 
 def program(state: State) -> str:
     """A program of at most 15 lines that prints the advantages on the screen."""
-    options = "" if state.convention == "paper" else f", convention=gc.{state.convention.upper()}"
+    options = "" if state.convention == "paper" else f', convention=gc.CONVENTIONS["{state.convention}"]'
     if gc.CONVENTIONS[state.convention].last_step == "tokens":
         options += f", lengths={list(state.lengths)}"
     marks = ",\n    ".join(
