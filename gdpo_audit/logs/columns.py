@@ -15,7 +15,7 @@ from gdpo_core._words import clip, count, listing
 REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
 SAMPLE = 100  # rows that decide whether a text column holds numbers
-INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place")  # columns that reading adds to a log
+INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place", "_open")  # columns that reading adds to a log
 # A row's place is its file's number times this, which no file has rows enough for, plus its own number in the file.
 ROWS_OF_A_FILE = 1 << 32
 _NUMPY = r"np\.\w+\(([^()]*)\)"  # a number as numpy 2 writes it in a list
@@ -47,6 +47,7 @@ class ReadOptions:
     by: str | None = None  # the column whose values are looked at one by one
     steps: Steps | None = None
     last: int | None = None  # steps
+    parts: object = None  # pays of the parts of a total, which `with_parts` validates
     bad_lines: BadLines = field(init=False)  # those met so far
 
     def __post_init__(self) -> None:
