@@ -14,7 +14,8 @@ from gdpo_core._words import clip, count
 
 COLUMNS = 5_000  # of a table
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
-INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place")  # that reading adds; a log's own are not read
+# Columns that reading adds; those of a log are not read.
+INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place", "_open")
 
 
 def document(file: LogFile, wanted: str) -> object:

@@ -1,6 +1,5 @@
 """A log is read and audited: a reader's files in a process of their own, a sample once for all visitors."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +8,7 @@ from typing import Any
 from gdpo_audit import AuditReport, Run, audit, read_run
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_core._errors import InputError, expect
-from gdpo_core._parse import parse_count, parse_weights
+from gdpo_core._parse import parse_count, parse_named
 from gdpo_core._words import count
 from views import memory, sessions, worker
 from views.run.samples import Sample
@@ -35,7 +34,7 @@ class Log:
 
 
 def parse_corrections(
-    framework: str | None = None, group_size: str = "", rewards: str = "", group: str = "", **_: Any
+    framework: str | None = None, group_size: str = "", rewards: str = "", group: str = "", parts: str = "", **_: Any
 ) -> How:
     """What the controls for a correction by hand say; InputError.
 
@@ -45,6 +44,7 @@ def parse_corrections(
     size = parse_count(group_size, "responses per prompt") if group_size.strip() else None
     names = tuple(name.strip() for name in rewards.split(",") if name.strip())
     how = {"framework": framework, "group_size": size, "rewards": names, "group": group.strip()}
+    how["parts"] = tuple(parse_named(parts, "parts", "NAME=PAY").items()) if parts.strip() else None
     return tuple((key, value) for key, value in how.items() if value)
 
 
@@ -83,8 +83,7 @@ def named_weights(text: str) -> dict[str, float] | None:
     >>> named_weights("style=0.5, correctness=2")
     {'style': 0.5, 'correctness': 2.0}
     """
-    parts = [re.sub(r"\s*=\s*", "=", part.strip()) for part in text.split(",")] if text.strip() else []
-    return parse_weights(parts, "weights", "NAME=NUMBER, with commas between several") or None
+    return parse_named(text, "weights") if text.strip() else None
 
 
 def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
