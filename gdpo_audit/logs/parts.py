@@ -9,7 +9,8 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.columns import ROWS_OF_A_FILE, Columns, expect_names, reward_names, validate_columns
+from gdpo_audit.logs.columns import ROWS_OF_A_FILE, Columns, reward_names, validate_columns
+from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.run import LogIssue, Run
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing, number
