@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from gdpo_audit.logs import tables as of_files
-from gdpo_audit.logs.tables import BROKEN, BadLines, Table, is_number_type
+from gdpo_audit.logs.tables import BadLines, Table, is_number_type
 from gdpo_audit.logs.window import Steps, validate_window
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._words import clip, listing
@@ -210,10 +210,7 @@ def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, lis
     """The values of these columns in the first rows that have them."""
     if not names:
         return {}
-    try:
-        lists = table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names).collect()
-    except BROKEN as error:
-        raise table.unreadable(error) from None
+    lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))
     return {name: lists[name][0].to_list() for name in names}
 
 

@@ -1,6 +1,7 @@
 """Values of JSON as columns of polars."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
@@ -10,7 +11,7 @@ import polars as pl
 
 from gdpo_audit.logs.files import LogFile
 from gdpo_core._errors import InputError, expect
-from gdpo_core._words import clip, count
+from gdpo_core._words import clip, count, listing
 
 COLUMNS = 5_000  # of a table
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
@@ -27,8 +28,10 @@ def document(file: LogFile, wanted: str) -> object:
 
 
 def expect_names(names: Collection[str], where: str) -> None:
-    """Raise InputError for a name that no column can have, and for more columns than any log has."""
+    """Raise InputError for a name that no column can have, one that comes again, and more columns than any log has."""
     expect(len(names) <= COLUMNS, where, f"at most {COLUMNS} columns", len(names))
+    repeated = [repr(clip(name)) for name, times in Counter([*names]).items() if times > 1]
+    expect(not repeated, where, "columns of different names", f"{listing(repeated, most=5)} more than once")
     for name in names:
         expect(len(name) <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(len(name)))
         # polars takes * and ^…$ for patterns.

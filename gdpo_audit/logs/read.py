@@ -90,8 +90,7 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
     """The log of a run from its files. known: the id of its framework, if the caller named it. Raises InputError."""
     with one_error(files.name):
         log = _tables(files, options)
-        if not sum(table.height for table in log.tables[:1]) and not any(table.height for table in log.tables):
-            raise InputError(f"{log.tables[0].name}: expected at least one response, got 0 rows")
+        expect(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
         run = _with_columns(files, log, known, options)
         run = with_groups(with_clues(run), options)
     next(run.tables())  # a fault in the first rows is reported now
@@ -148,10 +147,7 @@ def _read_through(table: Table) -> None:
     """Read all that may be wanted of a table, for the InputError where it is damaged."""
     names = [name for name in table.schema if name.lower() not in tables.UNREAD]
     for start in range(0, table.height, tables.ROWS):
-        try:
-            table.frame.select(names).slice(start, tables.ROWS).collect()
-        except BROKEN as error:
-            raise table.unreadable(error) from None
+        table.collected(table.frame.select(names).slice(start, tables.ROWS))
 
 
 # --- tables -> form -> columns ----------------------------------------------------------------------------------------
@@ -255,15 +251,8 @@ def _sample(form: Form, names: Sequence[str]) -> pl.DataFrame:
         there = table.collect_schema()
         values = (pl.col(name) if name in there else pl.lit(None).alias(name) for name in names)
         numbers = table.select(value.cast(pl.Float64, strict=False) for value in values)
-        parts.append(_collected(numbers.head(-(-SAMPLE // len(some))), form.tables[number]))
+        parts.append(form.tables[number].collected(numbers.head(-(-SAMPLE // len(some)))))
     return pl.concat(parts)
-
-
-def _collected(frame: pl.LazyFrame, table: Table) -> pl.DataFrame:
-    try:
-        return frame.collect()
-    except BROKEN as error:
-        raise table.unreadable(error) from None
 
 
 def _not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
@@ -356,11 +345,12 @@ def _frame(
     parts = [form.of(numbered(form.tables[n], n, start, rows)) for n in some]
     parts = [part.select(_value(name, part.collect_schema()) for name in names) for part in parts]
     whole = parts[0] if len(parts) == 1 else pl.concat(parts, how="vertical_relaxed")
+    whole = whole if most is None else whole.head(most)
+    if len(some) == 1:
+        return form.tables[some[0]].collected(whole)
     try:
-        return (whole if most is None else whole.head(most)).collect()
-    except BROKEN as error:
-        if len(some) == 1:
-            raise form.tables[some[0]].unreadable(error) from None
+        return whole.collect()
+    except BROKEN:  # whose fault it is shows in one table after the other
         return pl.concat([_frame(form, names, [n], most=most) for n in some], how="vertical_relaxed")
 
 

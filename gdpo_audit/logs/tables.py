@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -74,8 +73,12 @@ class Table:
     @cached_property
     def height(self) -> int:
         """The number of rows."""
+        return self.collected(self.frame.select(pl.len())).item()
+
+    def collected(self, rows: pl.LazyFrame) -> pl.DataFrame:
+        """Rows made of this table. Raises InputError where it is damaged."""
         try:
-            return self.frame.select(pl.len()).collect().item()
+            return rows.collect()
         except BROKEN as error:
             raise self.unreadable(error) from None
 
@@ -210,9 +213,6 @@ def _records(file: LogFile, kind: str, content: bytes, separator: str) -> tuple[
 
 
 def _names(file: LogFile, names: list[str]) -> list[str]:
-    repeated = [name for name, times in Counter(names).items() if times > 1]
-    got = f"{listing((repr(clip(name)) for name in repeated), most=5)} more than once"
-    expect(not repeated, file.name, "columns of different names", got)
     expect_names(names, file.name)
     numbers = (name for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", name, re.I))
     number = next(numbers, None)

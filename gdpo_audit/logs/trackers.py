@@ -15,7 +15,7 @@ from urllib.parse import quote
 import polars as pl
 
 from gdpo_audit.logs.files import WANDB_TABLE, LogFile
-from gdpo_audit.logs.json_values import column, document, expect_rows, records, table_of
+from gdpo_audit.logs.json_values import column, document, expect_names, expect_rows, records, table_of
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, listing
 
@@ -49,8 +49,7 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
     names, rows = (content.get(key) if isinstance(content, dict) else None for key in ("columns", "data"))
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
     expect(fits, file.name, wanted, "JSON of another form")
-    repeated = [name for name, times in Counter(names).items() if times > 1]
-    expect(not repeated, file.name, "columns of different names", f"{', '.join(map(repr, repeated))} more than once")
+    expect_names(names, file.name)
     expect_rows(file, names, rows)
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return table_of(column(name, list(v), odd) for name, v in zip(names, values, strict=True))
