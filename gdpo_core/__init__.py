@@ -26,12 +26,12 @@ from gdpo_core.ties import (
     collapse,
     update_share,
 )
-from gdpo_core.training import TrainingRun, mean_field, mean_field_arms, train, train_arms
+from gdpo_core.training import TrainingRun, mean_field, train
 
 __all__ = [
     "AXOLOTL_ASYNC", "AXOLOTL_STREAMING", "CONVENTIONS", "METHODS", "MS_SWIFT", "NEMO_RL", "NEMO_RL_LOO",
     "NVLABS_TRL", "PAPER", "SUCCESSORS", "TRL", "VERL", "BrokenTies", "Collapse", "Convention",
     "Explanation", "InputError", "TrainingRun", "advantages", "break_even_weights", "broken_ties", "collapse",
     "condition", "count_distinct", "count_groups", "enumerate_groups", "explain", "gdpo",
-    "group_advantages", "grpo", "grpo_no_std", "mean_field", "mean_field_arms", "train", "train_arms", "update_share",
+    "group_advantages", "grpo", "grpo_no_std", "mean_field", "train", "update_share",
 ]  # fmt: skip

@@ -93,11 +93,7 @@ def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options
     >>> c.levels, c.vectors, c.tied_pair_count, c.tied_pairs
     (2.0, 4.0, 3, 0.5)
     """
-    batch = make_batch(rewards, **options)
-    same = tie_tolerance(batch.dtype)
-    batch = batch.in_float64()
-    formula, prepared = method_for(method, batch)
-    return _collapsed(method, batch, prepared, formula(prepared), same)
+    return explain_and_collapse(rewards, method, **options)[1]
 
 
 @with_options

@@ -60,7 +60,7 @@ COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "ne
 
 @dataclass(frozen=True)
 class Setting:
-    """What to train and how; with arms, what `train_arms` trains. Equal settings of tuples have equal runs."""
+    """What to train and how, as the arguments of `train`. Equal settings of tuples have equal runs."""
 
     p0: tuple[float, ...]
     arms: tuple[tuple[float, ...], ...] | None = None  # (arms, rewards) what each answer is paid, times the scale
@@ -81,12 +81,6 @@ class Setting:
     def rewards(self) -> int:
         """The number of rewards, those of noise alone included."""
         return len(self.arms[0] if self.arms else self.noise or self.p0)
-
-    @property
-    def paid(self) -> list[list[float]]:
-        """(arms, rewards) what each answer is paid."""
-        scale = self.scale or (1,) * self.rewards
-        return [[pay * times for pay, times in zip(row, scale, strict=True)] for row in self.arms or ()]
 
     @property
     def comparison(self) -> str:
@@ -144,8 +138,9 @@ def _is_rate(lr: object) -> bool:
 
 
 class TrainingOptions(TypedDict, total=False):
-    """The fields of a `Setting` besides p0 and arms; `train` says what each is, and takes any numbers for tuples."""
+    """The fields of a `Setting` besides p0; `train` says what each is, and takes any numbers for tuples."""
 
+    arms: ArrayLike | None
     scale: ArrayLike | None
     weights: ArrayLike | None
     noise: ArrayLike | None
@@ -169,6 +164,8 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
 
     The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient.
     p0, scale: (rewards,), p0 inside (0, 1).
+    arms: (arms, rewards), what each of several answers pays, times the scale. The policy is then a softmax that gives
+    one of them: p0 is (arms,) and sums to 1, gates are between rewards, as in `condition`, and there is no noise.
     weights: one per reward, those of noise alone included.
     optimizer: "sgd", or "adam" on the same gradient.
     match_scale: which step over the batch follows the groups. True: one for every method, which brings its advantages
@@ -180,13 +177,17 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
 
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
     torch.Size([2, 4, 2])
+    >>> correct_long, wrong_short, wrong_long = (1, 0), (0, 1), (0, 0)
+    >>> run = train("gdpo", [0.1, 0.85, 0.05], arms=[correct_long, wrong_short, wrong_long], seeds=4)
+    >>> [round(p, 1) for p in run.p[:, -1].mean(0).tolist()]
+    [0.0, 1.0, 0.0]
     """
-    return _setting(p0, None, options).train(method)
+    return Setting(cast(Any, p0), **cast(dict[str, Any], options)).train(method)
 
 
 @with_options
 def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tensor:
-    """The infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards).
+    """The infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards or arms).
 
     Arguments and errors as in `train`; how many are drawn changes nothing. With p, v = p (1 − p), scales c and weights
     w the logits move by w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, by w_k √v_k / √(Σ w_j²) under GDPO.
@@ -194,40 +195,7 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
     [0.931, 0.98]
     """
-    return _setting(p0, None, options).mean_field(method)
-
-
-@with_options
-def train_arms(method: str, p0: ArrayLike, rewards: ArrayLike, **options: Unpack[TrainingOptions]) -> TrainingRun:
-    """Train a softmax policy that gives one of several answers (arms) and receives that answer's rewards.
-
-    The logits move by lr · mean over the batch of A (1[arm] − p).
-    p0: (arms,), probabilities that sum to 1. rewards: (arms, rewards), times the scale.
-    gate: (reward, on), or several such pairs of rewards, gated as by `condition`. There is no noise.
-    Other arguments and errors as in `train`; `p` of the run is (seeds, epochs + 1, arms).
-
-    >>> correct_long, wrong_short, wrong_long = (1, 0), (0, 1), (0, 0)
-    >>> run = train_arms("gdpo", [0.1, 0.85, 0.05], [correct_long, wrong_short, wrong_long], seeds=4)
-    >>> [round(p, 1) for p in run.p[:, -1].mean(0).tolist()]
-    [0.0, 1.0, 0.0]
-    """
-    return _setting(p0, numbers(rewards, "rewards"), options).train(method)
-
-
-@with_options
-def mean_field_arms(method: str, p0: ArrayLike, rewards: ArrayLike, **options: Unpack[TrainingOptions]) -> Tensor:
-    """The infinite-group limit of `train_arms`, (epochs + 1, arms); arguments and errors as there.
-
-    >>> table = [(1, 0), (0, 1), (0, 0)]
-    >>> [round(p, 2) for p in mean_field_arms("grpo", [0.1, 0.85, 0.05], table, gate=(1, 0), epochs=400)[-1].tolist()]
-    [1.0, 0.0, 0.0]
-    """
-    return _setting(p0, numbers(rewards, "rewards"), options).mean_field(method)
-
-
-def _setting(p0: ArrayLike, arms: ArrayLike | None, options: TrainingOptions) -> Setting:
-    """The setting, whose numbers may be in anything that `numbers` reads."""
-    return Setting(cast(Any, p0), cast(Any, arms), **cast(dict[str, Any], options))
+    return Setting(cast(Any, p0), **cast(dict[str, Any], options)).mean_field(method)
 
 
 # --- the two policies ------------------------------------------------------------------------------------------------
@@ -353,23 +321,23 @@ def _coins(
 
 
 def _arms(
-    p0: ArrayLike, rewards: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, gate: Gate | None
+    p0: ArrayLike, arms: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, gate: Gate | None
 ) -> Arms:
     """The checked arms and what they pay."""
     start = _per_reward(p0, "p0")
     inside = bool(((start > 0) & (start < 1)).all()) and abs(float(start.sum()) - 1) < 1e-6
     expect(inside, "p0", "probabilities inside (0, 1) that sum to 1", start.tolist())
-    table = numbers(rewards, "rewards").double()
+    table = numbers(arms, "arms").double()
     fits = table.ndim == 2 and len(table) == len(start) and table.numel() > 0
-    expect(fits, "rewards", f"shape ({len(start)}, rewards), one row per arm", f"shape {tuple(table.shape)}")
-    expect(bool(table.isfinite().all()), "rewards", "finite numbers", table.tolist())
+    expect(fits, "arms", f"shape ({len(start)}, rewards), one row per number of p0", f"shape {tuple(table.shape)}")
+    expect(bool(table.isfinite().all()), "arms", "finite numbers", table.tolist())
     count = table.shape[1]
     table = table if scale is None else table * _per_reward(scale, "scale", count, "rewards")
     for reward, on in _gates(gate, count, "another reward"):
         table = condition(table, reward, on)
     w = torch.ones(count).double() if weights is None else _per_reward(weights, "weights", count, "rewards")
     sizes = [*table.abs().amax(0).tolist(), *(table * w).abs().amax(0).tolist()]
-    return Arms(start=start.log(), table=table, weights=w, dtype=width(sizes, torch.float32, "rewards"))
+    return Arms(start=start.log(), table=table, weights=w, dtype=width(sizes, torch.float32, "arms"))
 
 
 def _per_reward(values: ArrayLike, name: str, count: int | None = None, of: str = "p0") -> Tensor:

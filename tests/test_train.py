@@ -99,7 +99,7 @@ def test_the_stored_weights_are_those_that_are_trained():
         ({"train": {"p0": [0.5, 0.5], "steps": 9}}, r"\[0\]: train: expected arguments of train, got steps"),
         ({"train": {"p0": [0.5, 0.5], "rollouts": 2.5}}, r"\[0\]: train.rollouts: expected `int`, got `float`"),
         ({"verdicts": {"paper": SAME}}, r"\[0\].verdicts"),
-        ({"train": {"p0": [0.5, 0.5], "arms": [[1, 0]]}}, r"\[0\]: train.rewards: expected shape"),
+        ({"train": {"p0": [0.5, 0.5], "arms": [[1, 0]]}}, r"\[0\]: train.arms: expected shape"),
     ],
 )
 def test_a_broken_scenario_is_named(tmp_path, change, told):

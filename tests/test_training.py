@@ -77,7 +77,7 @@ def test_two_rollouts_of_arms_move_the_logits_as_worked_by_hand(method, match_sc
     # Two answers of one prompt: correct-long with wrong-short ties, either with wrong-long gives A = ±a to the two.
     p0, lr, seeds = [0.3, 0.3, 0.4], 0.5, 400
     options = {"rollouts": 2, "prompts": 1, "epochs": 1, "seeds": seeds, "lr": lr, "match_scale": match_scale}
-    run = gc.train_arms(method, p0, TABLE, **options)
+    run = gc.train(method, p0, arms=TABLE, **options)
     moved = run.p[:, 1].double().log() - run.p[:, 0].double().log()
     moved = moved - moved.mean(1, keepdim=True)  # a softmax knows its logits but for a constant
     a = 0.5 if method == "grpo_no_std" and not match_scale else sqrt(0.5)
@@ -93,7 +93,7 @@ def test_two_rollouts_of_arms_move_the_logits_as_worked_by_hand(method, match_sc
 def test_one_rollout_a_prompt_or_one_reward_for_all_answers_teaches_nothing(method):
     for p in (
         gc.train(method, [0.5, 0.1], rollouts=1, epochs=5, seeds=3).p,
-        gc.train_arms(method, START, [(1,), (1,), (1,)], epochs=5, seeds=3).p,
+        gc.train(method, START, arms=[(1,), (1,), (1,)], epochs=5, seeds=3).p,
     ):
         assert still(p, p[:, :1])
 
@@ -188,10 +188,10 @@ def test_a_gate_is_condition_on_the_table(method, gate):
     table = [(1.0, 0.4, 2), (0, 1.5, 1), (0.9, 1, 3), (2, 0, 0)]
     p0, options = [0.25] * 4, {"epochs": 20}
     conditioned = gc.condition(table, *gate)
-    of_table = gc.train_arms(method, p0, table, gate=gate, seeds=3, **options).p
-    assert torch.equal(of_table, gc.train_arms(method, p0, conditioned, seeds=3, **options).p)
-    curve = gc.mean_field_arms(method, p0, table, gate=gate, **options)
-    assert torch.equal(curve, gc.mean_field_arms(method, p0, conditioned, **options))
+    of_table = gc.train(method, p0, arms=table, gate=gate, seeds=3, **options).p
+    assert torch.equal(of_table, gc.train(method, p0, arms=conditioned, seeds=3, **options).p)
+    curve = gc.mean_field(method, p0, arms=table, gate=gate, **options)
+    assert torch.equal(curve, gc.mean_field(method, p0, arms=conditioned, **options))
 
 
 # --- infinite-group limit ---------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ TABLES = {
 @pytest.mark.parametrize("name, match_scale, method", crossed(TABLES, (True, False), helpers.METHODS))
 def test_the_large_group_curve_of_arms_is_that_of_each_answer(name, match_scale, method):
     p0, table, weights = TABLES[name]
-    curve = gc.mean_field_arms(method, p0, table, weights=weights, epochs=60, lr=0.3, match_scale=match_scale)
+    curve = gc.mean_field(method, p0, arms=table, weights=weights, epochs=60, lr=0.3, match_scale=match_scale)
 
     def gradient(p):
         return [q * a for q, a in zip(p, limit(method, p, table, weights, match_scale), strict=True)]
@@ -275,9 +275,9 @@ def test_the_large_group_curve_of_arms_is_that_of_each_answer(name, match_scale,
 def test_two_answers_that_trade_one_reward_for_the_other_leave_gdpo_still(rollouts, match_scale):
     # z of one reward is −z of the other, at any scale; what is left is round-off, which no batch step may blow up.
     table, options = [(0.3, 1 / 7), (0.1, 5 / 7)], {"weights": [0.3, 0.3], "match_scale": match_scale, "epochs": 20}
-    p = gc.train_arms("gdpo", [0.3, 0.7], table, rollouts=rollouts, seeds=4, **options).p
+    p = gc.train("gdpo", [0.3, 0.7], arms=table, rollouts=rollouts, seeds=4, **options).p
     assert still(p, p[:, :1])
-    curve = gc.mean_field_arms("gdpo", [0.3, 0.7], table, **options)
+    curve = gc.mean_field("gdpo", [0.3, 0.7], arms=table, **options)
     assert still(curve, curve[:1])
 
 
@@ -287,7 +287,7 @@ def test_two_answers_that_trade_one_reward_for_the_other_leave_gdpo_still(rollou
 NOISY = {"scale": [1, 3], "noise": [0, 0.5, 1], "gate": (1, 0), "epochs": 10, "seeds": 3}
 BOTH = {
     "coins": lambda method, **options: gc.train(method, [0.5, 0.3], **NOISY | options).p,
-    "arms": lambda method, **options: gc.train_arms(method, START, TABLE, **{"epochs": 10, "seeds": 3} | options).p,
+    "arms": lambda method, **options: gc.train(method, START, arms=TABLE, **{"epochs": 10, "seeds": 3} | options).p,
 }
 
 
@@ -343,7 +343,7 @@ OF_COINS = {
 }
 OF_ARMS = {
     "p0": ([0.1, 0.8, 0.05], [0, 0.9, 0.1], [1.0], [0.5, 0.6, -0.1], [], None),
-    "rewards": (TABLE[:2], [1, 0, 0], [[], [], []], [(nan, 0), (0, 1), (0, 0)], [(1,), (0, 1), (0, 0)], None),
+    "arms": (TABLE[:2], [1, 0, 0], [[], [], []], [(nan, 0), (0, 1), (0, 0)], [(1,), (0, 1), (0, 0)]),
     "weights": ([1], [1, nan], 1),
     "gate": ((0, 0), (0, 2), [(1, 0), (0, 0)]),
     "lr": (0, "fast"),
@@ -352,16 +352,16 @@ OF_ARMS = {
 
 DRAWN = ("rollouts", "prompts", "seeds", "seed")  # which a large-group curve does not take
 COINS = {"method": "gdpo", "p0": [0.5, 0.5], "epochs": 2}
-ARMS = {"method": "gdpo", "p0": START, "rewards": TABLE, "epochs": 2}
+ARMS = {"method": "gdpo", "p0": START, "arms": TABLE, "epochs": 2}
 
 
 def test_bad_input_is_named_with_what_was_expected_and_what_came(subtests):
     check_refusals(subtests, gc.train, {**COINS, "seeds": 2, "prompts": 2, "rollouts": 2}, OF_COINS)
     drawn = {name: OF_COINS[name][:2] for name in DRAWN}
-    check_refusals(subtests, gc.train_arms, {**ARMS, "seeds": 2}, OF_ARMS | drawn)
+    check_refusals(subtests, gc.train, {**ARMS, "seeds": 2}, OF_ARMS | drawn)
     once = {name: values[:1] for name, values in OF_COINS.items() if name not in DRAWN}
     check_refusals(subtests, gc.mean_field, COINS, once)
-    check_refusals(subtests, gc.mean_field_arms, ARMS, OF_ARMS)
+    check_refusals(subtests, gc.mean_field, ARMS, OF_ARMS)
     run = gc.train("gdpo", [0.5], epochs=1, seeds=1)
     check_refusals(subtests, run.steps_to, {}, {"level": ("high", None, nan, 0, 1, True, [0.5])})
 

@@ -76,11 +76,8 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
 def program(setting: Setting, methods: Sequence[str]) -> str:
     """A program of at most 15 lines that prints the medians, or where the answers end, as on the screen."""
     untouched = vars(Setting(setting.p0))
-    given = {k: v for k, v in vars(setting).items() if v != untouched[k] and k not in ("arms", "p0", "scale")}
-    if not setting.arms and setting.scale:
-        given["scale"] = setting.scale
+    given = {name: value for name, value in vars(setting).items() if value != untouched[name]}
     p0 = [round(p, 6) for p in setting.p0]
-    call = f"train_arms(method, {p0}, {setting.paid}, **options)" if setting.arms else f"train(method, {p0}, **options)"
     result = (
         "[round(p, 2) for p in run.p[:, -1].median(0).values.tolist()]"
         if setting.arms
@@ -91,7 +88,7 @@ def program(setting: Setting, methods: Sequence[str]) -> str:
         "",
         f"options = { ({name: list(x) if isinstance(x, tuple) else x for name, x in given.items()})!r}",
         f"for method in {tuple(methods)!r}:",
-        f"    run = gc.{call}",
+        f"    run = gc.train(method, {p0}, **options)",
         f"    print(method, {result})",
     ]
     return "\n".join(lines) + "\n"
