@@ -35,10 +35,9 @@ def test_the_break_even_weights_of_a_batch_are_those_of_its_prompts(batch, weigh
     needed = gc.break_even_weights(batch.rows, pairs, weights=weights, **options)
     for low, high, w in zip(pairs.lower.tolist(), pairs.higher.tolist(), needed.tolist(), strict=True):
         inside = [i for i, id in enumerate(batch.ids) if id == batch.ids[low]]
-        one = gc.break_even_weight(
-            [batch.rows[i] for i in inside], inside.index(low), inside.index(high), weights=weights
-        )
-        assert w == pytest.approx(one, rel=1e-9, abs=1e-9)
+        pair = ties_of([inside.index(low)], [inside.index(high)])
+        one = gc.break_even_weights([batch.rows[i] for i in inside], pair, weights=weights)
+        assert w == pytest.approx(one.item(), rel=1e-9, abs=1e-9)
 
 
 def ties_of(lower, higher):
@@ -63,7 +62,7 @@ def test_break_even_weights_name_what_they_cannot_use(argument, pairs, options):
 
 def test_a_missing_reward_adds_nothing_to_either_side():
     rewards = [[1, 0, float("nan")], [0, 1, 1], [1, 1, 0], [0, 0, 1], [1, 0, 1]]
-    w = gc.break_even_weight(rewards, lower=1, higher=0)
+    w = gc.break_even_weights(rewards, ties_of([1], [0])).item()
     for weight, sign in ((w - 0.01, 1), (w + 0.01, -1)):
         a = gc.gdpo(rewards, weights=(weight, 1, 1))
         assert (a[1] - a[0]).sign() == sign
