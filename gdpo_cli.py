@@ -115,6 +115,7 @@ _Group = Annotated[_Text, typer.Option(metavar="NAME", help="the column that ide
 _Columns = Annotated[
     _Text, typer.Option(metavar="WHAT=NAME,…", help="columns by what they hold: step=it,advantage=adv,length=tokens")
 ]
+_Parts = Annotated[_Text, typer.Option(metavar="NAME=PAY,…", help="what a pass pays, for a log of totals alone")]
 _SkipBad = Annotated[bool, typer.Option("--skip-bad", help="leave out broken lines, and files that cannot be read")]
 _Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write JSON; - prints only that")]
 _Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts")]
@@ -160,6 +161,7 @@ def audit_command(
     reward: _Reward = None,
     group: _Group = None,
     columns: _Columns = None,
+    parts: _Parts = None,
     skip_bad: _SkipBad = False,
     steps: Annotated[_Text, typer.Option(metavar="FIRST:LAST", help="these steps alone: 100:150, 100: or :50")] = None,
     last: Annotated[_Text, typer.Option(metavar="N", help="the last N steps alone")] = None,
@@ -201,6 +203,7 @@ def compare_command(
     reward: _Reward = None,
     group: _Group = None,
     columns: _Columns = None,
+    parts: _Parts = None,
     skip_bad: _SkipBad = False,
     json_: _Json = None,
     html: _Html = None,

@@ -24,7 +24,7 @@ from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.live import follow
 from gdpo_core._errors import InputError, expect
-from gdpo_core._parse import parse_count, parse_number, parse_setting, parse_steps, parse_weights
+from gdpo_core._parse import parse_count, parse_named, parse_number, parse_setting, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line
 from gdpo_core.conventions import COMPARED
 from gdpo_core.frameworks import CONVENTIONS
@@ -152,6 +152,7 @@ def _read_args(options: Options) -> dict[str, Any]:
         "by": options.get("by"),
         "steps": None if steps is None else parse_steps(steps, "steps"),
         "last": None if last is None else parse_count(last, "last"),
+        "parts": None if options["parts"] is None else parse_named(options["parts"], "parts", "NAME=PAY"),
     }
 
 

@@ -44,7 +44,7 @@ class RunPart(TypedDict):
     reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
     max_error: float | None
     weights_used: dict[str, float]
-    weights_from: Annotated[str, Meta(description="given, solved, score, config, log or assumed.")]
+    weights_from: Annotated[str, Meta(description="given, solved, score, config, log, parts or assumed.")]
     not_counted: Annotated[dict[str, str], Meta(description="Columns among the rewards that do not count, and why.")]
     convention_used: str
     asked: str | None

@@ -75,6 +75,16 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
     return setting | ({"weights": found} if found else {})
 
 
+def parse_named(text: str, argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
+    """Numbers by name in one text; InputError names the argument.
+
+    >>> parse_named("correct = 1, format=0.5", "parts")
+    {'correct': 1.0, 'format': 0.5}
+    """
+    parts = [re.sub(r"\s*=\s*", "=", part.strip()) for part in text.split(",")]
+    return parse_weights(parts, argument, f"{form}, with commas between several")
+
+
 def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
     """The weights of rewards, by name, in texts of this form; InputError names the argument.
 

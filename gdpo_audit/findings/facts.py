@@ -33,6 +33,7 @@ WEIGHTS_FROM = {
     "score": "from the logged score",
     "config": "from args.json",
     "log": "from the log",
+    "parts": "what a pass pays, as given",
     "assumed": "assumed",
 }
 

@@ -26,6 +26,7 @@ from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
 from gdpo_audit.findings.residual import residual
 from gdpo_audit.findings.sums import Array, Sums, take
 from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, SCALE_ONLY, WEIGHT_MOVED
+from gdpo_audit.logs.parts import possible_pays
 from gdpo_core import config_lines
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.conventions import NAMES
@@ -43,7 +44,7 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 def steps_missing(f: Facts) -> Iterator[Finding]:
     """Steps that the log does not hold."""
     gaps = Counter(b - a for a, b in pairwise(f.steps))
-    if not gaps or set(gaps) == {1}:
+    if not gaps or set(gaps) == {1} or f.run.undecided[0]:
         return
     usual, times = max(gaps.items(), key=lambda gap: gap[1])
     first, last, held = f.steps[0], f.steps[-1], len(f.steps)
@@ -228,14 +229,19 @@ def no_components(f: Facts) -> Iterator[Finding]:
     """The log holds only the total of the rewards, or one reward that may be a total."""
     details = next(issues(f, "no-components"), dict[str, Any]())
     if f.run.total_only:
+        pays = possible_pays(table[f.rewards[0]].to_numpy() for table in f.run.tables())
+        asks = "Where rewards are 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
+        if pays:
+            named = ",".join(f"{name}={pay:g}" for name, pay in zip("abcde", pays, strict=False))
+            asks = f"Do its parts pay {listing(map(number, pays))}? Then say so, with their names: --parts {named}"
         why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
         yield Finding(
             severity="error",
             title="The log holds only the total of the rewards",
             message="The log holds one total per response, not the rewards that it was made of, so it cannot be said "
             f"what each one does, nor what GDPO would do. {why}",
-            to_do="Log each reward in a column of its own.",
-            evidence={**details, "rewards": list(f.rewards)},
+            to_do=f"{asks}, or log each reward in a column of its own.",
+            evidence={**details, "rewards": list(f.rewards), "pays": pays},
             fix=config_lines.log_rewards(f.run.framework),
         )
     elif details:
@@ -282,7 +288,7 @@ def _off(batches: Sums[Array]) -> dict[str, object]:
 def rows_missing(f: Facts) -> Iterator[Finding]:
     """Steps that lack rows which were there when the advantages were computed."""
     short = take(f.batches, f.lack_rows)
-    if not len(short.batch):
+    if not len(short.batch) or f.run.undecided[0]:
         return
     steps, rows = short.step.tolist(), short.responses
     most = int(f.batches.responses[f.batches.logged.wrong == 0].max())

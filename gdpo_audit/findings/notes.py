@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gdpo_audit.findings.facts import Facts, at_steps, some
-from gdpo_core._words import count
+from gdpo_core._words import count, number
 
 
 def notes(f: Facts) -> Iterator[str]:
@@ -20,6 +20,13 @@ def notes(f: Facts) -> Iterator[str]:
         elif issue.id == "not-in-score":
             alone = f"The {of.get('score', 'score')} is a weighted sum of {some(of['rewards'])} alone"
             yield f"{alone}; not counted: {some(of['columns'])}."
+    if f.run.weights and f.run.weights_by == "parts":
+        pays = some(f"{x} {number(pay)}{' (how many passed)' * (' + ' in x)}" for x, pay in f.run.weights.items())
+        yield f"The rewards were told from their total by what a pass pays, as given: {pays}."
+    if f.run.undecided[0]:
+        left = f"{count(f.run.undecided[0], 'group')} ({count(f.run.undecided[1], 'response')})"
+        blind = "; a method that looks at the whole batch is not recognised then" * f.run.has_advantage
+        yield f"Left out: {left}, which hold a total that is a sum of these pays in several ways{blind}."
     if again := f.repeated_batches.step.tolist():
         batches = count(len(again), "batch", "batches")
         yield f"Rows that repeat those of the batch before count once: {batches}, of {at_steps(again)}."

@@ -25,6 +25,7 @@ from gdpo_audit.logs.forms import (
 from gdpo_audit.logs.grouping import with_clues, with_groups
 from gdpo_audit.logs.json_values import INNER
 from gdpo_audit.logs.order import in_order
+from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import ADVANTAGES, RewardChoice, beside_score, choose, lost, role
 from gdpo_audit.logs.run import PROMPTS, LogIssue, Rows, Run, one_error, read_once
 from gdpo_audit.logs.tables import BROKEN, Table, is_number_type, tables_of
@@ -53,6 +54,7 @@ def read_run(
     by: str | None = None,
     steps: Steps | None = None,
     last: int | None = None,
+    parts: Mapping[str, float] | None = None,
 ) -> Run:
     """The log of a run, as a training framework wrote it.
 
@@ -66,6 +68,7 @@ def read_run(
     skip_bad: leave out broken lines of JSON, which are counted, and files that cannot be read, which are named.
     by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group.
     steps, last: of these steps alone: the first and the last, such as (100, 150) or (100, None), or so many at the end.
+    parts: what a pass of each reward pays, such as {"correct": 1, "format": 0.5}, for a log of their totals alone.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
     options = ReadOptions(
@@ -77,6 +80,7 @@ def read_run(
         by=by,
         steps=steps,
         last=last,
+        parts=parts,
     )
     known = None if framework is None else framework_named(framework)
     return read_files(frames.log_of(path) or find_files(path), known, options)
@@ -188,7 +192,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     in_log = {n: w for n, w in (form.weights or {}).items() if n in columns.rewards}
     weights = configured or in_log or chosen.weights or None
     of_total = chosen.total_only and form.examines and (form.asks or columns.advantage is None)
-    return Run(
+    run = Run(
         path=files.name,
         framework=framework,
         files=tuple(table.name for table in form.tables),
@@ -205,6 +209,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         weights_by=None if not weights else "config" if configured else "log" if in_log else "score",
         _rows=_rows(form, columns),
     )
+    return run if options.parts is None else with_parts(run, options.parts, chosen.total)
 
 
 def _candidates(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:

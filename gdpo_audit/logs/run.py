@@ -15,6 +15,7 @@ from gdpo_core._errors import InputError, expect, reason
 
 IN_MEMORY = 300_000_000  # bytes: the numbers of four million responses with three rewards
 PROMPTS = 10_000  # rows whose prompts are examined
+_LEFT_OUT = pl.col("_open").any().over("group")  # with a total whose parts cannot be told
 
 # The first batch of each stretch of batches, and the rows per group there.
 Blocks: TypeAlias = tuple[tuple[int, int], ...]
@@ -103,7 +104,7 @@ class Run:
     weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
     by: str | None = None  # the column whose values are looked at one by one
     window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
-    weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum) or config
+    weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum), config or parts
     uncounted: tuple[Uncounted, ...] = ()  # not in `rewards`
     in_order: tuple[str, ...] = ()  # where there are such: the names of all these columns, as in the log
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
@@ -134,26 +135,40 @@ class Run:
 
         InputError if there is no row, or no value of any reward.
         """
-        number = partial(_number_blocks, self._blocks) if self._blocks else _number_keys
         columns = ["batch", "step", "group", "_place", *self.rewards]
         columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
-        first, responses, values = 0, 0, 0
-        frames = self._source.read()
-        while True:
-            with one_error(self.path):
-                table = next(frames, None)
-                if table is None:
-                    break
-                table = number(table).with_columns(pl.col("group") + first)
-            first = table["group"][-1] + 1
-            table = select_steps(table, self.window)
+        responses, values = 0, 0
+        for table in self._numbered():
+            table = table if "_open" not in table.columns else table.filter(~_LEFT_OUT)
             if not len(table):
                 continue
             responses += len(table)
             values += sum(int(table[name].is_not_nan().sum()) for name in self.rewards) if values == 0 else 0
             yield table.select(columns)
-        expect(responses > 0, self.path, "at least one response", "0 rows")
+        clear = " of a group whose totals are sums of the pays in one way alone" * (self.weights_by == "parts")
+        expect(responses > 0, self.path, f"at least one response{clear}", "0 rows")
         expect(values > 0, self.path, f"a value in {', '.join(self.rewards)}", "every one missing")
+
+    def _numbered(self) -> Iterator[pl.DataFrame]:
+        """The responses of these steps in numbered groups, with those that `tables` leaves out."""
+        number = partial(_number_blocks, self._blocks) if self._blocks else _number_keys
+        first, frames = 0, self._source.read()
+        while True:
+            with one_error(self.path):
+                table = next(frames, None)
+                if table is None:
+                    return
+                table = number(table).with_columns(pl.col("group") + first)
+            first = table["group"][-1] + 1
+            yield select_steps(table, self.window)
+
+    @cached_property
+    def undecided(self) -> tuple[int, int]:
+        """The groups left out because a total in them is a sum of the pays of `parts` in several ways; their rows."""
+        if self.weights_by != "parts":
+            return 0, 0
+        left = [table.filter(_LEFT_OUT)["group"] for table in self._numbered()]
+        return sum(groups.n_unique() for groups in left), sum(map(len, left))
 
     @property
     def texts(self) -> Texts:

@@ -22,6 +22,7 @@ TEXTS = {  # by what they correct: label, example
     "group_size": ("Responses per prompt", "8"),
     "rewards": ("Reward columns", "correctness, style"),
     "group": ("Group column", "prompt_id"),
+    "parts": ("What a pass pays, where totals alone are logged", "correct=1, format=0.5"),
     "weights": ("Weights, if not those of the log", "correctness=2"),
 }
 _BY_ID = {sample.id: sample for sample in SAMPLES}

@@ -1,6 +1,5 @@
 """A log is read and audited: a reader's files in a process of their own, a sample once for all visitors."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +8,7 @@ from typing import Any
 from gdpo_audit import AuditReport, Run, audit, read_run
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_core._errors import InputError, expect
-from gdpo_core._parse import parse_count, parse_weights
+from gdpo_core._parse import parse_count, parse_named
 from gdpo_core._words import count
 from views import memory, sessions, worker
 from views.run.samples import Sample
@@ -35,7 +34,7 @@ class Log:
 
 
 def parse_corrections(
-    framework: str | None = None, group_size: str = "", rewards: str = "", group: str = "", **_: Any
+    framework: str | None = None, group_size: str = "", rewards: str = "", group: str = "", parts: str = "", **_: Any
 ) -> How:
     """What the controls for a correction by hand say; InputError.
 
@@ -45,7 +44,17 @@ def parse_corrections(
     size = parse_count(group_size, "responses per prompt") if group_size.strip() else None
     names = tuple(name.strip() for name in rewards.split(",") if name.strip())
     how = {"framework": framework, "group_size": size, "rewards": names, "group": group.strip()}
+    how["parts"] = tuple(parse_named(parts, "parts", "NAME=PAY").items()) if parts.strip() else None
     return tuple((key, value) for key, value in how.items() if value)
+
+
+def arguments(how: How) -> dict[str, Any]:
+    """The arguments of `read_run`.
+
+    >>> arguments(parse_corrections(parts="correct=1, format=0.5"))
+    {'parts': {'correct': 1.0, 'format': 0.5}}
+    """
+    return {key: dict(value) if key == "parts" else value for key, value in how}
 
 
 def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
@@ -68,13 +77,13 @@ def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
     with memory.reserved(total) as fits:
         if not fits:
             raise InputError(sessions.NO_ROOM)
-        run, report = worker.call(worker.audit_upload, files, dict(how), None, None)
+        run, report = worker.call(worker.audit_upload, files, arguments(how), None, None)
     return Log(run, source_note, how, files=files, report=report)
 
 
 @lru_cache(8)
 def _of_sample(sample: Sample, how: How) -> Log:
-    return Log(read_run(sample.files(), **dict(how)), sample.source_note, how, sample)
+    return Log(read_run(sample.files(), **arguments(how)), sample.source_note, how, sample)
 
 
 def named_weights(text: str) -> dict[str, float] | None:
@@ -83,8 +92,7 @@ def named_weights(text: str) -> dict[str, float] | None:
     >>> named_weights("style=0.5, correctness=2")
     {'style': 0.5, 'correctness': 2.0}
     """
-    parts = [re.sub(r"\s*=\s*", "=", part.strip()) for part in text.split(",")] if text.strip() else []
-    return parse_weights(parts, "weights", "NAME=NUMBER, with commas between several") or None
+    return parse_named(text, "weights") if text.strip() else None
 
 
 def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
@@ -94,7 +102,7 @@ def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
         return _audit_of_sample(log.sample, log.how, primary, tuple((given or {}).items()))
     report = log.report
     if given or primary:
-        _, report = worker.call(worker.audit_upload, log.files, dict(log.how), given, primary)
+        _, report = worker.call(worker.audit_upload, log.files, arguments(log.how), given, primary)
     if isinstance(report, InputError):
         raise report
     return report
@@ -104,7 +112,9 @@ def what_if(log: Log, report: AuditReport, weights: str, setting: dict[str, Any]
     """The whole run under a setting, as `AuditReport.what_if` names it. InputError."""
     if log.sample:
         return report.what_if(**setting)
-    return worker.call(worker.what_if, log.files, dict(log.how), named_weights(weights), report.run["primary"], setting)
+    return worker.call(
+        worker.what_if, log.files, arguments(log.how), named_weights(weights), report.run["primary"], setting
+    )
 
 
 @lru_cache(16)
@@ -115,7 +125,7 @@ def _audit_of_sample(sample: Sample, how: How, primary: str | None, weights: tup
 def program(log: Log, report: AuditReport, weights: str) -> str:
     """A program of at most 15 lines that prints the numbers of the report."""
     files = [f"data/samples/{log.sample.path}"] if log.sample else list(log.run.files)
-    how = "".join(f", {key}={value!r}" for key, value in log.how)
+    how = "".join(f", {key}={value!r}" for key, value in arguments(log.how).items())
     corrected = {"weights": named_weights(weights), "primary": report.run["primary"]}
     options = "".join(f", {key}={value!r}" for key, value in corrected.items() if value is not None)
     return f"""import gdpo_audit as ga

@@ -1,0 +1,116 @@
+"""Rewards of 0 or 1 told from their logged total, where the caller knows what a pass of each pays: `--parts`."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from numbers import Real
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.columns import ROWS_OF_A_FILE, Columns, reward_names, validate_columns
+from gdpo_audit.logs.json_values import expect_names
+from gdpo_audit.logs.run import Run
+from gdpo_core._errors import InputError, expect
+from gdpo_core._words import listing, number
+
+MOST = 12  # parts: their passes have 4,096 sums
+DECIMALS, FLOAT32 = 5e-5, 1e-6  # what rounding may do to a total: to four decimals, and per unit of all pays
+SUMS = 32  # of the pays that are asked about, at most: those of five parts
+
+
+def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
+    """What a pass of each part pays, by name. Raises InputError.
+
+    >>> validate_parts({"correct": 1, "format": 0.5})
+    {'correct': 1.0, 'format': 0.5}
+    """
+    named = isinstance(parts, Mapping) and 0 < len(parts) <= MOST
+    expect(named, "parts", f"pays of 1 to {MOST} parts, such as correct=1,format=0.5", repr(parts))
+    for name, pay in parts.items():
+        fits = isinstance(name, str) and isinstance(pay, Real) and not isinstance(pay, bool)
+        expect(fits and 0 < float(pay) <= 1e30, f"parts, {name!r}", "a pay above 0, at most 1e30", repr(pay))
+    return {name: float(pay) for name, pay in parts.items()}
+
+
+def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(totals, parts) how often each part passed, NaN where not in exactly one way; (totals,) the number of ways.
+
+    A total and the sum of what was paid may differ by what rounding does to them.
+
+    most: how often each part can pass at most.
+
+    >>> passes_of(np.array([1.5, 0.4]), [1, 0.5], [1, 1])
+    (array([[ 1.,  1.],
+           [nan, nan]]), array([1, 0]))
+    """
+    passes = np.array([*product(*(range(times + 1) for times in most))], dtype=float)
+    passes = passes[np.argsort(passes @ pays)]
+    sums = passes @ pays
+    allowed = DECIMALS + FLOAT32 * sums[-1]
+    first = np.searchsorted(sums, totals - allowed)
+    ways = np.searchsorted(sums, totals + allowed, "right") - first
+    found = passes[np.minimum(first, len(sums) - 1)]
+    found[ways != 1] = np.nan
+    return found, ways
+
+
+def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
+    """The run with the passes of its parts as rewards, in place of their total; parts of equal pay are one reward.
+
+    total: the column that is known to be the total of the rewards. Raises InputError for a log that has its parts; so
+    does reading the rows for the first total that no passes explain.
+    """
+    by_name = validate_parts(parts)
+    pays = [*dict.fromkeys(by_name.values())]
+    alike = [[name for name in by_name if by_name[name] == pay] for pay in pays]
+    rewards, most = reward_names([*map(" + ".join, alike)]) or (), [*map(len, alike)]
+    expect_names(rewards, "parts")
+    validate_columns(Columns(rewards=rewards), rewards, "parts")
+    of, rows = run.rewards[0], run._source
+    got = f"the rewards {listing(run.rewards, most=8)}" + f" and their total {total}" * (total is not None)
+    expect(len(run.rewards) == 1 and total in (None, of), run.path, "one column of totals where --parts is given", got)
+
+    def read() -> Iterator[pl.DataFrame]:
+        for table in rows.read():
+            passes, ways = passes_of(table[of].to_numpy(), pays, most)
+            unexplained = (ways == 0) & table[of].is_not_nan().to_numpy()
+            if unexplained.any():
+                first = int(unexplained.argmax())
+                file, row = divmod(table["_place"][first], ROWS_OF_A_FILE)
+                wanted = f"a sum of some of the pays {listing(map(number, pays), most=8)} (--parts) in {of!r}"
+                raise InputError(f"{run.files[file]}, row {row + 1}: expected {wanted}, got {table[of][first]}")
+            others = table.drop(of, *rewards, strict=False).with_columns(_open=pl.Series(ways > 1))
+            yield others.hstack(pl.DataFrame(passes, schema=list(rewards)))
+
+    return replace(
+        run,
+        rewards=rewards,
+        total_only=False,
+        has_length=run.has_length and "length" not in rewards,
+        issues=tuple(issue for issue in run.issues if issue.id != "no-components"),
+        weights=dict(zip(rewards, pays, strict=True)),
+        weights_by="parts",
+        _rows=replace(rows, read=read),
+    )
+
+
+def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
+    """Pays, the largest first, of two to five parts, each sum of which occurs among the totals, and nothing else.
+
+    They are a guess, to four decimals: empty if there are none, or if some totals are sums in several ways.
+
+    >>> possible_pays([np.array([0, 0.5, 1.5, 1])]), possible_pays([np.array([0, 0.5, 1])])
+    ([1.0, 0.5], [])
+    """
+    levels: set[float] = set()
+    for some in totals:
+        levels |= {round(x, 4) for x in np.unique(some[np.isfinite(some)]).tolist()}
+        if len(levels) > SUMS:
+            return []
+    pays, sums = list[float](), {0.0}
+    for level in sorted(levels):
+        if level not in sums and len(sums) < len(levels):
+            pays.append(level)
+            sums |= {round(level + x, 4) for x in sums}
+    return pays[::-1] if sums == levels and len(sums) == 2 ** len(pays) > 2 and pays[0] > 0 else []
