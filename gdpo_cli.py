@@ -115,9 +115,7 @@ _Group = Annotated[_Text, typer.Option(metavar="NAME", help="the column that ide
 _Columns = Annotated[
     _Text, typer.Option(metavar="WHAT=NAME,…", help="columns by what they hold: step=it,advantage=adv,length=tokens")
 ]
-_Parts = Annotated[
-    _Text, typer.Option(metavar="NAME=PAY,…", help="what a pass of each reward pays, for a log of totals alone")
-]
+_Parts = Annotated[_Text, typer.Option(metavar="NAME=PAY,…", help="what a pass pays, for a log of totals alone")]
 _SkipBad = Annotated[bool, typer.Option("--skip-bad", help="leave out broken lines, and files that cannot be read")]
 _Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write JSON; - prints only that")]
 _Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts")]

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from fake_logs import write_nemo_rl
-from logs import LOGS, VERL, audit_cli, found, in_form, issues, lines, refused
+from logs import LOGS, VERL, audit_cli, found, in_form, lines, refused
 from test_reports import BINARY, ROOT, made
 
 import gdpo_audit as ga
@@ -100,7 +100,7 @@ def test_the_report_is_that_of_the_log_with_its_components_but_says_whence_they_
     report = ga.audit(ga.read_run(log, parts=PAYS), weights=PAYS, primary="correct")
     assert report.rewards == whole.rewards and report.methods == whole.methods and report.run == whole.run
     assert [f.id for f in report.findings] == [f.id for f in whole.findings] and report.run["method"] == "grpo"
-    note = "The rewards were told from reward by what a pass pays, as given: correct 1, format 0.5 and short 2."
+    note = "The rewards were told from their total by what a pass pays, as given: correct 1, format 0.5 and short 2."
     assert report.source["notes"] == [note]
     assert ga.audit(ga.read_run(log.drop("advantage"), parts=PAYS)).run["weights_from"] == "parts"
 
@@ -111,8 +111,8 @@ def test_groups_left_out_are_counted_and_no_step_of_them_is_missed():
     clear = log.with_columns(reward=pl.when(undecided).then(2.0).otherwise(4.0 * (pl.col("reward") > 2)))
     report = ga.audit(ga.read_run(clear.filter(pl.col("step") != 0), parts={"a": 1, "b": 1, "c": 2}))
     assert report.source["groups"] == 9 and "steps-missing" not in found(report)
-    assert report.source["notes"][1:] == [
-        "a + b pay the same, so that reward is how many of them passed.",
+    assert report.source["notes"] == [
+        "The rewards were told from their total by what a pass pays, as given: a + b 1 (how many passed) and c 2.",
         "Left out: 7 groups (56 responses), which hold a total that is a sum of these pays in several ways; a method "
         "that looks at the whole batch is not recognised then.",
     ]
@@ -130,8 +130,9 @@ def test_without_parts_the_report_asks_and_guesses_only_in_a_question():
     ("totals", "pays"),
     [
         ([0, 0.5, 1, 1.5], [1, 0.5]),
-        (np.float32([0, 1 / 3, 0.7, 1 / 3 + 0.7]), [0.7, 0.333333]),
+        (np.float32([0, 1 / 3, 0.7, 1 / 3 + 0.7]), [0.7, 0.3333]),
         ([0, 0.1667, 0.3333, 0.5], [0.3333, 0.1667]),
+        ([-1, 0, 2, 1], []),
         ([0, 1, 5, 6, 7, 2, 8, 3, np.nan], [5, 2, 1]),
         ([0, 1], []),  # one reward
         ([0, 1, 1.5], []),  # a sum of two of three pays, or a pay
@@ -159,7 +160,7 @@ def test_random_totals_are_never_read_as_parts():
     }
     for reward in values.values():
         run = ga.read_run(pl.DataFrame({"group": np.arange(10_000) // 8, "reward": reward}))
-        assert run.rewards == ("reward",) and run.total_only and not issues(run).get("parts")
+        assert run.rewards == ("reward",) and run.total_only and not run.weights
         assert not found(ga.audit(run))["no-components"].evidence["pays"]
 
 
@@ -196,12 +197,12 @@ def test_every_reader_gives_the_parts(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("log", "parts", "message"),
     [
-        ([0, 1], {"a": -1}, "parts, 'a': expected a pay above 0, at most 1e.30, got -1"),
+        ([0, 1], {"a": -1}, "parts, 'a': expected a pay above 0, at most 1e30, got -1"),
         ([0, 1], {"a": float("nan")}, "parts, 'a': .* got nan"),
         ([0, 1], {"a": True}, "parts, 'a': .* got True"),
         ([0, 1], {"a": "1"}, "parts, 'a': .* got '1'"),
-        ([0, 1], {}, "1 to 12 parts, got 0"),
-        ([0, 1], "a=1", "expected pays by name, such as correct=1,format=0.5, got 'a=1'"),
+        ([0, 1], {}, "pays of 1 to 12 parts, such as correct=1,format=0.5, got {}"),
+        ([0, 1], "a=1", "pays of 1 to 12 parts, .* got 'a=1'"),
         ([0, 1], {"step": 1}, "parts: expected reward columns not named batch, step"),
         ([0, 1], {"a": 1, "b": 1, "a + b": 2}, "expected each column once"),
         (
@@ -214,9 +215,9 @@ def test_every_reader_gives_the_parts(tmp_path, capsys, monkeypatch):
         (
             {"a.jsonl": lines(VERL, VERL)},
             {"a": 1},
-            "one column of totals, .* got the rewards acc and their total score",
+            "one column of totals .* got the rewards acc and their total score",
         ),
-        (LOGS / "ms_swift", {"a": 1}, "one column of totals, .* got the rewards MathAccuracy and Format"),
+        (LOGS / "ms_swift", {"a": 1}, "one column of totals .* got the rewards MathAccuracy and Format"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(log, parts, message):

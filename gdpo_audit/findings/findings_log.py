@@ -230,13 +230,17 @@ def no_components(f: Facts) -> Iterator[Finding]:
     details = next(issues(f, "no-components"), dict[str, Any]())
     if f.run.total_only:
         pays = possible_pays(table[f.rewards[0]].to_numpy() for table in f.run.tables())
+        asks = "Where rewards are 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
+        if pays:
+            named = ",".join(f"{name}={pay:g}" for name, pay in zip("abcde", pays, strict=False))
+            asks = f"Do its parts pay {listing(map(number, pays))}? Then say so, with their names: --parts {named}"
         why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
         yield Finding(
             severity="error",
             title="The log holds only the total of the rewards",
             message="The log holds one total per response, not the rewards that it was made of, so it cannot be said "
             f"what each one does, nor what GDPO would do. {why}",
-            to_do=f"{_ask_for_parts(pays)}, or log each reward in a column of its own.",
+            to_do=f"{asks}, or log each reward in a column of its own.",
             evidence={**details, "rewards": list(f.rewards), "pays": pays},
             fix=config_lines.log_rewards(f.run.framework),
         )

@@ -20,16 +20,13 @@ def notes(f: Facts) -> Iterator[str]:
         elif issue.id == "not-in-score":
             alone = f"The {of.get('score', 'score')} is a weighted sum of {some(of['rewards'])} alone"
             yield f"{alone}; not counted: {some(of['columns'])}."
-        elif issue.id == "parts":
-            pays = some(f"{name} {number(pay)}" for name, pay in of["pays"].items())
-            yield f"The rewards were told from {of['total']} by what a pass pays, as given: {pays}."
-            for name in of["counted"]:
-                yield f"{name} pay the same, so that reward is how many of them passed."
-            groups, rows = f.run.undecided
-            if groups:
-                left = f"{count(groups, 'group')} ({count(rows, 'response')})"
-                blind = "; a method that looks at the whole batch is not recognised then" * f.run.has_advantage
-                yield f"Left out: {left}, which hold a total that is a sum of these pays in several ways{blind}."
+    if f.run.weights and f.run.weights_by == "parts":
+        pays = some(f"{x} {number(pay)}{' (how many passed)' * (' + ' in x)}" for x, pay in f.run.weights.items())
+        yield f"The rewards were told from their total by what a pass pays, as given: {pays}."
+    if f.run.undecided[0]:
+        left = f"{count(f.run.undecided[0], 'group')} ({count(f.run.undecided[1], 'response')})"
+        blind = "; a method that looks at the whole batch is not recognised then" * f.run.has_advantage
+        yield f"Left out: {left}, which hold a total that is a sum of these pays in several ways{blind}."
     if again := f.repeated_batches.step.tolist():
         batches = count(len(again), "batch", "batches")
         yield f"Rows that repeat those of the batch before count once: {batches}, of {at_steps(again)}."

@@ -44,7 +44,7 @@ class ReadOptions:
     by: str | None = None  # the column whose values are looked at one by one
     steps: Steps | None = None
     last: int | None = None  # steps
-    parts: object = None  # pays of the parts of a total, which `with_parts` validates
+    parts: Mapping[str, float] | None = None  # pays of the parts of a total, which `with_parts` validates
     bad_lines: BadLines = field(init=False)  # those met so far
 
     def __post_init__(self) -> None:

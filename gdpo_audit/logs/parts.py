@@ -1,48 +1,42 @@
 """Rewards of 0 or 1 told from their logged total, where the caller knows what a pass of each pays: `--parts`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from numbers import Real
-from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.columns import ROWS_OF_A_FILE, Columns, reward_names, validate_columns
 from gdpo_audit.logs.json_values import expect_names
-from gdpo_audit.logs.run import LogIssue, Run
+from gdpo_audit.logs.run import Run
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing, number
 
-Array: TypeAlias = np.ndarray
-
 MOST = 12  # parts: their passes have 4,096 sums
-LARGEST = 1e30  # of a pay: its square stays finite
 DECIMALS, FLOAT32 = 5e-5, 1e-6  # what rounding may do to a total: to four decimals, and per unit of all pays
-LEVELS = (4, 8, 16, 32)  # how many sums the passes of two to five parts have
-DIFFERENT = 1000  # totals, more of which are no sums of a few pays that were rounded
+SUMS = 32  # of the pays that are asked about, at most: those of five parts
 
 
-def validate_parts(parts: object) -> dict[str, float]:
-    """What a pass of each part pays, by name, from a mapping or pairs. Raises InputError.
+def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
+    """What a pass of each part pays, by name. Raises InputError.
 
     >>> validate_parts({"correct": 1, "format": 0.5})
     {'correct': 1.0, 'format': 0.5}
     """
-    try:
-        pays = dict(parts)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        raise InputError(f"parts: expected pays by name, such as correct=1,format=0.5, got {parts!r}") from None
-    expect(0 < len(pays) <= MOST, "parts", f"1 to {MOST} parts", f"{len(pays)}")
-    for name, pay in pays.items():
+    named = isinstance(parts, Mapping) and 0 < len(parts) <= MOST
+    expect(named, "parts", f"pays of 1 to {MOST} parts, such as correct=1,format=0.5", repr(parts))
+    for name, pay in parts.items():
         fits = isinstance(name, str) and isinstance(pay, Real) and not isinstance(pay, bool)
-        expect(fits and 0 < float(pay) <= LARGEST, f"parts, {name!r}", f"a pay above 0, at most {LARGEST:g}", repr(pay))
-    return {name: float(pay) for name, pay in pays.items()}
+        expect(fits and 0 < float(pay) <= 1e30, f"parts, {name!r}", "a pay above 0, at most 1e30", repr(pay))
+    return {name: float(pay) for name, pay in parts.items()}
 
 
-def passes_of(totals: Array, pays: Sequence[float], most: Sequence[int]) -> tuple[Array, Array]:
+def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """(totals, parts) how often each part passed, NaN where not in exactly one way; (totals,) the number of ways.
+
+    A total and the sum of what was paid may differ by what rounding does to them.
 
     most: how often each part can pass at most.
 
@@ -51,10 +45,9 @@ def passes_of(totals: Array, pays: Sequence[float], most: Sequence[int]) -> tupl
            [nan, nan]]), array([1, 0]))
     """
     passes = np.array([*product(*(range(times + 1) for times in most))], dtype=float)
-    sums = passes @ np.asarray(pays, float)
-    in_order = np.argsort(sums)
-    passes, sums = passes[in_order], sums[in_order]
-    allowed = _allowed(sums[-1])
+    passes = passes[np.argsort(passes @ pays)]
+    sums = passes @ pays
+    allowed = DECIMALS + FLOAT32 * sums[-1]
     first = np.searchsorted(sums, totals - allowed)
     ways = np.searchsorted(sums, totals + allowed, "right") - first
     found = passes[np.minimum(first, len(sums) - 1)]
@@ -62,28 +55,21 @@ def passes_of(totals: Array, pays: Sequence[float], most: Sequence[int]) -> tupl
     return found, ways
 
 
-def _allowed(largest: float) -> float:
-    """How far a logged total may be from the sum of what was paid. largest: the sum of all pays."""
-    return DECIMALS + FLOAT32 * float(largest)
-
-
-def with_parts(run: Run, parts: object, total: str | None) -> Run:
+def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
     """The run with the passes of its parts as rewards, in place of their total; parts of equal pay are one reward.
 
     total: the column that is known to be the total of the rewards. Raises InputError for a log that has its parts; so
     does reading the rows for the first total that no passes explain.
     """
-    by_pay: dict[float, list[str]] = {}
-    for name, pay in validate_parts(parts).items():
-        by_pay.setdefault(pay, []).append(name)
-    pays, most = [*by_pay], [len(names) for names in by_pay.values()]
-    rewards = reward_names([" + ".join(names) for names in by_pay.values()]) or ()
+    by_name = validate_parts(parts)
+    pays = [*dict.fromkeys(by_name.values())]
+    alike = [[name for name in by_name if by_name[name] == pay] for pay in pays]
+    rewards, most = reward_names([*map(" + ".join, alike)]) or (), [*map(len, alike)]
     expect_names(rewards, "parts")
     validate_columns(Columns(rewards=rewards), rewards, "parts")
     of, rows = run.rewards[0], run._source
     got = f"the rewards {listing(run.rewards, most=8)}" + f" and their total {total}" * (total is not None)
-    alone = len(run.rewards) == 1 and total in (None, of)
-    expect(alone, run.path, "one column of totals, whose parts --parts tells apart", got)
+    expect(len(run.rewards) == 1 and total in (None, of), run.path, "one column of totals where --parts is given", got)
 
     def read() -> Iterator[pl.DataFrame]:
         for table in rows.read():
@@ -97,42 +83,34 @@ def with_parts(run: Run, parts: object, total: str | None) -> Run:
             others = table.drop(of, *rewards, strict=False).with_columns(_open=pl.Series(ways > 1))
             yield others.hstack(pl.DataFrame(passes, schema=list(rewards)))
 
-    weights = dict(zip(rewards, pays, strict=True))
-    counted = [name for name, times in zip(rewards, most, strict=True) if times > 1]
-    note = LogIssue("parts", {"total": of, "pays": weights, "counted": counted})
     return replace(
         run,
         rewards=rewards,
         total_only=False,
         has_length=run.has_length and "length" not in rewards,
-        issues=(*(issue for issue in run.issues if issue.id != "no-components"), note),
-        weights=weights,
+        issues=tuple(issue for issue in run.issues if issue.id != "no-components"),
+        weights=dict(zip(rewards, pays, strict=True)),
         weights_by="parts",
         _rows=replace(rows, read=read),
     )
 
 
-def possible_pays(totals: Iterable[Array]) -> list[float]:
+def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
     """Pays, the largest first, of two to five parts, each sum of which occurs among the totals, and nothing else.
 
-    They are a guess: empty if there are none, or if some totals are sums in several ways.
+    They are a guess, to four decimals: empty if there are none, or if some totals are sums in several ways.
 
     >>> possible_pays([np.array([0, 0.5, 1.5, 1])]), possible_pays([np.array([0, 0.5, 1])])
     ([1.0, 0.5], [])
     """
-    different = np.empty(0)
+    levels: set[float] = set()
     for some in totals:
-        different = np.union1d(different, some[np.isfinite(some)])
-        if len(different) > DIFFERENT:
+        levels |= {round(x, 4) for x in np.unique(some[np.isfinite(some)]).tolist()}
+        if len(levels) > SUMS:
             return []
-    allowed = _allowed(different.max(initial=0))
-    levels = different[np.diff(different, prepend=-np.inf) > allowed]
-    if len(levels) not in LEVELS or abs(levels[0]) > allowed:
-        return []
-    pays, sums = list[float](), np.zeros(1)
-    for level in levels[1:]:
-        if np.abs(sums - level).min() > allowed and len(sums) < len(levels):
-            pays.append(float(f"{level:.6g}"))
-            sums = np.append(sums, sums + level)
-    _, ways = passes_of(different, pays, [1] * len(pays))
-    return pays[::-1] if len(sums) == len(levels) and (ways == 1).all() else []
+    pays, sums = list[float](), {0.0}
+    for level in sorted(levels):
+        if level not in sums and len(sums) < len(levels):
+            pays.append(level)
+            sums |= {round(level + x, 4) for x in sums}
+    return pays[::-1] if sums == levels and len(sums) == 2 ** len(pays) > 2 and pays[0] > 0 else []

@@ -137,18 +137,16 @@ class Run:
         """
         columns = ["batch", "step", "group", "_place", *self.rewards]
         columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
-        read, responses, values = 0, 0, 0
+        responses, values = 0, 0
         for table in self._numbered():
-            read += len(table)
             table = table if "_open" not in table.columns else table.filter(~_LEFT_OUT)
             if not len(table):
                 continue
             responses += len(table)
             values += sum(int(table[name].is_not_nan().sum()) for name in self.rewards) if values == 0 else 0
             yield table.select(columns)
-        expect(read > 0, self.path, "at least one response", "0 rows")
-        wanted = "a group whose totals are sums of the pays in one way alone"
-        expect(responses > 0, self.path, wanted, "none: name the pays of other parts")
+        clear = " of a group whose totals are sums of the pays in one way alone" * (self.weights_by == "parts")
+        expect(responses > 0, self.path, f"at least one response{clear}", "0 rows")
         expect(values > 0, self.path, f"a value in {', '.join(self.rewards)}", "every one missing")
 
     def _numbered(self) -> Iterator[pl.DataFrame]:
@@ -167,7 +165,7 @@ class Run:
     @cached_property
     def undecided(self) -> tuple[int, int]:
         """The groups left out because a total in them is a sum of the pays of `parts` in several ways; their rows."""
-        if all(issue.id != "parts" for issue in self.issues):
+        if self.weights_by != "parts":
             return 0, 0
         left = [table.filter(_LEFT_OUT)["group"] for table in self._numbered()]
         return sum(groups.n_unique() for groups in left), sum(map(len, left))

@@ -48,6 +48,15 @@ def parse_corrections(
     return tuple((key, value) for key, value in how.items() if value)
 
 
+def arguments(how: How) -> dict[str, Any]:
+    """The arguments of `read_run`.
+
+    >>> arguments(parse_corrections(parts="correct=1, format=0.5"))
+    {'parts': {'correct': 1.0, 'format': 0.5}}
+    """
+    return {key: dict(value) if key == "parts" else value for key, value in how}
+
+
 def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
     """The log in the uploaded files, each with `name` and `contents`, or in the sample where there are none.
 
@@ -68,13 +77,13 @@ def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
     with memory.reserved(total) as fits:
         if not fits:
             raise InputError(sessions.NO_ROOM)
-        run, report = worker.call(worker.audit_upload, files, dict(how), None, None)
+        run, report = worker.call(worker.audit_upload, files, arguments(how), None, None)
     return Log(run, source_note, how, files=files, report=report)
 
 
 @lru_cache(8)
 def _of_sample(sample: Sample, how: How) -> Log:
-    return Log(read_run(sample.files(), **dict(how)), sample.source_note, how, sample)
+    return Log(read_run(sample.files(), **arguments(how)), sample.source_note, how, sample)
 
 
 def named_weights(text: str) -> dict[str, float] | None:
@@ -93,7 +102,7 @@ def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
         return _audit_of_sample(log.sample, log.how, primary, tuple((given or {}).items()))
     report = log.report
     if given or primary:
-        _, report = worker.call(worker.audit_upload, log.files, dict(log.how), given, primary)
+        _, report = worker.call(worker.audit_upload, log.files, arguments(log.how), given, primary)
     if isinstance(report, InputError):
         raise report
     return report
@@ -103,7 +112,9 @@ def what_if(log: Log, report: AuditReport, weights: str, setting: dict[str, Any]
     """The whole run under a setting, as `AuditReport.what_if` names it. InputError."""
     if log.sample:
         return report.what_if(**setting)
-    return worker.call(worker.what_if, log.files, dict(log.how), named_weights(weights), report.run["primary"], setting)
+    return worker.call(
+        worker.what_if, log.files, arguments(log.how), named_weights(weights), report.run["primary"], setting
+    )
 
 
 @lru_cache(16)
@@ -114,7 +125,7 @@ def _audit_of_sample(sample: Sample, how: How, primary: str | None, weights: tup
 def program(log: Log, report: AuditReport, weights: str) -> str:
     """A program of at most 15 lines that prints the numbers of the report."""
     files = [f"data/samples/{log.sample.path}"] if log.sample else list(log.run.files)
-    how = "".join(f", {key}={value!r}" for key, value in log.how)
+    how = "".join(f", {key}={value!r}" for key, value in arguments(log.how).items())
     corrected = {"weights": named_weights(weights), "primary": report.run["primary"]}
     options = "".join(f", {key}={value!r}" for key, value in corrected.items() if value is not None)
     return f"""import gdpo_audit as ga
