@@ -66,7 +66,10 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
             do = f"Set the weights {words}" if method == f.method else f"Use {NAMES[method]} with the weights {words}"
             rows.append(_tried(f, f"{NAMES[method]}, shares as asked", do, Trial(method, weights)))
     best = _best(f, rows)
-    return *(_recommended(row, rows[0]) if row is best else row for row in rows), *_gated(f, rows[0])
+    if best is not None:
+        assert f.plan.primary is not None
+        rows[rows.index(best)] = _recommended(best, rows[0], f.rewards[f.plan.primary])
+    return *rows, *_gated(f, rows[0])
 
 
 def _asked(f: Facts) -> dict[int, float]:
@@ -147,10 +150,11 @@ def _more(after: float, before: float) -> float:
     return 0.0 if isnan(after - before) else after - before
 
 
-def _recommended(row: Setting, ran: Setting) -> Setting:
+def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
     """The setting with its reason and its cost."""
     moved = {name: share - ran.update_share[name] for name, share in row.update_share.items()}
-    gains, loses = max(moved, key=lambda name: moved[name]), min(moved, key=lambda name: moved[name])
+    gains, loses = (choose(moved, key=lambda name: moved[name]) for choose in (max, min))
+    gains = primary if moved[primary] >= MOVED else gains
     shares = {name: f"{percent(ran.update_share[name])} → {percent(row.update_share[name])}" for name in moved}
     better = [f"{gains}’s share of the update {shares[gains]}"] if moved[gains] >= MOVED else []
     worse = [f"{loses}’s share {shares[loses]}"] if moved[loses] <= -MOVED else []

@@ -55,14 +55,14 @@ def body(report: AuditReport) -> Html:
 
 
 def front(report: AuditReport, guide: Guide = _place) -> Html:
-    """What a reader sees first: what to do, what ran, the findings, the first of them open, and its figure.
+    """What a reader sees first: what to do, what ran, the plan, the findings, and the figure of the first one.
 
     guide: the way to what the page itself says about a finding.
     """
     cards = []
-    for n, finding in enumerate(report.findings):
+    for finding in report.findings:
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
-        cards.append(_card(report, finding, guide(finding), fix, opened=n == 0))
+        cards.append(_card(report, finding, guide(finding), fix, opened=False))
     left = tag("div", _verdict(report), _section(sections(report)[0]), _findings(report, "h2", cards))
     shown = picture(report)
     return tag("div", left, frame_figure(shown) if shown else "", kind="audit front")
@@ -107,7 +107,7 @@ def _section(section: Section) -> Html:
         tag("dl", *facts) if facts else "",
         tag("ul", *(tag("li", item) for item in section.items)) if section.items else "",
         *map(_table, filter(None, section.tables)),
-        *(join(tag("p", title), _lines(lines)) for title, lines in section.lines.items()),
+        *(fold(title, _lines(lines)) for title, lines in section.lines.items()),
     )
 
 

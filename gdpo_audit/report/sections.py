@@ -43,7 +43,7 @@ def sections(report: AuditReport) -> list[Section]:
 def _plan(report: AuditReport) -> Section:
     """What was tried, and the lines of each setting: those of the recommended one first."""
     rows = sorted(report.plan[1:], key=lambda row: not row.recommended)
-    lines = {f"{row.do}:": row.lines or "no lines are known" for row in rows}
+    lines = {row.do: row.lines or "no lines are known" for row in rows}
     return Section(fold=PLAN, tables=[summary.plan_table(report)], lines=lines)
 
 
@@ -60,7 +60,7 @@ def _formulas(report: AuditReport) -> Section:
 
 def what_if_section(w: WhatIf) -> Section:
     """A run as it was and under another setting."""
-    return Section(tables=[summary.what_if_table(w)], lines={"what changes it:": w.fix} if w.fix else {})
+    return Section(tables=[summary.what_if_table(w)], lines={"What changes it": w.fix} if w.fix else {})
 
 
 def changes_sections(c: Changes) -> list[Section]:

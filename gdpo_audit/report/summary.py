@@ -231,18 +231,18 @@ def plan_table(report: AuditReport) -> Table | None:
         return None
     primary, rows = report.run["primary"], []
     names = " / ".join(r["name"] for r in report.rewards)
-    head = ["", "setting", f"share of the update: {names}"]
+    head = ["setting", f"shares: {names}"]
     head += [*["wrong way round", f"{primary} constant"] * (primary is not None), "tied pairs", "silent groups"]
     for n, row in enumerate(report.plan):
         shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
-        cells = [f"{n}{' ←' if row.recommended else ''}", row.title, f"{shares} %"]
+        cells = [f"{n} {row.title}{' ←' * row.recommended}", f"{shares} %"]
         if primary is not None:
             cells += [percent(row.inversions, 1), percent(row.dead_groups[primary])]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
-    meaning = f"Each tried on {where}. ←: recommended." if any(row.recommended for row in report.plan) else ""
-    return Table("Plan", head, rows, meaning or f"Each tried on {where}; none is recommended.")
+    best = "←: recommended." if any(row.recommended for row in report.plan) else "None is recommended."
+    return Table("Plan", head, rows, f"Shares of the update. Each setting was tried on {where}. {best}")
 
 
 # --- tables of what was asked for besides ----------------------------------------------------------------------------

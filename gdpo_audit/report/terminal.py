@@ -104,10 +104,10 @@ def _section(console: Console, section: Section) -> None:
         _lines(console, lines, title)
 
 
-def _lines(console: Console, fix: str | None, title: str = "what changes it:") -> None:
+def _lines(console: Console, fix: str | None, title: str = "what changes it") -> None:
     """Lines of configuration."""
     if fix:
-        console.print(printable(title), style="dim")
+        console.print(printable(f"{title}:"), style="dim")
         # Not wrapped, so that it can be copied.
         console.print(Text(printable(fix), "cyan"), soft_wrap=True)
 
