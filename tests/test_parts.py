@@ -120,7 +120,10 @@ def test_groups_left_out_are_counted_and_no_step_of_them_is_missed():
 
 def test_without_parts_the_report_asks_and_guesses_only_in_a_question():
     asked = found(ga.audit(ga.read_run(log_of([1, 0.5, 2]))))["no-components"]
-    assert asked.to_do.startswith("Do its parts pay 2, 1 and 0.5? ") and "--parts a=2,b=1,c=0.5" in asked.to_do
+    assert (
+        asked.to_do.startswith("Do the parts of this total pay 2, 1 and 0.5? Then name them")
+        and "--parts a=2,b=1,c=0.5" in asked.to_do
+    )
     assert asked.evidence["pays"] == [2, 1, 0.5]
     open_one = found(ga.audit(ga.read_run(log_of([1, 1, 2]))))["no-components"]
     assert open_one.evidence["pays"] == [] and "?" not in open_one.to_do and "--parts" in open_one.to_do

@@ -69,6 +69,7 @@ def _short(value: float) -> str:
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
+RUN_TEXTS = ("group_size", "rewards", "group", "parts", "weights", "if_method", "if_weights")
 CONTROLS = {
     "lab-task": Control(None),
     "lab-marks": Control(None, _marks, write_marks),
@@ -94,10 +95,7 @@ CONTROLS = {
     "run-sample": Control(None),
     "run-primary": Control(None),
     "run-framework": choice("", *READABLE),
-    **{
-        f"run-{key}": Control("")
-        for key in ("group_size", "rewards", "group", "parts", "weights", "if_method", "if_weights")
-    },
+    **{f"run-{key}": Control("") for key in RUN_TEXTS},
     "use-framework": Control(None),
     "use-gate": Control(None),
     "use-source": Control(None),

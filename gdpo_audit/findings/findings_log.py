@@ -1,7 +1,7 @@
 """The findings about the log: steps, prompts and rewards it lacks, and advantages that its recipe does not make."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import compress, pairwise
 from math import isclose
 from typing import Any
@@ -233,7 +233,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
         asks = "Where rewards are 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
         if pays:
             named = ",".join(f"{name}={pay:g}" for name, pay in zip("abcde", pays, strict=False))
-            asks = f"Do its parts pay {listing(map(number, pays))}? Then say so, with their names: --parts {named}"
+            asks = f"Do the parts of this total pay {listing(map(number, pays))}? Then name them: --parts {named}"
         why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
         yield Finding(
             severity="error",
@@ -252,14 +252,6 @@ def no_components(f: Facts) -> Iterator[Finding]:
             message=f"One reward was read, {f.rewards[0]}{beside}. If it is the total of several, log each by itself.",
             evidence=details,
         )
-
-
-def _ask_for_parts(pays: Sequence[float]) -> str:
-    """The question what the parts of a total pay; pays: some that would explain all totals."""
-    if not pays:
-        return "Where rewards are 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
-    named = ",".join(f"{name}={pay:g}" for name, pay in zip("abcde", pays, strict=False))
-    return f"Do its parts pay {listing(map(number, pays))}? Then say so, with their names: --parts {named}"
 
 
 # --- the logged advantages against the recipe -------------------------------------------------------------------------
