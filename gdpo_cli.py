@@ -165,7 +165,9 @@ def audit_command(
     skip_bad: _SkipBad = False,
     steps: Annotated[_Text, typer.Option(metavar="FIRST:LAST", help="these steps alone: 100:150, 100: or :50")] = None,
     last: Annotated[_Text, typer.Option(metavar="N", help="the last N steps alone")] = None,
-    by: Annotated[_Text, typer.Option(metavar="COLUMN", help="each value of a column, such as the task, too")] = None,
+    by: Annotated[
+        _Text, typer.Option(metavar="COLUMN", help="each value of a column, such as the task, too; none: of no column")
+    ] = None,
     json_: _Json = None,
     html: _Html = None,
     fail_on: Annotated[

@@ -149,7 +149,7 @@ def _read_args(options: Options) -> dict[str, Any]:
         "group": options["group"],
         "columns": _columns(options["columns"]),
         "skip_bad": options["skip_bad"],
-        "by": options.get("by"),
+        "by": "" if options.get("by") == "none" else options.get("by"),
         "steps": None if steps is None else parse_steps(steps, "steps"),
         "last": None if last is None else parse_count(last, "last"),
         "parts": None if options["parts"] is None else parse_named(options["parts"], "parts", "NAME=PAY"),

@@ -50,10 +50,13 @@ class RunPart(TypedDict):
     asked: str | None
     primary: str | None
     steps_off: list[int]
+    silent_responses: Annotated[
+        int | None, Meta(description="In groups without any advantage, under the run's method.")
+    ]
 
 
 class RewardPart(TypedDict):
-    """One reward: its spread, where it is missing or constant, and its part of the update under each method."""
+    """One reward: what it asks for and makes of the update, how its mean went, where it is missing or constant."""
 
     name: str
     mean: float | None
@@ -61,6 +64,11 @@ class RewardPart(TypedDict):
     missing: Annotated[int, Meta(description="Responses.")]
     dead_groups: float
     update_share: dict[str, float | None]
+    asks_for: Annotated[float | None, Meta(description="Its share of the update by the squares of the weights.")]
+    first_quarter: Annotated[float | None, Meta(description="Its mean in the first quarter of `steps`.")]
+    last_quarter: float | None
+    changed_at: Annotated[int | None, Meta(description="The step since when its mean is another, if it is.")]
+    correlations: Annotated[dict[str, float | None], Meta(description="Inside groups; empty for more than 8 rewards.")]
 
 
 class MethodPart(TypedDict):
@@ -71,6 +79,34 @@ class MethodPart(TypedDict):
     levels: float | None
     silent_groups: float | None
     inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+
+
+class WorstPromptPart(TypedDict):
+    """A prompt with many responses in groups without any advantage."""
+
+    prompt: Annotated[str | None, Meta(description="Clipped.")]
+    visits: Annotated[int, Meta(description="Groups.")]
+    silent_visits: int
+    silent_responses: int
+
+
+class PromptsPart(TypedDict):
+    """The prompts of a run over all of its steps, under the run's method."""
+
+    prompts: int
+    repeated: Annotated[int, Meta(description="Seen at least twice.")]
+    silent: Annotated[int, Meta(description="Silent in every visit.")]
+    silent_repeated: Annotated[int, Meta(description="Of these, seen at least twice.")]
+    worst: Annotated[list[WorstPromptPart], Meta(description="Those with the most silent responses, ten at most.")]
+
+
+class LengthsPart(TypedDict):
+    """The lengths of the completions."""
+
+    unit: Literal["tokens", "characters"]
+    first_quarter: Annotated[float | None, Meta(description="The mean in the first quarter of the batches.")]
+    last_quarter: float | None
+    correlations: Annotated[dict[str, float | None], Meta(description="With each reward, inside groups.")]
 
 
 class LinkPart(TypedDict):
@@ -217,7 +253,9 @@ class ReportPart(TypedDict):
     plan: Annotated[list[PlanPart], Meta(description="At most one row is recommended; empty: nothing can be tried.")]
     findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings; then what is about most.")]
     steps: list[StepPart]
-    by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]
+    by: Annotated[list[ByPart], Meta(description="By the column asked for, else by one of few texts; else empty.")]
+    prompts: Annotated[PromptsPart | None, Meta(description="null: the log does not say which prompts return.")]
+    lengths: Annotated[LengthsPart | None, Meta(description="null: no tokens, and no texts or too many.")]
     groups: NotRequired[Annotated[list[GroupPart], Meta(description="Where they were asked for (--groups).")]]
     what_if: NotRequired[Annotated[WhatIfPart, Meta(description="Only where a setting was asked for.")]]
 

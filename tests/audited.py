@@ -40,14 +40,16 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
     for k, name in enumerate(rewards):
         shares = {"grpo": -0.06 / (count - 1) if k else 1.06, "grpo_no_std": share[k], "gdpo": share[k]}
         numbers = {"mean": 0.3 + k, "std": 0.4, "missing": 3 * k, "dead_groups": 0.25 * k}
-        of_rewards.append({"name": name, **numbers, "update_share": shares})
+        numbers |= {"asks_for": share[k] ** 2, "first_quarter": 0.2 + k, "last_quarter": 0.5 - k, "changed_at": 7}
+        correlations = {other: 0.1 * (k + i) for i, other in enumerate(rewards) if i != k}
+        of_rewards.append({"name": name, **numbers, "update_share": shares, "correlations": correlations})
     methods = {}
     for n, m in enumerate(METHODS):
         methods[m] = {"groups_with_ties": 0.43 - 0.1 * n, "tied_pairs": 0.12, "levels": 4.5, "silent_groups": 0.05}
         methods[m]["inversions"] = math.nan if m == "grpo_no_std" else 0.08
     return AuditReport(
         source=source,
-        run=run | {"primary": rewards[0], "steps_off": []},
+        run=run | {"primary": rewards[0], "steps_off": [], "silent_responses": 64},
         rewards=tuple(of_rewards),
         methods=methods,
         findings=tuple(found if findings is None else findings),

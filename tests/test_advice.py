@@ -56,7 +56,7 @@ def test_rewards_with_weight_that_make_nothing_of_the_update_are_found():
     report = audited(log_of(loud(), LOUD, weights=[1, 0.5, 2]))
     [dominates], starved = found(report, "reward-dominates"), found(report, "reward-starved")
     assert dominates.evidence["reward"] == "vowels" and report.findings[0] == dominates
-    assert dominates.evidence["update_share"] > 0.95 and dominates.evidence["weight_share"] > 0.5
+    assert dominates.evidence["update_share"] > 0.95 and dominates.evidence["weight_asks_for"] > 0.5
     assert {f.evidence["reward"] for f in starved} == {"has_digit", "short"}
     (against,) = [f for f in starved if f.evidence["reward"] == "short"]
     assert against.evidence["update_share"] < 0 and "works against short" in against.message

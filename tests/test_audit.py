@@ -320,7 +320,7 @@ def test_a_run_that_has_a_finding_and_one_that_has_not(id, severity, said, run, 
 @pytest.mark.slow
 def test_the_evidence_is_what_was_counted():
     e = one(audit(made_run(scaled(), "grpo")), "reward-dominates").evidence
-    assert e["reward"] == "brief" and e["update_share"] > 0.9 and e["weight_share"] == pytest.approx(1 / 3)
+    assert e["reward"] == "brief" and e["update_share"] > 0.9 and e["weight_asks_for"] == pytest.approx(1 / 3)
     assert e["update_share_gdpo"] == pytest.approx(1 / 3, abs=0.1) and e["threshold"] == t.DOMINATES
     e = one(audit(made_run(nearly_constant(), "gdpo")), "reward-noise").evidence
     assert e["reward"] == "brief" and e["update_share_gdpo"] > 0.1 > e["update_share_grpo"]

@@ -52,7 +52,8 @@ def test_the_verdict_and_what_the_run_did(capsys):
     assert what_ran.startswith("The logged advantages are GDPO")
     assert len(out.splitlines()) <= 40 and "threshold" not in out
     assert re.search(r"^convention +TRL \(", out, re.M)
-    assert "4 files, 4 steps, 128 responses" in out and "16 of 8" in out
+    assert "4 files, 4 steps, 128 responses in 16 groups of 8" in out
+    assert "first → last quarter of the steps" in out and "▁" in out  # the course of the rewards
 
 
 def test_several_runs_stand_below_each_other_and_the_files_of_a_directory_are_one(capsys, tmp_path):
@@ -109,7 +110,7 @@ def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(screen, columns)
     lines = text.split("\n")
     assert all(line in lines for line in fix)  # whole, and nothing around it
     assert max(len(line) for line in lines if line not in fix) <= columns
-    assert "Under GRPO, correctness makes" in text and "106 %" in text and "GDPO" in text
+    assert "Under GRPO, correctness makes" in text and "55 %" in text and "GDPO" in text
 
 
 # --- what it writes --------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from logs import audit_cli, found, frames_of, in_form
 
 import gdpo_audit as ga
 from gdpo_audit.findings import by as by_module
+from gdpo_core._errors import InputError
 
 NAMES = ("a", "b", "c")
 TASKS = {"task": lambda n: [f"t{i // 8 % 3}" for i in range(n)]}
@@ -62,7 +63,7 @@ def test_every_figure_is_that_of_the_rows_of_the_value(tasks):
             assert mine["update_share"] == nearly(its["update_share"]["grpo"])
         for name in ("groups_with_ties", "silent_groups", "inversions"):
             assert part[name] == nearly(alone.methods["grpo"][name])
-    whole = ga.audit(ga.read_run(table.drop("task"), group="id"), primary="a").to_dict()
+    whole = ga.audit(ga.read_run(table, group="id", by=""), primary="a").to_dict()
     assert {**of_all.to_dict(), "by": [], "source": 0} == {**whole, "source": 0}
 
 
@@ -125,7 +126,6 @@ def test_every_reader_knows_the_column(tmp_path):
     [
         ("kind", "expected a column 'kind', got step, prompt, completion"),
         ("accuracy", "expected one value of the column 'accuracy' in all responses of a group, got '"),
-        ("", "by: expected the name of a column, got ''"),
         ("nested", "column 'nested': expected texts or numbers, got List(Int64)"),
     ],
 )
@@ -133,6 +133,36 @@ def test_what_cannot_be_is_one_line(capsys, tmp_path, column, named):
     fake_logs.write_trl(tmp_path, steps=2, extra={"nested": lambda n: [[1]] * n})
     code, out, err = audit_cli(capsys, tmp_path, "--by", column)
     assert (code, out) == (2, "") and err.count("\n") == 1 and named in err
+
+
+@pytest.mark.parametrize(
+    ("columns", "by"),
+    [
+        ({"task": lambda i: f"t{i // 8 % 3}"}, "task"),
+        ({"topic": lambda i: f"t{i // 8 % 3}", "data_source": lambda i: f"s{i // 16 % 2}"}, "data_source"),
+        ({"topic": lambda i: f"t{i // 8 % 12}"}, "topic"),
+        ({"topic": lambda i: f"t{i // 8 % 13}"}, None),  # of too many values
+        ({"topic": lambda i: "t"}, None),  # of one
+        ({"finish_reason": lambda i: f"f{i % 2}"}, None),  # not one per prompt
+        ({"finish_reason": lambda i: f"f{i % 2}", "topic": lambda i: f"t{i // 8 % 3}"}, "topic"),
+        ({"request_id": lambda i: f"t{i // 8 % 3}", "answer": lambda i: f"t{i // 8 % 3}"}, None),
+        ({"level": lambda i: i // 8 % 3}, None),  # numbers, which are a reward or a metric
+    ],
+)
+def test_a_column_of_few_texts_is_gone_by_where_nobody_names_one(tmp_path, columns, by):
+    rows = {name: (lambda n, of=of: [of(i) for i in range(n)]) for name, of in columns.items()}
+    fake_logs.write_trl(tmp_path, steps=4, groups=13, extra=rows)
+    rewards = ga.read_run(tmp_path, rewards=["accuracy", "format"]) if "level" in columns else ga.read_run(tmp_path)
+    of_log, none = ga.audit(rewards), ga.audit(ga.read_run(tmp_path, rewards=list(rewards.rewards), by=""))
+    assert {part["column"] for part in of_log.by} == ({by} if by else set()) and none.by == ()
+    assert [f.id for f in none.findings] == [f.id for f in of_log.findings if f.id != "reward-dead-in-part"]
+
+
+def test_a_column_that_turns_out_to_vary_in_a_group_is_an_error_only_where_it_was_named():
+    table = log(steps=4).drop("id").with_columns(task=pl.Series([f"t{i % 5 // 3}" for i in range(192)]))
+    assert ga.audit(ga.read_run(table, group_size=6)).by == ()
+    with pytest.raises(InputError, match="expected one value of the column 'task' in all responses of a group"):
+        ga.audit(ga.read_run(table, group_size=6, by="task"))
 
 
 # --- the finding ------------------------------------------------------------------------------------------------------
@@ -160,4 +190,4 @@ def test_the_table_is_in_every_output(capsys, tmp_path):
     assert [part["value"] for part in made["by"]] == ["code", "math"]
     assert made["by"][0]["rewards"][1]["dead_groups"] == 1 and "reward-dead-in-part" in out
     assert audit_cli(capsys, *arguments, "--fail-on", "reward-dead-in-part")[0] == 1
-    assert json.loads(audit_cli(capsys, *arguments[:3], "--json", "-")[1])["by"] == []
+    assert json.loads(audit_cli(capsys, *arguments[:3], "--by", "none", "--json", "-")[1])["by"] == []

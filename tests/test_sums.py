@@ -225,6 +225,7 @@ def test_lengths_are_summed_and_put_beside_the_rewards(ragged):
     t = summed(table, plan)
     distance = centred(table, "length")
     assert t.lengths.squared == near(distance @ distance)
+    assert (t.lengths.present, t.lengths.total) == (len(table), table["length"].sum())
     assert t.lengths.products[0] == near(np.nansum(distance * centred(table, "r0")))
 
 

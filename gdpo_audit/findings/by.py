@@ -22,11 +22,18 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
     """The facts of each value of the column that the run was read by, in order; the others, if any, last.
 
     Advantages are those of whole batches, of which the responses of one value are a part. Two passes over the log.
-    Raises InputError where the column varies inside a group.
+    Raises InputError where the column varies inside a group and was asked for.
     """
     if f.run.by is None:
         return ()
-    values = _values(f.run)
+    try:
+        values = _values(f.run)
+    except InputError:
+        if f.run.by_default:
+            return ()
+        raise
+    if f.run.by_default and len(values) < 2:
+        return ()
     known, others = values.head(VALUES), len(values) - VALUES
     plan = replace(f.plan, examples_of=None)
     parts = [summarise(part, plan).batches for part in _numbered(f, known["key"])]

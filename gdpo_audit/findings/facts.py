@@ -78,6 +78,7 @@ class Facts:
     tables: Sequence[pl.DataFrame] = ()  # whole batches from all over the run
     summary: Summary | None = None  # of the whole run
     examples: Examples | None = None
+    visits: pl.DataFrame | None = None  # of the counted groups, as `Summary` has them; None: of another method
     left_out_reward: tuple[str, Recipe] | None = None  # a column, and what makes the advantages if it is a reward too
     with_all: "Facts | None" = None  # with the rewards that do not count, where there are such
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
@@ -275,7 +276,7 @@ class Facts:
 
         It goes by the squares of the weights, in the groups that hold the reward.
         """
-        return self._over_groups(self._by_weights(2, self.coverage)[k])
+        return self._over_groups(self._by_weights(self.coverage)[k])
 
     def due_share(self, k: int) -> float:
         """The same in the groups in which the reward differs: no weight can do anything in the others."""
@@ -283,15 +284,11 @@ class Facts:
 
     def due_shares(self, k: int) -> Array:
         """(batches,) the same under the weights of each batch."""
-        return self._by_weights(2, lambda i: 1 - self.dead_or_missing(i))[k]
+        return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
 
-    def weight_share(self, k: int) -> float:
-        """Its part of the weights. A weight acts only in the groups that hold its reward."""
-        return self._over_groups(self._by_weights(1, self.coverage)[k])
-
-    def _by_weights(self, power: int, acts: Callable[[int], float]) -> Array:
-        """(rewards, batches) each reward's part of the weights to this power, of which so much acts."""
-        parts = np.abs(self._weights) ** power * np.array([[acts(k)] for k in range(len(self.rewards))])
+    def _by_weights(self, acts: Callable[[int], float]) -> Array:
+        """(rewards, batches) each reward's part of the squares of the weights, of which so much acts."""
+        parts = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
         whole = parts.sum(0)
         return np.divide(parts, whole, out=np.full_like(parts, nan), where=whole > 0)
 

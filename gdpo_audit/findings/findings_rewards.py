@@ -35,7 +35,7 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
             message=f"{name} is missing in every response: it does nothing." if missing else message,
             to_do=f"Log {name}, or take it out." if missing else f"Grade {name} in finer steps, or take it out.",
             evidence=numbers | {"threshold": t.DEAD},
-            extent=f.weight_share(k),
+            extent=f.share_of_squares(k),
         )
 
 
@@ -116,7 +116,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         why = "" if n else f" {_why(f, k, shares[k], gdpo[k], asks)}"
         makes = f"{name} makes {percent(shares[k])} of the update"
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k]}
-        numbers |= {"weight_share": f.weight_share(k), "weight_asks_for": asks, "update_share_gdpo": gdpo[k]}
+        numbers |= {"weight_asks_for": asks, "update_share_gdpo": gdpo[k]}
         yield Finding(
             severity="info" if k == f.plan.primary else "warning",  # what matters most may make most
             title=makes,
@@ -148,7 +148,7 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
         where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
         why, said = "" if said else f" {_why(f, most, share, with_gdpo, due)}", True
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k], "due_share": due}
-        numbers |= {"weight_share": f.weight_share(k), "update_share_gdpo": gdpo[k], "since_step": late.step}
+        numbers |= {"update_share_gdpo": gdpo[k], "since_step": late.step}
         yield Finding(
             severity=_severity_of_starved(f, k),
             title=title,
@@ -216,7 +216,7 @@ def _acting_rewards(f: Facts) -> list[int]:
     """The rewards that have a weight and differ in some group; none where the log does not tell what they do."""
     if f.contradicted or f.relations:
         return []
-    return [k for k in range(len(f.rewards)) if f.dead(k) < 1 and f.weight_share(k) > 0]
+    return [k for k in range(len(f.rewards)) if f.dead(k) < 1 and f.share_of_squares(k) > 0]
 
 
 def _far_above(share: float, asks: float) -> bool:
@@ -341,7 +341,7 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
             f"in {percent(others)} of the others: it does nothing there, which the figures of the whole run hide.",
             to_do=f"Grade {name} in finer steps there, or look at whether these prompts are too easy or too hard.",
             evidence=numbers | {"threshold_of_others": t.DEAD - t.BY_RISE},
-            extent=f.weight_share(k) * holding / of_all,
+            extent=f.share_of_squares(k) * holding / of_all,
         )
 
 

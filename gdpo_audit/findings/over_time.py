@@ -1,13 +1,16 @@
-"""The table of a run, a row per step, and the names of its columns."""
+"""The table of a run, a row per step, and the names of its columns; and how a series of its numbers goes."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import combinations
-from math import nan
+from math import nan, sqrt
 
 import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.sums import Array, Plan, Sums, bin_batches
+from gdpo_audit.findings.thresholds import CHANGED, CHANGED_STEPS
+
+Series = list[float | None]
 
 MEAN, STD = "mean", "std"  # of a reward
 MISSING = "missing"  # responses without a reward
@@ -59,3 +62,68 @@ def over_time(plan: Plan, batches: Sums[Array], untold: Collection[str] = ()) ->
 def _ratio(part: Array, whole: Array) -> Array:
     """One divided by the other, NaN where the other is not above 0."""
     return np.divide(part, whole, out=np.full(part.shape, nan), where=whole > 0)
+
+
+# --- how a series goes ------------------------------------------------------------------------------------------------
+
+
+def series_of(steps: pl.DataFrame, name: str) -> Series:
+    """A column of the table, None where it has no number."""
+    return steps[name].cast(pl.Float64).fill_nan(None).to_list()
+
+
+def present(series: Series) -> list[float]:
+    """The numbers of a series, without the steps that have none.
+
+    >>> present([0.0, None, 2.0])
+    [0.0, 2.0]
+    """
+    return [x for x in series if x is not None]
+
+
+def quarters(series: Series) -> tuple[float | None, float | None]:
+    """The mean of the first and of the last quarter of its numbers; at least one number each.
+
+    >>> quarters([0.0, 1.0, None, 3.0, 4.0])
+    (0.0, 4.0)
+    """
+    values = present(series)
+    part = max(1, len(values) // 4)
+    if not values:
+        return None, None
+    return sum(values[:part]) / part, sum(values[-part:]) / part
+
+
+def changed_at(steps: Sequence[int], series: Series) -> int | None:
+    """The step from which on the numbers have another mean; None where the change is no more than their noise.
+
+    It parts them so that the two means differ most beside their error; the noise is that of one step to the next.
+
+    >>> changed_at(range(1, 9), [0.1, 0.0, 0.1, 0.0, 1.0, 1.1, 1.0, 1.1]), changed_at(range(8), [0.0, 1.0] * 4)
+    (5, None)
+    """
+    known = [(step, x) for step, x in zip(steps, series, strict=False) if x is not None]
+    if len(known) < 2 * CHANGED_STEPS:
+        return None
+    x = np.array([value for _, value in known])
+    before = np.arange(CHANGED_STEPS, len(x) - CHANGED_STEPS + 1)
+    after, total = len(x) - before, x.cumsum()
+    means = total[before - 1] / before, (total[-1] - total[before - 1]) / after
+    errors = abs(means[1] - means[0]) * np.sqrt(before * after / len(x))
+    noise = sqrt(np.square(np.diff(x)).mean() / 2)
+    at = int(errors.argmax())
+    return int(known[before[at]][0]) if errors[at] > CHANGED * noise + 1e-9 * abs(x).max() else None
+
+
+def sparkline(series: Series, width: int = 10) -> str:
+    """The course of the numbers from their lowest to their highest, a block for each step or for a few.
+
+    >>> sparkline([0.0, 1.0, 2.0, 3.0]), sparkline([5.0, 5.0]), sparkline([])
+    ('▁▃▆█', '▄▄', '')
+    """
+    values = present(series)
+    means = [part.mean() for part in np.array_split(values, min(width, len(values)))] if values else []
+    low, high = min(means, default=0.0), max(means, default=0.0)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        return "▄" * len(means)
+    return "".join("▁▂▃▄▅▆▇█"[round(7 * (mean - low) / (high - low))] for mean in means)

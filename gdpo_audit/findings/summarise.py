@@ -58,6 +58,7 @@ class Summary(NamedTuple):
     # null where the group shows it not; and their rows.
     groups: pl.DataFrame
     rows: pl.DataFrame
+    visits: pl.DataFrame  # of each group: batch, `_place` of its first response, responses, and whether it is silent
 
 
 def summarise_all(tables: Iterable[pl.DataFrame], plan: Plan, mapped: Mapped = map) -> Summary:
@@ -71,8 +72,8 @@ def summarise_all(tables: Iterable[pl.DataFrame], plan: Plan, mapped: Mapped = m
 
 
 def _joined(parts: Iterable[Summary]) -> Summary:
-    batches, groups, rows = zip(*parts, strict=True)
-    return Summary(concat(batches), pl.concat(groups), pl.concat(rows))
+    batches, *frames = zip(*parts, strict=True)
+    return Summary(concat(batches), *map(pl.concat, frames))
 
 
 def pieces(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -160,7 +161,12 @@ def _summary(rows: pl.DataFrame, plan: Plan, float32: bool, timed: bool) -> Summ
         held[np.argsort(-score, kind="stable")[:_HELD]] = True
     of_group = rows.select("batch", "group")[of.starts].with_columns(**scores).fill_nan(None)
     in_held = pl.Series(held.repeat(np.diff(of.starts, append=len(rows))))
-    return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows.filter(in_held))
+    visits = pl.DataFrame()
+    if plan.examples_of is not None and "_place" in rows.columns:
+        silent = groups.methods[plan.examples_of].silent_groups.astype(bool)
+        visits = rows.select(pl.col("batch").cast(pl.Int32), "_place")[of.starts]
+        visits = visits.with_columns(responses=groups.responses.astype(np.uint32), silent=silent)
+    return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows.filter(in_held), visits)
 
 
 def _as_array(_: str, x: Tensor | Array) -> Array:
@@ -424,6 +430,8 @@ def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, plan: Plan,
         silent = of.per_response(of.silent(steps.sums)) & steps.advantages.isfinite()
         moved = steps.advantages.abs().masked_fill_(~silent, 0)
     return LengthSums(
+        present=of.per_group((~lengths.isnan()).to(lengths)),
+        total=of.per_group(lengths.nan_to_num()),
         squared=of.per_group(own.square()),
         products=of.per_group(own * distance),
         silent_responses=of.per_group(silent.to(lengths)).long(),

@@ -106,6 +106,8 @@ class MethodSums(Generic[Number]):
 class LengthSums(Generic[Number]):
     """Sums over the lengths in tokens; 0 where the log has none."""
 
+    present: Number  # responses with a length
+    total: Number  # of the lengths
     squared: Number  # Σ d², with d the distance from the mean of the group
     products: PerReward  # (rewards, batches) Σ d times the distance of the reward from its mean
     silent_responses: Number  # responses in groups without a signal: 0 before the last step of verl's GDPO

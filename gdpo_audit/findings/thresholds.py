@@ -18,6 +18,7 @@ FADES_SHARE = 0.25  # times the update share of the first quarter: three quarter
 BY_GROUPS = 16  # that have a value of a column: of fewer, all may be constant by chance
 BY_RISE = 0.25  # by which a reward is constant more often there than elsewhere: less is no matter of the value
 FADES_BATCHES, FADES_GROUPS = 8, 16  # in the run, and in a quarter of it: of fewer a quarter says little
+CHANGED, CHANGED_STEPS = 4.0, 3  # errors of a change of mean: one run in a hundred shows more by chance; steps a side
 FALLS = 0.25  # standard deviations of a reward over the run: a smaller fall of its mean is hardly seen in a plot
 FALLS_FAR = 0.75  # a warning even where nothing rises, or no reward is primary: less may be harder prompts, or meant
 UNRIGHT_INFO, UNRIGHT_WARNING = 0.2, 0.5  # of the update: a fifth is worth knowing; of half, being right decides less

@@ -54,7 +54,7 @@ class ReadOptions:
         odd = next((what for what in named if what not in NAMED), None)
         expect(odd is None, "columns", "step, advantage or length", repr(odd))
         for argument, name in {**named, "group": self.group, "by": self.by}.items():
-            right = isinstance(name, str) and name != ""
+            right = isinstance(name, str) and (name != "" or argument == "by")  # by="": none
             expect(right or (name is None and argument not in named), argument, "the name of a column", repr(name))
         taken = [*(reward_names(self.rewards) or ()), *named.values()]  # a reward may be the length too
         twice = next((name for what, name in named.items() if what != "length" and taken.count(name) > 1), None)
@@ -199,7 +199,7 @@ def refuse_numeric_texts(tables: Sequence[Table], used: Iterable[str]) -> None:
         examined |= {*names}
         for name, values in first_values(table, names, SAMPLE).items():
             texts = [value for value in values if value.strip()]
-            if texts and (_NUMBERS.search(name) or all(map(_is_numeric, texts))):
+            if texts and (_NUMBERS.search(name) or all(map(is_numeric_text, texts))):
                 raise InputError(
                     f"{table.name}, column {name!r}: expected numbers, got text {texts[0][:60]!r}; "
                     "write it as numbers, or name the rewards"
@@ -214,7 +214,7 @@ def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, lis
     return {name: lists[name][0].to_list() for name in names}
 
 
-def _is_numeric(text: str) -> bool:
+def is_numeric_text(text: str) -> bool:
     """Whether a text is a number, also with a unit or inside what made it, as 85% and tensor(0.5)."""
     made = _MADE.fullmatch(text.strip())
     text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
@@ -243,7 +243,7 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
     for name in columns.numbers:
         _expect_numbers(frame, name, files)
     chosen = [pl.col(name) for name in ("_file", "_event") if name in frame.columns]
-    chosen += [(pl.col("_file") * ROWS_OF_A_FILE + pl.col("_row")).alias("_place")] * bool(columns.rewards)
+    chosen += [place()] * bool(columns.rewards)
     chosen.append(_steps(frame, columns.step, files).alias("step"))
     chosen += [_float(frame, name).alias(name) for name in columns.rewards]
     if columns.advantage:
@@ -262,6 +262,11 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
                 f"{where}: expected finite numbers in {column!r}, or NaN for missing, got {rows[name][row]}"
             )
     return rows
+
+
+def place() -> pl.Expr:
+    """Where in the files each row stands."""
+    return (pl.col("_file") * ROWS_OF_A_FILE + pl.col("_row")).alias("_place")
 
 
 def _first(flags: pl.Series) -> int | None:

@@ -1,6 +1,6 @@
 """`read_run`: the log of a run in the same form for every framework: files, tables, form, columns, groups."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,9 +27,9 @@ from gdpo_audit.logs.json_values import INNER
 from gdpo_audit.logs.order import in_order
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import ADVANTAGES, RewardChoice, beside_score, choose, lost, role
-from gdpo_audit.logs.run import PROMPTS, LogIssue, Rows, Run, one_error, read_once
+from gdpo_audit.logs.run import PROMPTS, LogIssue, Others, Rows, Run, one_error, read_once
 from gdpo_audit.logs.tables import BROKEN, Table, is_number_type, tables_of
-from gdpo_audit.logs.texts import texts_of
+from gdpo_audit.logs.texts import COMPLETIONS, PROMPT_TEXTS, texts_of
 from gdpo_audit.logs.trackers import expect_one_run
 from gdpo_audit.logs.window import Steps
 from gdpo_core._errors import InputError, expect
@@ -37,8 +37,12 @@ from gdpo_core.frameworks import framework_named
 
 FILES = 400  # per frame; more would have many files open at once
 SPREAD = 16  # tables over a log that are looked at first
+START = 60  # characters of a prompt
 SAMPLE = 20_000  # rows that tell rewards from totals and metrics
 ENDS = (b"\n", b"}", b"]", b"PAR1")  # of whole files
+IDENTITIES = (*PROMPT_TEXTS, "_prompt", "prompt_id", "prompt_idx", "prompt_index")  # that say which prompt returns
+TASKS = ("task", "source", "data_source", "dataset", "domain", "category", "subset", "env")
+FEW_VALUES, BY_RESPONSES = 12, 500_000  # of a column to go by that nobody named; in larger logs it costs too much time
 LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
 
 
@@ -66,7 +70,8 @@ def read_run(
     rewards, group: names of columns.
     columns: names of the columns that hold the step, the advantage and the length, such as {"step": "iter"}.
     skip_bad: leave out broken lines of JSON, which are counted, and files that cannot be read, which are named.
-    by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group.
+    by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group. By default
+        a column of 2 to 12 texts, such as task or data_source, of a log of up to 500,000 responses; "" for none.
     steps, last: of these steps alone: the first and the last, such as (100, 150) or (100, None), or so many at the end.
     parts: what a pass of each reward pays, such as {"correct": 1, "format": 0.5}, for a log of their totals alone.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
@@ -158,9 +163,8 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     framework = known or framework_of(log.tables, files.name)
     form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
     names, where = union_schema(form.tables), form.tables[0].name
+    schema = {name: kind for name, kind in _kinds(form).items() if name not in INNER}
     names = {name: kind for name, kind in names.items() if name not in INNER}
-    made = form.of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
-    schema = {name: kind for name, kind in made.items() if name not in INNER}
     logged = form.logged or list(names)
     candidates = _candidates(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, where)
@@ -171,7 +175,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         advantage=form.advantage,
         length=form.length,
         key=form.key,
-        by=options.by,
+        by=options.by or None,
     )
     columns = cols.validate_columns(columns, logged, where)
     cols.expect_in_every_table(
@@ -182,6 +186,9 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         cols.refuse_numeric_texts(form.tables, [*used, *_not_examined(form, schema, options)])
     of_log = {name: schema[name] for name in logged if name in schema}
     beside = [name for name in cols.left_out(of_log, used) if name.lower() not in form.not_rewards]
+    gone = () if form.rewards else lost(schema, beside, options.rewards)
+    if options.by is None and (by := _few_texts(form, schema, [n for n in beside if n not in gone])):
+        columns, beside = replace(columns, by=by), [name for name in beside if name != by]
     alone = form.total is not None and chosen.rewards == (form.total,)
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.settings, functions, columns.rewards)
@@ -197,15 +204,41 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         has_advantage=columns.advantage is not None,
         has_length=columns.length is not None,
         by=columns.by,
+        by_default=options.by is None,
         issues=_issues(framework, form, log, chosen, alone),
         left_out=(*beside, *form.left_out),
-        lost=() if form.rewards else lost(schema, beside, options.rewards),
+        lost=gone,
         configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
         weights=weights,
         weights_by=None if not weights else "config" if configured else "log" if in_log else "score",
         _rows=_rows(form, columns),
     )
     return run if options.parts is None else with_parts(run, options.parts, chosen.total)
+
+
+def _kinds(form: Form) -> Mapping[str, pl.DataType]:
+    """The columns of its responses, and their types."""
+    names = union_schema(form.tables)
+    return form.of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
+
+
+def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
+    """A column of few texts, such as the task, with one value for each prompt, as some rows show; None: there is none.
+
+    beside: columns that are not read otherwise.
+    """
+    texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
+    names = sorted((n for n in texts if n.lower() not in form.known), key=lambda n: n.lower() not in TASKS)
+    if not names or sum(table.height for table in form.tables) > BY_RESPONSES:
+        return None
+    keys = [n for n in (form.step, form.prompt or form.key) if n and not schema.get(n, pl.Null()).is_nested()]
+    rows = _sample(form, [*dict.fromkeys([*names, *keys])], pl.String)
+    for name in names:
+        values = rows[name].drop_nulls().unique(maintain_order=True).head(FEW_VALUES + 1).to_list()
+        few = 2 <= len(values) <= FEW_VALUES and not any(map(cols.is_numeric_text, values))
+        if few and (len(keys) < 2 or rows.group_by(keys).agg(pl.col(name).n_unique())[name].max() == 1):
+            return name
+    return None
 
 
 def _candidates(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
@@ -242,15 +275,15 @@ def _rewards(
     return choose(candidates, sample, where=where, named=options.rewards, flags=flags, asks=form.asks)
 
 
-def _sample(form: Form, names: Sequence[str]) -> pl.DataFrame:
-    """The first values of these columns in some tables spread over a log, as Float64: null where there is no number."""
+def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
+    """The first values of these columns in some tables spread over a log, of this type: null where there is no such."""
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
-    parts = [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))]
+    parts = [pl.DataFrame(schema=dict.fromkeys(names, kind))]
     for number in some:
         table = form.of(numbered(form.tables[number], number))
         there = table.collect_schema()
         values = (pl.col(name) if name in there else pl.lit(None).alias(name) for name in names)
-        numbers = table.select(value.cast(pl.Float64, strict=False) for value in values)
+        numbers = table.select(value.cast(kind, strict=False) for value in values)
         parts.append(form.tables[number].collected(numbers.head(-(-SAMPLE // len(some)))))
     return pl.concat(parts)
 
@@ -307,6 +340,7 @@ def _rows(form: Form, columns: Columns) -> Rows:
         prompts=prompts,
         group_size=form.group_size,
         texts=texts_of(form.tables, lambda table, number: form.of(with_numbers(table, number))),
+        others=_others(form),
     )
 
 
@@ -364,7 +398,7 @@ def _prompts(form: Form, columns: Columns) -> pl.DataFrame:
     files, parts = [table.name for table in form.tables], list[pl.DataFrame]()
     for frame in _frames(form, [*_raw(form, wanted), f"{form.prompt}"], PROMPTS):
         where = standard_rows(frame, wanted, files)
-        texts = _text(frame, f"{form.prompt}").alias("text")
+        texts = _text(frame, f"{form.prompt}").str.slice(0, START).alias("text")
         own = frame.select(cols.hash_column(frame, f"{form.prompt}").alias("_key"), texts)
         parts.append(pl.concat([where, own], how="horizontal"))
         if sum(map(len, parts)) >= PROMPTS:
@@ -373,12 +407,37 @@ def _prompts(form: Form, columns: Columns) -> pl.DataFrame:
     return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
 
 
-def _text(frame: pl.DataFrame, prompt: str) -> pl.Expr:
-    """The start of each prompt; of a chat of its last message, or else of its JSON."""
-    kind, text = frame.schema[prompt], pl.col(prompt)
+def _others(form: Form) -> Others:
+    """As `Rows.others`."""
+    by_lower = {name.lower(): name for name in reversed([*_kinds(form)])}
+    prompt, completion = (
+        next((by_lower[name] for name in names if name in by_lower), "") for names in (IDENTITIES, COMPLETIONS)
+    )
+
+    def read(column: str, value: Callable[[pl.DataFrame, str], pl.Expr]) -> Iterator[pl.DataFrame]:
+        for frame in _frames(form, ["_file", "_row", column]):
+            yield frame.select(cols.place(), value(frame, column))
+
+    def length(frame: pl.DataFrame, name: str) -> pl.Expr:
+        table = next((table for table in form.tables if name in table.schema), None)
+        counted = table is not None and tables.is_unread(name, table.schema[name], table.kind)
+        text = _text(frame, name)
+        return (text.cast(pl.Int64, strict=False) if counted else text.str.len_chars().cast(pl.Int64)).alias("length")
+
+    values = {
+        "_key": (prompt, lambda frame, name: cols.hash_column(frame, name).alias("_key")),
+        "text": (prompt, lambda frame, name: _text(frame, name).str.slice(0, START).alias("text")),
+        "length": (completion, length),
+    }
+    return {what: partial(read, column, value) for what, (column, value) in values.items() if column}
+
+
+def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """Texts; of a chat its last message, or else its JSON."""
+    kind, text = frame.schema[name], pl.col(name)
     message = kind.inner if isinstance(kind, pl.List) else None
     if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:
         text = text.list.last().struct.field("content")
     elif kind.is_nested():
-        text = pl.struct(prompt).struct.json_encode()
-    return text.cast(pl.String).str.slice(0, 60)
+        text = pl.struct(name).struct.json_encode()
+    return text.cast(pl.String)

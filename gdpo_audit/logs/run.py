@@ -19,6 +19,7 @@ _LEFT_OUT = pl.col("_open").any().over("group")  # with a total whose parts cann
 
 # The first batch of each stretch of batches, and the rows per group there.
 Blocks: TypeAlias = tuple[tuple[int, int], ...]
+Others: TypeAlias = Mapping[str, Callable[[], Iterator[pl.DataFrame]]]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Rows:
     prompts: returns batch, step, `_key` and `text` of the prompts of some first rows, if the log has prompts and they
         do not identify the groups.
     texts: returns prompts and completions by their `_place`, if the log has any.
+    others: what else the log holds, if it does: the `_key` of each prompt, equal where the prompt is; the start of its
+        `text`; the `length` of each completion in characters. Each yields frames of one of these and `_place`.
     """
 
     read: Callable[[], Iterator[pl.DataFrame]]
@@ -48,6 +51,7 @@ class Rows:
     prompts: Callable[[], pl.DataFrame | None] = lambda: None
     group_size: int | None = None  # from a configuration file beside the log
     texts: Texts = no_texts
+    others: Others = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ class Run:
     configured_method: str | None = None  # that a configuration file beside the log asks for
     weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
     by: str | None = None  # the column whose values are looked at one by one
+    by_default: bool = False  # nobody asked for it
     window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
     weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum), config or parts
     uncounted: tuple[Uncounted, ...] = ()  # not in `rewards`
@@ -174,6 +179,11 @@ class Run:
     def texts(self) -> Texts:
         """What reads the prompts and completions of some responses, by their `_place`."""
         return no_texts if self._rows is None else self._rows.texts
+
+    @property
+    def others(self) -> Others:
+        """As `Rows.others`."""
+        return {} if self._rows is None else self._rows.others
 
     @cached_property
     def table(self) -> pl.DataFrame:

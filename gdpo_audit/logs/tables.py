@@ -26,7 +26,7 @@ BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, Valu
 ROWS = 250_000  # per frame, about
 HEAD = 100  # lines of JSON that are parsed twice
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
-# Long texts, of which a reader needs no more than that there are some.
+# Long texts, of which a reader needs no more than how long they are.
 UNREAD = ("completion", "completions", "response", "output", "messages")
 SEPARATORS = (",", ";", "\t", "|")
 _NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 writes it
@@ -111,7 +111,7 @@ def tables_of(file: LogFile, bad_lines: BadLines, texts: bool = False) -> list[T
     def again(number: int) -> pl.LazyFrame:
         return tables_of(file, bad_lines, texts=True)[number].frame
 
-    frames = [_read(frame.lazy(), texts) for _, frame in named]
+    frames = [frame if kind == "jsonl" else _read(frame.lazy(), texts) for _, frame in named]
     return [
         _checked(Table(name, frame.lazy(), kind, partial(again, number), file.path, frozenset(odd)))
         for number, ((name, _), frame) in enumerate(zip(named, frames, strict=True))
@@ -125,10 +125,15 @@ def _checked(table: Table) -> Table:
 
 
 def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
-    """The table, without what stands in columns of long texts if these are not wanted."""
-    long = (name for name, kind in table.collect_schema().items() if name.lower() in UNREAD and kind == pl.String)
-    empty = [pl.when(pl.col(name).is_not_null()).then(pl.lit("")).alias(name) for name in long]
-    return (table if texts else table.with_columns(empty)).collect()
+    """The table, with the number of their characters in columns of long texts if these are not wanted."""
+    long = (name for name, kind in table.collect_schema().items() if is_unread(name, kind))
+    sizes = [pl.col(name).str.len_chars().cast(pl.String) for name in long]
+    return (table if texts else table.with_columns(sizes)).collect()
+
+
+def is_unread(name: str, kind: object, of: str = "") -> bool:
+    """Whether a table that is no Parquet holds the number of characters in the place of these texts."""
+    return name.lower() in UNREAD and kind == pl.String and of not in ("parquet", "table")
 
 
 def is_number_type(kind: object) -> bool:
@@ -246,7 +251,7 @@ def _json_lines(file: LogFile, bad_lines: BadLines, odd: set[str], texts: bool) 
             schema = pl.scan_ndjson(content, infer_schema_length=None).collect_schema()
             if not _mixed(schema, [item for _, item in islice(objects(file.name, content, bad_lines), HEAD)]):
                 return _read(pl.scan_ndjson(content, schema=schema), texts)
-    return records([item for _, item in objects(file.name, content, bad_lines)], odd)
+    return _read(records([item for _, item in objects(file.name, content, bad_lines)], odd).lazy(), texts)
 
 
 def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:

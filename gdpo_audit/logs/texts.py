@@ -13,13 +13,13 @@ from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_core._errors import InputError
 from gdpo_core._words import excerpt
 
-PROMPTS = ("prompt", "prompts", "input", "inputs", "question", "questions", "query", "problem")
+PROMPT_TEXTS = ("prompt", "prompts", "input", "inputs", "question", "questions", "query", "problem")
 COMPLETIONS = (
     *("completion", "completions", "response", "responses", "output", "outputs"),
     *("generation", "prediction", "predicted"),
 )
 CHATS = ("messages", "content", "text", "texts")  # the prompt and the completion in one
-_NAMES = {*PROMPTS, *COMPLETIONS, *CHATS}
+_NAMES = {*PROMPT_TEXTS, *COMPLETIONS, *CHATS}
 LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # characters
 _GONE = (
     *(InputError, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError),
@@ -88,7 +88,7 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
     filled = ((name, value) for name, value in record.items() if isinstance(value, str | list | dict) and value)
     by_name: Mapping[str, object] = {name.lower(): value for name, value in filled}
     prompt, completion, chat = (
-        next((by_name[name] for name in names if name in by_name), None) for names in (PROMPTS, COMPLETIONS, CHATS)
+        next((by_name[name] for name in names if name in by_name), None) for names in (PROMPT_TEXTS, COMPLETIONS, CHATS)
     )
     if prompt is None and completion is None:
         prompt, completion = _split_chat(chat)

@@ -1,6 +1,7 @@
 """The report of an audit: the parts that are no findings, from the facts about a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_UP, Context
 from functools import cached_property
@@ -24,11 +25,12 @@ from gdpo_audit.findings.facts import (
 )
 from gdpo_audit.findings.findings import KINDS, Link, links
 from gdpo_audit.findings.notes import notes
-from gdpo_audit.findings.over_time import over_time
+from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
 from gdpo_audit.findings.plan import Setting
+from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
 from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting
-from gdpo_audit.json_types import ByPart, ByRewardPart, RewardPart, RunPart, SourcePart
+from gdpo_audit.json_types import ByPart, ByRewardPart, LengthsPart, PromptsPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_core._errors import InputError
 from gdpo_core._html import Displayed
@@ -39,6 +41,7 @@ from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
 # Without a primary reward no report says that all is well.
+CORRELATED = 8  # rewards whose correlations a report holds
 NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
 
 
@@ -81,10 +84,24 @@ class AuditReport(Displayed):
         """The groups that show a finding best, five of each at most, with their texts: these are read at first use."""
         return with_texts(self._groups, self._texts)
 
+    @cached_property
+    def prompts(self) -> PromptsPart | None:
+        """Which prompts taught nothing, over the whole run; read at first use. None: the log does not tell."""
+        with suppress(InputError):
+            return None if self._facts is None else prompts_of(self._facts)
+        return None
+
+    @cached_property
+    def lengths(self) -> LengthsPart | None:
+        """How long the completions are; read at first use. None: the log does not hold it, or too much to read."""
+        with suppress(InputError):
+            return None if self._facts is None else lengths_of(self._facts)
+        return None
+
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: with the texts and without the log, which may not be there where the report goes."""
-        with_texts = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts}
-        return self.__dict__ | with_texts | {"_facts": None}
+        read = {"groups": self.groups, "prompts": self.prompts, "lengths": self.lengths}
+        return self.__dict__ | read | {"_groups": self.groups, "_texts": no_texts, "_facts": None}
 
     def what_if(
         self,
@@ -132,6 +149,8 @@ class AuditReport(Displayed):
             "findings": findings,
             "steps": self.steps.to_dicts(),
             "by": self.by,
+            "prompts": self.prompts,
+            "lengths": self.lengths,
         }
         if groups:
             most = MOST if groups is True else groups
@@ -175,13 +194,14 @@ def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
 
 def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
     """The report of these facts and what was found in them."""
+    steps = over_time(f.plan, f.batches, f.alike)
     return AuditReport(
         source=_source(f),
         run=_run(f),
-        rewards=tuple(_reward(f, k) for k in range(len(f.rewards))),
+        rewards=tuple(_reward(f, k, steps) for k in range(len(f.rewards))),
         methods={m: _method(f, m) for m in f.methods},
         findings=tuple(findings),
-        steps=over_time(f.plan, f.batches, f.alike),
+        steps=steps,
         what_ran=_what_ran(f),
         what_first=_caution(f) + _what_first(f, findings, plan),
         plan=tuple(plan),
@@ -238,6 +258,7 @@ def _run(f: Facts) -> RunPart:
         "asked": f.intended_method,
         "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],
         "steps_off": np.unique(np.concatenate(wrong)).tolist()[:LISTED],
+        "silent_responses": silent_responses(f),
     }
 
 
@@ -246,9 +267,10 @@ def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
     return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 
 
-def _reward(f: Facts, k: int) -> RewardPart:
-    sums = f.totals.rewards
-    present = int(sums.present[k])
+def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
+    sums, several = f.totals.rewards, 2 <= len(f.rewards) <= CORRELATED
+    present, means = int(sums.present[k]), series_of(steps, column(MEAN, f.rewards[k]))
+    first, last = quarters(means)
     return {
         "name": f.rewards[k],
         "mean": f.mean(k) if present else None,
@@ -256,6 +278,11 @@ def _reward(f: Facts, k: int) -> RewardPart:
         "missing": int(f.totals.responses) - present,
         "dead_groups": f.dead(k),
         "update_share": {m: f.shares(m)[k] for m in f.methods},
+        "asks_for": f.share_of_squares(k),
+        "first_quarter": first,
+        "last_quarter": last,
+        "changed_at": changed_at(steps["step"].to_list(), means),
+        "correlations": {name: f.correlation(k, i) for i, name in enumerate(f.rewards) if several and i != k},
     }
 
 

@@ -29,12 +29,13 @@ class Section:
 
 def sections(report: AuditReport) -> list[Section]:
     """The sections of a report, in order."""
-    tables = [summary.rewards_table(report), summary.by_table(report)]
     return [
         _plan(report),
         *([what_if_section(report.alternative)] if report.alternative else []),
+        Section(fold=TABLES, tables=[summary.rewards_table(report), summary.correlations_table(report)]),
+        Section(fold=TABLES, items=summary.taught(report), tables=[summary.prompts_table(report)]),
+        Section(fold=TABLES, tables=[summary.by_table(report)]),
         Section(RUN, RUN, facts={**summary.source_facts(report), **summary.run_facts(report)}),
-        Section(fold=TABLES, tables=tables),
         _formulas(report),
         Section("What this cannot tell", NOTES, items=summary.LIMITS),
     ]

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdpo_audit.findings.facts import SEVERITIES, WEIGHTS_FROM, Finding
+from gdpo_audit.findings.over_time import MEAN, column, series_of, sparkline
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
+from gdpo_audit.json_types import ByRewardPart
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent
+from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 from gdpo_core.successors import TITLES
@@ -54,10 +56,9 @@ def source_facts(report: AuditReport) -> dict[str, str]:
         unreadable = count(len(s["skipped_files"]), "unreadable file")
         skipped += f", {unreadable} left out: {listing(s['skipped_files'], most=3)}"
     rows = {
-        "log": s["path"],
-        "written by": writer(report),
-        "holds": f"{listing(counts, link='')}{skipped}{_window(s['window'])}",
-        "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
+        "log": f"{s['path']}, written by {writer(report)}",
+        "holds": f"{listing(counts, link='')} in {count(s['groups'], 'group')}{size}, told apart by {s['grouped_by']}"
+        f"{skipped}{_window(s['window'])}",
     }
     if report.notes:
         rows["notes"] = " ".join(report.notes)
@@ -150,18 +151,6 @@ def weight_shares(report: AuditReport) -> dict[str, float | None]:
     return {name: abs(w) / total if total else None for name, w in used.items()}
 
 
-def ties(report: AuditReport) -> str:
-    """How much each method ties, in one sentence."""
-    if not any(of["tied_pairs"] for of in report.methods.values()):
-        return "No method ties responses whose rewards differ."
-    alike: dict[str, list[str]] = {}
-    for m, of in report.methods.items():
-        alike.setdefault(f"{percent(of['tied_pairs'])} in {percent(of['groups_with_ties'])}", []).append(NAMES[m])
-    tied = [f"{listing(names)} {'ties' if len(names) == 1 else 'tie'} {share}" for share, names in alike.items()]
-    first, *rest = (share + " of the groups" * (k == 0) for k, share in enumerate(tied))
-    return f"Of the pairs of responses whose rewards differ, {listing([first, *rest])}."
-
-
 LIMITS = (
     "The share of the update is a reward’s part of the advantages, Σ a A / Σ A². Gradients also depend on the "
     "probabilities of the tokens, on clipping, a KL term and how tokens are averaged; none of that is in the log.",
@@ -196,33 +185,39 @@ class Table:
     rows: Sequence[Sequence[str]]
     meaning: str = ""
     prose: bool = False  # whether its cells hold words, else numbers
+    on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
 
 
 def rewards_table(report: AuditReport) -> Table:
-    """Each reward: its spread, where it is missing or constant, its weight, and its shares of the update."""
-    rewards, weights, own = report.rewards, weight_shares(report), own_method(report)
+    """What each reward did: what it asks for and makes of the update, how its mean went, and where it is constant."""
+    rewards, (method, why) = report.rewards, shown_method(report)
     columns = {"reward": [r["name"] for r in rewards]}
-    columns |= {name: [number(r[name]) for r in rewards] for name in ("mean", "std", "missing")}
-    columns["constant in groups"] = [percent(r["dead_groups"]) for r in rewards]
-    if comparable(report):
-        columns["weight"] = [percent(weights[r["name"]]) for r in rewards]
-        for method in report.methods:
-            shares = [percent(r["update_share"].get(method)) for r in rewards]
-            columns[f"update, {NAMES[method]}{' (the run’s)' * (method == own)}"] = shares
-    meaning = (
-        f"{_MEANING} {_SHARES}{none_made_it(report)} {ties(report)}" if comparable(report) else not_comparable(report)
-    )
-    return Table("Rewards", list(columns), list(zip(*columns.values(), strict=True)), " ".join(meaning.split()))
+    meaning = not_comparable(report)
+    if method and comparable(report):
+        columns["asks for"] = [percent(r["asks_for"]) for r in rewards]
+        columns["makes"] = [percent(r["update_share"].get(method)) for r in rewards]
+        against = "; below 0 the update works against it" * any(
+            (r["update_share"].get(method) or 0) < 0 for r in rewards
+        )
+        meaning = (
+            f"Asks for: by the squares of the weights. Makes: of the update under {NAMES[method]}, {why}{against}. "
+        )
+        meaning += none_made_it(report)
+    quarter = [[number(r[name], 3) for name in ("first_quarter", "last_quarter")] for r in rewards]
+    columns["mean"] = [" → ".join(ends) for ends in quarter]
+    columns["course"] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
+    columns["since step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
+    columns["gained"] = [_gained(r["first_quarter"], r["last_quarter"]) for r in rewards]
+    columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
+    meaning = f"{meaning.rstrip()} Mean: first → last quarter of the steps."
+    return Table("What each reward did", list(columns), list(zip(*columns.values(), strict=True)), meaning)
 
 
-_MEANING = (
-    "Constant in groups: share of the groups that hold the reward in which every response has the same value of it."
-)
-_SHARES = (
-    "An advantage is a sum of one part per reward; a share of the update is what a reward’s parts make of the squares "
-    "of all advantages. Weight: its part of the sum of the weights; shares go by their squares. Below 0: the update "
-    "works against the reward. "
-)
+def _gained(first: float | None, last: float | None) -> str:
+    """The last quarter minus the first."""
+    if first is None or last is None:
+        return MISSING
+    return f"{'+' if last > first else ''}{number(float(f'{last - first:.12f}'), 3)}"
 
 
 def plan_table(report: AuditReport) -> Table | None:
@@ -245,30 +240,78 @@ def plan_table(report: AuditReport) -> Table | None:
     return Table("Plan", head, rows, f"Shares of the update. Each setting was tried on {where}. {best}")
 
 
+def correlations_table(report: AuditReport) -> Table | None:
+    """Each reward with each other, and with the length of the completion; None for one reward, and for many."""
+    rewards, lengths = report.rewards, report.lengths
+    if not any(r["correlations"] for r in rewards):
+        return None
+    names = [r["name"] for r in rewards]
+    rows = [[r["name"], *(signed(r["correlations"].get(name)) for name in names)] for r in rewards]
+    if lengths:
+        rows = [[*row, signed(lengths["correlations"][row[0]])] for row in rows]
+    head = ["reward", *names, *([f"length in {lengths['unit']}"] if lengths else [])]
+    return Table("Correlations inside groups", head, rows, on_screen=0)
+
+
+def taught(report: AuditReport) -> list[str]:
+    """How much of the run taught nothing, which prompts that were, and how long the completions are; in sentences."""
+    said, responses, prompts = [], report.run["silent_responses"], report.prompts
+    if responses:
+        share = percent(responses / report.source["responses"])
+        said.append(
+            f"{share} of the responses taught nothing: {count(responses)} are in groups in which every advantage is 0."
+        )
+    if prompts and prompts["silent"]:
+        again = f"; of {count(prompts['repeated'])} that came more than once, {count(prompts['silent_repeated'])}"
+        said.append(
+            f"{count(prompts['silent'])} of {count(prompts['prompts'], 'prompt')} taught nothing in any visit"
+            f"{again * bool(prompts['repeated'])}."
+        )
+    if lengths := report.lengths:
+        went = " → ".join(number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
+        of = sorted(lengths["correlations"].items(), key=lambda pair: -abs(pair[1] or 0))
+        said.append(
+            f"Length of the completions: {went} {lengths['unit']}; its correlation inside groups with "
+            f"{listing((f'{name} {signed(x)}' for name, x in of[:3]), link='')}."
+        )
+    return said
+
+
+def prompts_table(report: AuditReport) -> Table | None:
+    """The prompts that wasted most; None where no response was wasted, or prompts are not known."""
+    if not report.prompts or not report.prompts["worst"]:
+        return None
+    rows = [
+        [one_line(p["prompt"] or MISSING), f"{p['silent_visits']} of {p['visits']}", count(p["silent_responses"])]
+        for p in report.prompts["worst"]
+    ]
+    on_screen = 3 if report.prompts["repeated"] else 0
+    return Table("Prompts that wasted most", ["prompt", "silent visits", "responses"], rows, on_screen=on_screen)
+
+
 # --- tables of what was asked for besides ----------------------------------------------------------------------------
 
 
 def by_table(report: AuditReport) -> Table | None:
-    """A row per value and reward; None where no column was asked for."""
+    """A row per value of a column, with the mean and the share of the update of each reward; None without a column."""
     if not report.by:
         return None
     column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]
     several, primary = comparable(report), report.run["primary"]
-    head = [column, "groups", *["ties"] * several, "silent", *["inversions"] * bool(primary)]
-    head += ["reward", "mean", "constant", *["update"] * several]
+    head = [column, "groups", "silent", *["inversions"] * bool(primary), *(r["name"] for r in report.rewards)]
     rows = []
     for part in report.by:
-        of_value = [MISSING if part["value"] is None else clip(one_line(part["value"]), 40), count(part["groups"])]
-        of_value += [percent(part["groups_with_ties"])] * several + [percent(part["silent_groups"])]
-        of_value += [percent(part["inversions"])] * bool(primary)
-        for reward in part["rewards"]:
-            rows.append([*of_value, reward["name"], number(reward["mean"]), percent(reward["dead_groups"])])
-            rows[-1] += [percent(reward["update_share"])] * several
-            of_value = [""] * len(of_value)
-    meaning = f"Each value of {column} alone, under {method}. Constant: of the groups that hold the reward."
-    if several:
-        meaning += " Update: share of the update that the groups of this value make."
+        value_of = MISSING if part["value"] is None else clip(one_line(part["value"]), 40)
+        row = [value_of, count(part["groups"]), percent(part["silent_groups"])]
+        row += [percent(part["inversions"])] * bool(primary)
+        rows.append([*row, *(_of_reward(reward, several) for reward in part["rewards"])])
+    meaning = f"Each value of {column} alone, under {method}; of each reward its mean"
+    meaning += " and its share of the update there." if several else "."
     return Table(f"By {column}", head, rows, meaning)
+
+
+def _of_reward(reward: ByRewardPart, several: bool) -> str:
+    return number(reward["mean"], 3) + f" · {percent(reward['update_share'])}" * several
 
 
 def what_if_table(w: WhatIf) -> Table:

@@ -71,7 +71,8 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
 
 def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
     """A finding; of one that asks for nothing the first line alone."""
-    console.print()
+    if finding.severity != "info":
+        console.print()
     name = (f"{finding.severity}  {printable(finding.id)}", _COLOURS[finding.severity])
     console.print(Text.assemble(name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
     if finding.severity != "info":
@@ -88,6 +89,9 @@ def _groups(console: Console, tables: Sequence[Table]) -> None:
 
 
 def _section(console: Console, section: Section) -> None:
+    tables = [table for table in section.tables if table and table.on_screen != 0]
+    if not (section.facts or section.items or tables):
+        return
     console.print()
     _paragraph(console, section.title, "bold")
     if section.facts:
@@ -97,9 +101,10 @@ def _section(console: Console, section: Section) -> None:
         for name, text in section.facts.items():
             grid.add_row(name, printable(text))
         console.print(grid)
-    for table in section.tables:
-        if table:
-            _table(console, table)
+    for item in section.items:
+        _paragraph(console, item)
+    for table in tables:
+        _table(console, table)
     for title, lines in section.lines.items():
         _lines(console, lines, title)
 
@@ -127,7 +132,9 @@ def _table(console: Console, table: Table) -> None:
     widths = [_width(table, k) for k in range(len(table.head))]
     for part, columns in enumerate(_parts(widths, console.width)):
         title = table.title if part == 0 else None
-        drawn = Drawn(title=title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0))
+        drawn = Drawn(
+            title=title, title_justify="left", title_style="bold", box=SIMPLE, show_edge=False, padding=(0, 1, 0, 0)
+        )
         for k in columns:
             least = widths[k] if k and not table.prose else None  # a number stays whole
             drawn.add_column(
@@ -136,7 +143,7 @@ def _table(console: Console, table: Table) -> None:
                 overflow="fold",
                 min_width=least,
             )
-        for row in table.rows:
+        for row in table.rows[: table.on_screen]:
             drawn.add_row(*(printable(row[k]) for k in columns))
         console.print(drawn)
     if table.meaning:

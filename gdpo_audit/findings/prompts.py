@@ -1,0 +1,92 @@
+"""Which prompts taught nothing, over the whole run, and how long the completions are."""
+
+from math import isfinite
+
+import polars as pl
+
+from gdpo_audit.findings.facts import Facts, ratio
+from gdpo_audit.findings.over_time import quarters
+from gdpo_audit.findings.summarise import summarise_all
+from gdpo_audit.findings.sums import Array, LengthSums, Plan
+from gdpo_audit.json_types import LengthsPart, PromptsPart
+
+WORST = 10  # prompts in a report
+CHARACTERS_OF = 200_000  # responses: reading the texts of more takes longer than the audit
+
+
+def counted_visits(f: Facts) -> pl.DataFrame | None:
+    """The groups of the batches that are counted; None where their silence is not that of the run's method."""
+    if f.summary is None or f.plan.examples_of != f.method or not f.summary.visits.width:
+        return None
+    return f.summary.visits.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+
+
+def silent_responses(f: Facts) -> int | None:
+    """The responses in groups without any advantage."""
+    return None if f.visits is None else int(f.visits.filter("silent")["responses"].sum())
+
+
+def prompts_of(f: Facts) -> PromptsPart | None:
+    """The prompts of a run, and the groups that each got; one more pass over their column. None: the log has none."""
+    if f.visits is None or "_key" not in f.run.others:
+        return None
+    visited = pl.col("_place").first(), pl.len().alias("visits"), pl.col("silent").sum()
+    wasted = pl.col("responses").filter("silent").sum()
+    keys = (frame.join(f.visits, on="_place") for frame in f.run.others["_key"]())
+    parts = [frame.group_by("_key").agg(*visited, wasted) for frame in keys]
+    each = pl.col("_place").min(), pl.col("visits", "silent", "responses").sum()
+    of = pl.concat(parts).group_by("_key").agg(*each).sort("responses", "_place", descending=[True, False])
+    if of["visits"].sum() != len(f.visits):
+        return None  # the log is another by now
+    worst = of.filter(pl.col("responses") > 0).head(WORST)
+    asked = pl.concat(texts.join(worst, on="_place", how="semi") for texts in f.run.others["text"]())
+    said = dict(asked.select("_place", "text").rows())
+    silent, repeated = of.filter(silent=pl.col("visits")), of.filter(pl.col("visits") > 1)
+    return {
+        "prompts": len(of),
+        "repeated": len(repeated),
+        "silent": len(silent),
+        "silent_repeated": len(repeated.filter(silent=pl.col("visits"))),
+        "worst": [
+            {
+                "prompt": said[place],
+                "visits": visits,
+                "silent_visits": silent_visits,
+                "silent_responses": responses,
+            }
+            for place, visits, silent_visits, responses in worst.drop("_key").rows()
+        ],
+    }
+
+
+def lengths_of(f: Facts) -> LengthsPart | None:
+    """How long the completions are: in tokens where they are logged, else in characters. None: neither is known."""
+    batches = f.batches.lengths if f.run.has_length else _characters(f)
+    if batches is None or not batches.total.sum():
+        return None
+    sums = batches.products.sum(-1), batches.squared.sum()
+    spread = f.totals.rewards.squared.diagonal()
+    with_length = [ratio(p, (sums[1] * squared) ** 0.5) for p, squared in zip(sums[0], spread, strict=True)]
+    known = batches.present > 0
+    first, last = quarters((batches.total[known] / batches.present[known]).tolist())
+    return {
+        "unit": "tokens" if f.run.has_length else "characters",
+        "first_quarter": first,
+        "last_quarter": last,
+        "correlations": {name: r if isfinite(r) else None for name, r in zip(f.rewards, with_length, strict=True)},
+    }
+
+
+def _characters(f: Facts) -> LengthSums[Array] | None:
+    """The sums of the batches with characters in place of tokens; the advantages that come of them are no one's."""
+    if "length" not in f.run.others or f.totals.responses > CHARACTERS_OF:
+        return None
+    lengths = pl.concat(f.run.others["length"]())
+    names = {name: f"reward {k}" for k, name in enumerate(f.rewards)}  # one may be called length
+    plan = Plan(tuple(names.values()), f.plan.weights, "paper", None, None)
+    counted = pl.col("batch").is_in(f.batches.batch.tolist())
+    tables = (table.filter(counted).rename(names) for table in f.run.tables())
+    with_lengths = (
+        table.join(lengths, on="_place", how="left", maintain_order="left") for table in tables if len(table)
+    )
+    return summarise_all(with_lengths, plan).batches.lengths
