@@ -377,7 +377,8 @@ def _frame(
 ) -> pl.DataFrame:
     """These columns of some tables, or of some rows of one, which may hold several responses each."""
     parts = [form.of(numbered(form.tables[n], n, start, rows)) for n in some]
-    parts = [part.select(_value(name, part.collect_schema()) for name in names) for part in parts]
+    schemas = [part.collect_schema() for part in parts]
+    parts = [part.select(_value(name, schema) for name in names) for part, schema in zip(parts, schemas, strict=True)]
     whole = parts[0] if len(parts) == 1 else pl.concat(parts, how="vertical_relaxed")
     whole = whole if most is None else whole.head(most)
     if len(some) == 1:
