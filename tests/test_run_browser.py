@@ -65,6 +65,7 @@ def test_the_chapter_as_it_opens(run):
     assert page.locator(".figures-grid").count() == 0
     page.get_by_role("button", name="More charts").click()
     page.locator(".figures-grid figure svg").first.wait_for()
+    page.locator(".audit .card > summary").first.click()
     page.get_by_role("link", name="See it trained").first.click()
     page.wait_for_url("**at=train**")
 

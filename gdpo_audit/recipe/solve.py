@@ -419,7 +419,8 @@ def _agree(log: Tensors, found: Attempt, others: Iterator[Attempt]) -> Recipe:
     # Where nothing is divided, another convention makes the same of the same weights only, not of a multiple.
     others_of_method = [one for one in readings if one is not best and one.recipe.method == recipe.method]
     one, *alike = (replace(reading.recipe, up_to_scale=False) for reading in (best, *others_of_method))
-    is_open = bool(log.grid) and any(same_weights(one, other) for other in alike)
+    divides = recipe.method not in UNDIVIDED
+    is_open = bool(log.grid) and divides and any(same_weights(one, other) for other in alike)
     return replace(recipe, convention_open=is_open)
 
 
