@@ -228,7 +228,7 @@ def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[s
     beside: columns that are not read otherwise.
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
-    names = sorted((n for n in texts if n.lower() not in form.known), key=lambda n: n.lower() not in TASKS)
+    names = sorted(texts, key=lambda n: n.lower() not in TASKS)
     if not names or sum(table.height for table in form.tables) > BY_RESPONSES:
         return None
     keys = [n for n in (form.step, form.prompt or form.key) if n and not schema.get(n, pl.Null()).is_nested()]
