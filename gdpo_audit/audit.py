@@ -14,7 +14,6 @@ from gdpo_audit.findings.facts import Facts, scaled_share
 from gdpo_audit.findings.findings import findings
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.findings.plan import plan_of
-from gdpo_audit.findings.prompts import counted_visits
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
 from gdpo_audit.findings.sums import Array, Made, Plan, Sums, take
 from gdpo_audit.findings.thresholds import SCALE_ONLY
@@ -104,8 +103,7 @@ def gather(
         facts = replace(of_fewer, with_all=_for_a_what_if(of_all))
     unknown = facts.reproduced is False and facts.recipe is None
     left_out = _left_out_reward(facts.run) if unknown else None
-    facts = replace(facts, by=by_value(facts), visits=counted_visits(facts), examples=best_groups(facts))
-    return replace(facts, left_out_reward=left_out, summary=None)
+    return replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts))
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:

@@ -97,11 +97,6 @@ class Framework:
         version = [(f"GDPO: {self.version}.", self.read_in)] if self.read_in else []
         return [*version, *((says, read_in) for says, read_in in self.notes)]
 
-    @property
-    def counts_tokens(self) -> bool:
-        """Whether its GDPO averages over tokens in the last step, so that it needs their number."""
-        return CONVENTIONS[self.convention].last_step == "tokens"
-
 
 def _framework(key: str, record: dict[str, Any]) -> Framework:
     """The framework of a table of frameworks.toml."""

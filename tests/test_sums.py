@@ -229,24 +229,6 @@ def test_lengths_are_summed_and_put_beside_the_rewards(ragged):
     assert t.lengths.products[0] == near(np.nansum(distance * centred(table, "r0")))
 
 
-def test_verl_moves_silent_groups_by_the_lengths_of_the_others():
-    batches = [
-        [[[1, 0], [0, 0], [0, 1]], [[1, 1]] * 3],
-        [[[1, 1], [0, 0], [0, 0]], [[0, 1]] * 3],
-    ]
-    lengths = [[1, 20, 30, 5, 5, 5], [2, 2, 9, 7, 7, 7]]
-    table = dense(*batches, length=pl.Series(np.concatenate(lengths)))
-    moved = [
-        gc.gdpo(batch, lengths=np.reshape(length, (2, 3)), convention=gc.VERL)[1].abs().sum().item()
-        for batch, length in zip(batches, lengths, strict=True)
-    ]
-    for convention in ("trl", "verl"):
-        sums = summarise(table, plan_for(2, convention=convention)).batches
-        assert sums.lengths.silent_verl.tolist() == near(moved)
-        assert sums.lengths.silent_responses.tolist() == [3, 3] and sums.live_responses.tolist() == [3, 3]
-    assert sums.methods["gdpo"].silent_groups.tolist() == [0, 0]  # under verl itself they are not
-
-
 def test_without_all_lengths_of_a_batch_its_last_step_runs_over_responses():
     table, plan = random_table(7, lengths=True), plan_for(3, convention="verl")
     holed = table.with_columns(pl.when(pl.int_range(pl.len()) > 0).then("length"))

@@ -1,6 +1,7 @@
 """`--by COLUMN`: the facts of each value of a column, such as the task, beside those of the whole run."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -24,15 +25,10 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
     Advantages are those of whole batches, of which the responses of one value are a part. Two passes over the log.
     Raises InputError where the column varies inside a group and was asked for.
     """
-    if f.run.by is None:
-        return ()
-    try:
-        values = _values(f.run)
-    except InputError:
-        if f.run.by_default:
-            return ()
-        raise
-    if f.run.by_default and len(values) < 2:
+    values = None
+    with suppress(InputError) if f.run.by_default else nullcontext():
+        values = None if f.run.by is None else _values(f.run)
+    if values is None:
         return ()
     known, others = values.head(VALUES), len(values) - VALUES
     plan = replace(f.plan, examples_of=None)

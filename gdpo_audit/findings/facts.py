@@ -78,7 +78,6 @@ class Facts:
     tables: Sequence[pl.DataFrame] = ()  # whole batches from all over the run
     summary: Summary | None = None  # of the whole run
     examples: Examples | None = None
-    visits: pl.DataFrame | None = None  # of the counted groups, as `Summary` has them; None: of another method
     left_out_reward: tuple[str, Recipe] | None = None  # a column, and what makes the advantages if it is a reward too
     with_all: "Facts | None" = None  # with the rewards that do not count, where there are such
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for

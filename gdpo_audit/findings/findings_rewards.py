@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from math import isfinite, nan, sqrt
+from math import isfinite, nan
 from typing import NamedTuple
 
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding, ValueFacts, ratio, some
+from gdpo_audit.findings.prompts import lengths_of
 from gdpo_audit.findings.sums import bin_batches, take
 from gdpo_core._words import clip, count, number, percent, signed
 from gdpo_core.conventions import NAMES
@@ -227,36 +228,11 @@ def _far_above(share: float, asks: float) -> bool:
 
 
 def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
-    """Why one reward makes most and another little: its scale, where GDPO moves the share, else what else keeps it."""
-    by_scale = not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE
-    return _why_under_grpo(f) if by_scale else _why_others_do_little(f, most)
-
-
-def _why_under_grpo(f: Facts) -> str:
-    spreads = some(
-        f"{f.rewards[i]} {number(abs(f.plan.weights[i]) * _std_in_groups(f, i), digits=3)}" for i in _acting_rewards(f)
-    )
-    beside = "" if len(f.phases) > 1 else f" (weight times std there: {spreads})"
-    return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides{beside}."
-
-
-def _why_others_do_little(f: Facts, k: int) -> str:
-    """Why the other rewards make little of the update although all are normalised; empty without such a reason."""
-    able, reasons = _acting_rewards(f), []
-    if rarer := [i for i in able if f.dead_or_missing(i) > f.dead_or_missing(k)]:
-        constant = "constant" if all(f.coverage(i) == 1 for i in (k, *rarer)) else "constant or missing"
-        shares = some(f"{f.rewards[i]} in {percent(f.dead_or_missing(i))}" for i in (*rarer, k))
-        reasons.append(f"{f.rewards[k]} differs in more groups ({constant}: {shares} of the groups).")
-    undone = [(i, j) for i, j in combinations(able, 2) if f.correlation(i, j) <= -f.by_chance(i, j)]
-    if undone:
-        pairs = some(f"{f.rewards[i]} and {f.rewards[j]} ({signed(f.correlation(i, j))})" for i, j in undone)
-        reasons.append(f"Rewards undo each other in part; correlation inside groups: {pairs}.")
-    return " ".join(reasons)
-
-
-def _std_in_groups(f: Facts, k: int) -> float:
-    """The pooled standard deviation of a reward inside its groups."""
-    return sqrt(f.totals.rewards.squared[k, k] / f.totals.rewards.degrees[k]) if f.totals.rewards.degrees[k] else 0.0
+    """Why one reward makes most: its scale, where GDPO moves the share; else that others differ less often."""
+    if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
+        return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides."
+    rarer = any(f.dead_or_missing(k) > f.dead_or_missing(most) for k in _acting_rewards(f))
+    return f"{f.rewards[most]} differs in more groups than others do." if rarer else ""
 
 
 # --- two rewards, a reward and the length -----------------------------------------------------------------------------
@@ -285,34 +261,18 @@ def conflict(f: Facts) -> Iterator[Finding]:
 
 def length_coupled(f: Facts) -> Iterator[Finding]:
     """A reward is correlated with the length of the response."""
-    if not f.run.has_length:
-        return
-    lengths = f.totals.lengths
-    silent = int(lengths.silent_responses)
-    pushed = float(lengths.silent_verl / silent) if silent else 0.0
-    by_tokens = f.framework.counts_tokens and f.is_gdpo and pushed > 0
-    for k, name in enumerate(f.rewards):
-        size = sqrt(lengths.squared * f.totals.rewards.squared[k, k])
-        correlation = float(lengths.products[k] / size) if size else 0.0
-        if abs(correlation) < max(t.LENGTH, f.by_chance(k)):
+    lengths = lengths_of(f) if f.run.has_length else None
+    for k, (name, correlation) in enumerate(lengths["correlations"].items() if lengths else ()):
+        if correlation is None or abs(correlation) < max(t.LENGTH, f.by_chance(k)):
             continue
         more, which = ("more", "longer") if correlation > 0 else ("less", "shorter")
-        then = f"Teaching {name} then also teaches {which} answers."
-        to_do = f"Look for what in {name} prefers {which} answers, if that is not meant."
-        if by_tokens:
-            then = (
-                f"{f.framework.title} weighs GDPO's batch step by tokens: responses in groups without any signal get "
-                f"an advantage of size {number(pushed, 2)} on average ({count(silent, 'response')})."
-            )
-            to_do = "Watch the length of the answers that get no signal."
-        numbers: dict[str, object] = {"reward": name, "correlation": correlation, "responses_without_signal": silent}
         yield Finding(
-            severity="warning" if by_tokens else "info",
+            severity="info",
             title=f"Longer responses get {more} {name}",
             message=f"Longer responses to one prompt get {more} {name}: correlation {signed(correlation)} inside "
-            f"groups. {then}",
-            to_do=to_do,
-            evidence=numbers | {"mean_size_of_advantage_without_signal": pushed, "threshold": t.LENGTH},
+            f"groups. Teaching {name} then also teaches {which} answers.",
+            to_do=f"Look for what in {name} prefers {which} answers, if that is not meant.",
+            evidence={"reward": name, "correlation": correlation, "threshold": t.LENGTH},
             extent=correlation**2,
         )
 

@@ -14,30 +14,30 @@ WORST = 10  # prompts in a report
 CHARACTERS_OF = 200_000  # responses: reading the texts of more takes longer than the audit
 
 
-def counted_visits(f: Facts) -> pl.DataFrame | None:
+def _visits(f: Facts) -> pl.DataFrame | None:
     """The groups of the batches that are counted; None where their silence is not that of the run's method."""
-    if f.summary is None or f.plan.examples_of != f.method or not f.summary.visits.width:
+    if f.summary is None or f.plan.examples_of != f.method:
         return None
     return f.summary.visits.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
 
 
 def silent_responses(f: Facts) -> int | None:
     """The responses in groups without any advantage."""
-    return None if f.visits is None else int(f.visits.filter("silent")["responses"].sum())
+    visits = _visits(f)
+    return None if visits is None else int(visits.filter("silent")["responses"].sum())
 
 
 def prompts_of(f: Facts) -> PromptsPart | None:
     """The prompts of a run, and the groups that each got; one more pass over their column. None: the log has none."""
-    if f.visits is None or "_key" not in f.run.others:
+    visits = _visits(f)
+    if visits is None or "_key" not in f.run.others:
         return None
     visited = pl.col("_place").first(), pl.len().alias("visits"), pl.col("silent").sum()
     wasted = pl.col("responses").filter("silent").sum()
-    keys = (frame.join(f.visits, on="_place") for frame in f.run.others["_key"]())
+    keys = (frame.join(visits, on="_place") for frame in f.run.others["_key"]())
     parts = [frame.group_by("_key").agg(*visited, wasted) for frame in keys]
     each = pl.col("_place").min(), pl.col("visits", "silent", "responses").sum()
     of = pl.concat(parts).group_by("_key").agg(*each).sort("responses", "_place", descending=[True, False])
-    if of["visits"].sum() != len(f.visits):
-        return None  # the log is another by now
     worst = of.filter(pl.col("responses") > 0).head(WORST)
     asked = pl.concat(texts.join(worst, on="_place", how="semi") for texts in f.run.others["text"]())
     said = dict(asked.select("_place", "text").rows())

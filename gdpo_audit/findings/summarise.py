@@ -38,7 +38,7 @@ from gdpo_core import _pairs
 from gdpo_core._errors import expect
 from gdpo_core._groups import Batch, skipping_missing
 from gdpo_core._statistics import centre, std_of
-from gdpo_core.frameworks import ALL_CONVENTIONS, VERL
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import advantages_without_eps, method_for
 from gdpo_core.ties import break_even_of, update_parts
 
@@ -154,18 +154,17 @@ def _summary(rows: pl.DataFrame, plan: Plan, float32: bool, timed: bool) -> Summ
     if convention.last_step == "tokens" and not timed:
         convention = replace(convention, last_step="responses")
     of = _Grouped(log.read(convention, plan.weights), starts_of(part["group"].to_numpy()))
-    groups = each(_as_array, _sums(of, log, part, plan, float32, timed))
+    groups = each(_as_array, _sums(of, log, part, plan, float32))
     scores = {} if plan.examples_of is None else _scores(groups, plan.examples_of)
     held = np.zeros(len(of.starts), dtype=bool)
     for score in scores.values():  # NaN comes last
         held[np.argsort(-score, kind="stable")[:_HELD]] = True
     of_group = rows.select("batch", "group")[of.starts].with_columns(**scores).fill_nan(None)
     in_held = pl.Series(held.repeat(np.diff(of.starts, append=len(rows))))
-    visits = pl.DataFrame()
-    if plan.examples_of is not None and "_place" in rows.columns:
-        silent = groups.methods[plan.examples_of].silent_groups.astype(bool)
-        visits = rows.select(pl.col("batch").cast(pl.Int32), "_place")[of.starts]
-        visits = visits.with_columns(responses=groups.responses.astype(np.uint32), silent=silent)
+    visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^_place$"))[of.starts].with_columns(
+        responses=groups.responses.astype(np.uint32),
+        silent=groups.methods[plan.examples_of or "grpo"].silent_groups.astype(bool),
+    )
     return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows.filter(in_held), visits)
 
 
@@ -175,7 +174,7 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
     return (x if x.is_floating_point() else x.long()).numpy()
 
 
-def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, plan: Plan, float32: bool, timed: bool) -> Sums[Any]:
+def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, plan: Plan, float32: bool) -> Sums[Any]:
     """The sums of each group, as tensors and arrays."""
     std, distance = of.centred(of.batch.rewards)
     outcomes = {method: _outcome(of, method) for method in plan.methods}
@@ -208,7 +207,7 @@ def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, plan: Plan, float32:
         filtered_groups=constant & live,
         rewards=rewards,
         methods={m: _method_sums(of, m, made, ties, order, break_even[m], unright) for m, made in outcomes.items()},
-        lengths=_length_sums(of, distance, part, plan, timed),
+        lengths=_length_sums(of, distance, part, plan),
         logged=_logged_sums(of, log, part, plan),
     )
 
@@ -419,23 +418,15 @@ def _method_sums(
 # --- lengths and logged advantages ------------------------------------------------------------------------------------
 
 
-def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, plan: Plan, timed: bool) -> LengthSums[Any]:
-    """distance: the rewards minus the means of their groups; timed: whether all lengths are known."""
+def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, plan: Plan) -> LengthSums[Any]:
+    """distance: the rewards minus the means of their groups."""
     lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(distance.shape[1:])
     own = of.centred(lengths)[1]
-    moved, silent = torch.zeros_like(lengths), torch.zeros_like(lengths, dtype=torch.bool)
-    if timed:
-        formula, batch = method_for("gdpo", replace(of.batch, convention=VERL, lengths=lengths))
-        steps = formula(batch)
-        silent = of.per_response(of.silent(steps.sums)) & steps.advantages.isfinite()
-        moved = steps.advantages.abs().masked_fill_(~silent, 0)
     return LengthSums(
         present=of.per_group((~lengths.isnan()).to(lengths)),
         total=of.per_group(lengths.nan_to_num()),
         squared=of.per_group(own.square()),
         products=of.per_group(own * distance),
-        silent_responses=of.per_group(silent.to(lengths)).long(),
-        silent_verl=of.per_group(moved),
     )
 
 

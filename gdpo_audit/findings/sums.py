@@ -110,8 +110,6 @@ class LengthSums(Generic[Number]):
     total: Number  # of the lengths
     squared: Number  # Σ d², with d the distance from the mean of the group
     products: PerReward  # (rewards, batches) Σ d times the distance of the reward from its mean
-    silent_responses: Number  # responses in groups without a signal: 0 before the last step of verl's GDPO
-    silent_verl: Number  # Σ |A| that it gives them none the less, because it weights its last step by tokens
 
 
 @dataclass(frozen=True)

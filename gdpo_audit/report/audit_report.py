@@ -1,7 +1,6 @@
 """The report of an audit: the parts that are no findings, from the facts about a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_UP, Context
 from functools import cached_property
@@ -55,7 +54,8 @@ class AuditReport(Displayed):
     groups that hold it, or 1 if none does.
     methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
     steps: one row per step.
-    by: the same figures by the values of a column, where one was asked for.
+    by: the same figures by the values of a column, such as the task.
+    prompts, lengths: which prompts taught nothing, and how long completions are; None where the log does not say it.
     plan: settings tried on this log, its own first; at most one is recommended.
     what_ran, what_first: the method and whether that is certain; what to do. Together they are the verdict.
     groups: the groups that show a finding best; each computes its advantages under any method.
@@ -74,6 +74,8 @@ class AuditReport(Displayed):
     plan: tuple[Setting, ...] = ()
     caution: str = ""
     by: tuple[ByPart, ...] = ()
+    prompts: PromptsPart | None = None
+    lengths: LengthsPart | None = None
     alternative: WhatIf | None = None
     _facts: Facts | None = field(default=None, repr=False, compare=False)  # where its log can be read once more
     _groups: tuple[ExampleGroup, ...] = field(default=(), repr=False)
@@ -84,24 +86,10 @@ class AuditReport(Displayed):
         """The groups that show a finding best, five of each at most, with their texts: these are read at first use."""
         return with_texts(self._groups, self._texts)
 
-    @cached_property
-    def prompts(self) -> PromptsPart | None:
-        """Which prompts taught nothing, over the whole run; read at first use. None: the log does not tell."""
-        with suppress(InputError):
-            return None if self._facts is None else prompts_of(self._facts)
-        return None
-
-    @cached_property
-    def lengths(self) -> LengthsPart | None:
-        """How long the completions are; read at first use. None: the log does not hold it, or too much to read."""
-        with suppress(InputError):
-            return None if self._facts is None else lengths_of(self._facts)
-        return None
-
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: with the texts and without the log, which may not be there where the report goes."""
-        read = {"groups": self.groups, "prompts": self.prompts, "lengths": self.lengths}
-        return self.__dict__ | read | {"_groups": self.groups, "_texts": no_texts, "_facts": None}
+        with_texts = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts}
+        return self.__dict__ | with_texts | {"_facts": None}
 
     def what_if(
         self,
@@ -207,6 +195,8 @@ def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) ->
         plan=tuple(plan),
         caution=_caution(f),
         by=tuple(_of_value(f, of) for of in f.by),
+        prompts=prompts_of(f),
+        lengths=lengths_of(f),
         _groups=example_groups(f, findings),
         _texts=f.run.texts,
     )

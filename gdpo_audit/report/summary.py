@@ -203,21 +203,14 @@ def rewards_table(report: AuditReport) -> Table:
             f"Asks for: by the squares of the weights. Makes: of the update under {NAMES[method]}, {why}{against}. "
         )
         meaning += none_made_it(report)
-    quarter = [[number(r[name], 3) for name in ("first_quarter", "last_quarter")] for r in rewards]
-    columns["mean"] = [" → ".join(ends) for ends in quarter]
+    ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
+    columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
     columns["course"] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
     columns["since step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
-    columns["gained"] = [_gained(r["first_quarter"], r["last_quarter"]) for r in rewards]
+    columns["gained"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
     meaning = f"{meaning.rstrip()} Mean: first → last quarter of the steps."
     return Table("What each reward did", list(columns), list(zip(*columns.values(), strict=True)), meaning)
-
-
-def _gained(first: float | None, last: float | None) -> str:
-    """The last quarter minus the first."""
-    if first is None or last is None:
-        return MISSING
-    return f"{'+' if last > first else ''}{number(float(f'{last - first:.12f}'), 3)}"
 
 
 def plan_table(report: AuditReport) -> Table | None:

@@ -71,7 +71,7 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
 
 def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
     """A finding; of one that asks for nothing the first line alone."""
-    if finding.severity != "info":
+    if finding.severity != "info" and finding is not report.findings[0]:
         console.print()
     name = (f"{finding.severity}  {printable(finding.id)}", _COLOURS[finding.severity])
     console.print(Text.assemble(name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
