@@ -103,7 +103,8 @@ def entry_points(wheel: zipfile.ZipFile) -> set[str]:
 def test_the_wheel_holds_the_library_alone(checkout):
     wheel = built(checkout)
     files = (path for package in ("gdpo_core", "gdpo_audit") for path in (ROOT / package).rglob("*"))
-    here = {path.relative_to(ROOT).as_posix() for path in files if path.suffix in (".py", ".css", ".js", ".toml", ".typed")}
+    kinds = (".py", ".css", ".js", ".toml", ".typed")
+    here = {path.relative_to(ROOT).as_posix() for path in files if path.suffix in kinds}
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == {*here, "gdpo_cli.py"}
     assert entry_points(wheel) == {"gdpo = gdpo_cli:main"}
     (about,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/METADATA"))

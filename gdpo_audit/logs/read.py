@@ -28,14 +28,13 @@ from gdpo_audit.logs.order import in_order
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import ADVANTAGES, RewardChoice, beside_score, choose, lost, role
 from gdpo_audit.logs.run import PROMPTS, LogIssue, Others, Rows, Run, one_error, read_once
-from gdpo_audit.logs.tables import BROKEN, Table, is_number_type, tables_of
+from gdpo_audit.logs.tables import Table, is_number_type, tables_of
 from gdpo_audit.logs.texts import COMPLETIONS, PROMPT_TEXTS, texts_of
 from gdpo_audit.logs.trackers import expect_one_run
 from gdpo_audit.logs.window import Steps
 from gdpo_core._errors import InputError, expect
 from gdpo_core.frameworks import framework_named
 
-FILES = 400  # per frame; more would have many files open at once
 SPREAD = 16  # tables over a log that are looked at first
 START = 60  # characters of a prompt
 SAMPLE = 20_000  # rows that tell rewards from totals and metrics
@@ -353,40 +352,22 @@ def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
 
 
-def _frames(form: Form, names: Sequence[str], most: int | None = None) -> Iterator[pl.DataFrame]:
-    """These columns of all rows in order, of which a frame holds the first `most`. Many small tables come as one."""
-    waiting = list(range(len(form.tables)))
-    while waiting:
-        first = form.tables[waiting[0]]
-        some = waiting[: max(1, min(FILES, tables.ROWS // max(first.height, 1)))]
-        waiting = waiting[len(some) :]
-        if len(some) > 1:
-            yield _frame(form, names, some, most=most)
-            continue
-        for start in range(0, max(first.height, 1), tables.ROWS):
-            yield _frame(form, names, some, start, most or tables.ROWS, most)
+def _frames(form: Form, names: Sequence[str], size: int = tables.ROWS) -> Iterator[pl.DataFrame]:
+    """These columns of all rows, in order, in frames of about so many rows. Many small tables come as one frame.
 
-
-def _frame(
-    form: Form,
-    names: Sequence[str],
-    some: Sequence[int],
-    start: int = 0,
-    rows: int | None = None,
-    most: int | None = None,
-) -> pl.DataFrame:
-    """These columns of some tables, or of some rows of one, which may hold several responses each."""
-    parts = [form.of(numbered(form.tables[n], n, start, rows)) for n in some]
-    schemas = [part.collect_schema() for part in parts]
-    parts = [part.select(_value(name, schema) for name in names) for part, schema in zip(parts, schemas, strict=True)]
-    whole = parts[0] if len(parts) == 1 else pl.concat(parts, how="vertical_relaxed")
-    whole = whole if most is None else whole.head(most)
-    if len(some) == 1:
-        return form.tables[some[0]].collected(whole)
-    try:
-        return whole.collect()
-    except BROKEN:  # whose fault it is shows in one table after the other
-        return pl.concat([_frame(form, names, [n], most=most) for n in some], how="vertical_relaxed")
+    Each table is read by itself: a plan of many files at once takes several times as long, and more memory.
+    """
+    waiting: list[pl.DataFrame] = []
+    for number, table in enumerate(form.tables):
+        for start in range(0, max(table.height, 1), size):
+            part = form.of(numbered(table, number, start, size))
+            schema = part.collect_schema()
+            waiting.append(table.collected(part.select(_value(name, schema) for name in names)))
+            if sum(map(len, waiting)) >= size:
+                yield pl.concat(waiting, how="vertical_relaxed")
+                waiting = []
+    if waiting:
+        yield pl.concat(waiting, how="vertical_relaxed")
 
 
 def _value(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
