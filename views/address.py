@@ -94,10 +94,7 @@ CONTROLS = {
     "run-sample": Control(None),
     "run-primary": Control(None),
     "run-framework": choice("", *READABLE),
-    **{
-        f"run-{key}": Control("")
-        for key in ("group_size", "rewards", "group", "parts", "weights", "if_method", "if_weights")
-    },
+    **{f"run-{key}": Control("") for key in ("group_size", "rewards", "group", "parts", "weights")},
     "use-framework": Control(None),
     "use-gate": Control(None),
     "use-source": Control(None),
