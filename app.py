@@ -694,6 +694,13 @@ def run_report(corrections, log, primary, run, set_audited, upload):
 
 
 @app.cell
+def run_ask(report, run):
+    # The whole run under another setting, in the browser: nothing comes back.
+    run.ask.controls(report)
+    return
+
+
+@app.cell
 def run_groups(report, run):
     # The groups that show each finding best, one of them on the board: the reader's own prompt and answers.
     shown_group = run.groups.choice(report)
@@ -708,35 +715,16 @@ def run_board(report, run, shown_group):
 
 
 @app.cell
-def run_setting(log, page, run, sample):
-    what_if_setting = run.groups.setting(page, sample.value, log)
-    return (what_if_setting,)
-
-
-@app.cell
-def run_what_if(corrections, log, report, run, what_if_setting):
-    what_if = None
-    try:
-        if report and (_setting := run.groups.what_if_arguments(what_if_setting.value)):
-            what_if = run.log.what_if(log, report, corrections.value["weights"], _setting)
-        _said = what_if
-    except gc.InputError as _error:
-        _said = _error
-    run.groups.what_if_view(what_if_setting, _said) if report else None
-    return (what_if,)
-
-
-@app.cell
 def run_more(log, report, run):
     mo.vstack([run.show.folds(report), run.show.downloads_line(log, report)]) if report else None
     return
 
 
 @app.cell
-def run_address(corrections, log, page, primary, report, run, sample, what_if_setting):
+def run_address(corrections, log, page, primary, report, run, sample):
     page.write(
         "run",
-        *run.choose.address(sample.value, corrections.value | what_if_setting.value, log, primary.value),
+        *run.choose.address(sample.value, corrections.value, log, primary.value),
         run.log.program(log, report, corrections.value["weights"]) if report else "",
     )
     return

@@ -42,7 +42,7 @@ def prose(sentence: str) -> Html:
     >>> prose("**4** of <5>")
     Markup('<b>4</b> of &lt;5&gt;')
     """
-    return Html(re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", str(text(sentence))))
+    return Html(re.sub(r"(?s)\*\*(.+?)\*\*", r"<b>\1</b>", str(text(sentence))))
 
 
 def join(*parts: object) -> Html:

@@ -24,7 +24,7 @@ LINKS = [
     ("evidence", "evidence-group=52&evidence-draw=68&evidence-kind=gdpo&evidence-weight=2.1"
         "&evidence-graders=correctness.envelope.conciseness&evidence-prompt=simple_python_251"),
     ("run", "run-sample=pays_5_grpo&run-primary=correctness&run-framework=trl&run-group_size=4&run-rewards=%C3%9F"
-        "&run-group=a+column+%3D+none&run-weights=correctness%3D0.5&run-if_method=gdpo&run-if_weights=style%3D0.2"),
+        "&run-group=a+column+%3D+none&run-weights=correctness%3D0.5"),
     ("run", "run-sample=verl_v1&run-primary=none&run-group_size=five&run-weights=nothing%3D1&run-parts=a%3D1"),
     ("use", "use-framework=verl&use-gate=conciseness&use-source=run"),
 ]  # fmt: skip

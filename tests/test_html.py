@@ -47,7 +47,6 @@ BUILDERS = {
     "element": lambda x: html.element(x),
     "show": lambda x: html.show(x, x).text,
     "report table": lambda x: figures.table([x, x], [[x, x]]),
-    "bars": lambda x: svg.grouped_bars([svg.Bars(x, x, [svg.Bar(x, x, 0.5, x, True)])], x),
     "lines": lambda x: svg.lines([svg.Line([0.0, 1.0, None, 1.0], x, x)], [1, 2, 3, 4], x, {0.0: x, 1.0: x}),
     "sample": lambda x: html.join(x, svg.sample(x, x)),
 }

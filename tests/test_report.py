@@ -4,12 +4,11 @@ import math
 import re
 from html.parser import HTMLParser
 from io import StringIO
-from itertools import pairwise
 from pathlib import Path
 
 import audited
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdpo_audit import report as drawn
@@ -89,7 +88,7 @@ def test_every_chart_is_named(rewards):
     page = Page(drawn.body(audited.report(rewards)))
     charts = [attributes for attributes in page.all("svg") if attributes.get("role") == "img"]
     charts = [chart for chart in charts if not chart["aria-label"].endswith(":")]  # the marks of severities
-    assert len(charts) == len(page.all("figure")) == (2 if len(rewards) == 1 else 3 + len(rewards))
+    assert len(charts) == len(page.all("figure")) == (1 if len(rewards) == 1 else 2)
     assert all(len(chart["aria-label"]) > 20 for chart in charts)
     assert all("aria-label" in attributes or "aria-hidden" in attributes for attributes in page.all("svg"))
 
@@ -162,7 +161,7 @@ def test_what_comes_from_a_log_is_escaped():
 def test_any_name_leaves_a_page_that_parses(name):
     report = audited.report((name, f"{name}2"), steps=2, path=name)
     page = Page(drawn.body(report))
-    assert page.all("figure").count({}) == 5
+    assert page.all("figure").count({}) == 2
     drawn.body(report).encode("utf-8")
 
 
@@ -174,16 +173,6 @@ def test_nothing_to_report_on_is_an_error():
 # --- charts ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_bar_is_as_long_as_its_value():
-    bars = [svg.Bar("x", "gdpo", share, "") for share in (0.25, 0.5, -0.25)]
-    text = svg.grouped_bars([svg.Bars("t", "r0", bars)], "said", -0.5, 1.0)
-    quarter, half, below = (
-        tuple(map(float, m)) for m in re.findall(r'<rect[^>]*? x="([\d.]+)"[^>]*width="([\d.]+)"', text)
-    )
-    assert half[1] == pytest.approx(2 * quarter[1], abs=0.2) and below[1] == pytest.approx(quarter[1], abs=0.2)
-    assert quarter[0] == half[0] == pytest.approx(below[0] + below[1], abs=0.2)
-
-
 def test_a_line_breaks_where_values_are_missing_and_a_lone_value_is_a_point():
     line = svg.Line([0.0, 1.0, None, 0.5, math.nan, 0.2, 0.4], "r0", "")
     text = svg.lines([line], range(1, 8), "said", {0.0: "0", 1.0: "1"})
@@ -191,16 +180,3 @@ def test_a_line_breaks_where_values_are_missing_and_a_lone_value_is_a_point():
     assert path.count("M") == 2 and text.count("<circle") == 1
     (x0, y0), (x1, y1) = (tuple(map(float, p.split(","))) for p in re.split("[ML]", path)[1:3])
     assert (x0, y0 - y1) == (42, 150) and x1 == pytest.approx(42 + 308 / 6, abs=0.1)
-
-
-@given(st.lists(st.floats(-1e6, 1e6) | st.floats(7, 7 + 1e-12), min_size=1, max_size=9))
-@example([200001.0, -400001.0])
-@example([0.0, -5e-324])
-def test_an_axis_has_a_few_round_ticks_around_its_values(values):
-    ticks = svg.ticks(values)
-    room = 1e-6 * (ticks[-1] - ticks[0])
-    assert 2 <= len(ticks) <= 6 and ticks == sorted(set(ticks))
-    assert ticks[0] - room <= min(values) and max(values) <= ticks[-1] + room
-    gaps = [after - before for before, after in pairwise(ticks)]
-    assert gaps == pytest.approx([gaps[0]] * len(gaps), rel=1e-6)
-    assert float(f"{gaps[0]:.2g}") == pytest.approx(gaps[0], rel=1e-6)

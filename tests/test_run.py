@@ -193,21 +193,3 @@ def test_a_group_that_the_board_cannot_show_is_a_sentence():
         ).text
         assert said in html and "<i>" not in html
     assert groups.group_view(None, groups.choice(None), None).text == ""
-
-
-@pytest.mark.slow
-def test_a_setting_gives_the_numbers_of_the_core_for_a_sample_and_for_an_upload_alike():
-    controls = groups.setting(Nav({"run-sample": "trl_gdpo", "run-if_method": "grpo"}, False), TRL, read(TRL))
-    assert controls.value == {"if_method": "grpo", "if_weights": ""}
-    setting = groups.what_if_arguments({"if_method": "grpo", "if_weights": "length_reward=0.2"})
-    assert setting == {"method": "grpo", "weights": {"length_reward": 0.2}} and not groups.what_if_arguments(
-        {"if_method": "", "if_weights": ""}
-    )
-    mine = ga.audit(ga.read_run(ROOT / "data/samples" / TRL.path)).what_if(**setting)
-    for log in (read(TRL), read(TRL, files_of(TRL))):
-        found = logs.what_if(log, audit_log(log, None, ""), "", setting)
-        assert found.to_dict() == mine.to_dict()
-        assert "would have" in groups.what_if_view(controls, found).text
-    with pytest.raises(gc.InputError, match="what_if, weights"):
-        logs.what_if(read(TRL), report(TRL), "", {"weights": {"nothing": 1.0}})
-    assert "what_if" in groups.what_if_view(controls, gc.InputError("what_if: no")).text

@@ -69,7 +69,7 @@ def _short(value: float) -> str:
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
-RUN_TEXTS = ("group_size", "rewards", "group", "parts", "weights", "if_method", "if_weights")
+RUN_TEXTS = ("group_size", "rewards", "group", "parts", "weights")
 CONTROLS = {
     "lab-task": Control(None),
     "lab-marks": Control(None, _marks, write_marks),

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from gdpo_audit import AuditReport, Run, audit, read_run
-from gdpo_audit.findings.what_if import WhatIf
 from gdpo_core._errors import InputError
 from gdpo_core.scenarios import Setting
 
@@ -93,11 +92,6 @@ def audit_upload(
         return facts, audit(run, weights=weights, primary=primary)
     except InputError as error:
         return facts, error
-
-
-def what_if(files: dict, how: dict, weights: dict | None, primary: str | None, setting: dict) -> WhatIf | None:
-    """A log as it was and under a setting."""
-    return audit(read_run(files, **how), weights=weights, primary=primary, what_if=setting).alternative
 
 
 def train_probabilities(setting: Setting, method: str, limit: bool) -> np.ndarray:

@@ -43,7 +43,7 @@ from gdpo_core.registry import advantages_without_eps, method_for
 from gdpo_core.ties import break_even_of, update_parts
 
 _ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
-_DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
+DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
 _HELD = 20  # groups of a piece for each thing: a report shows five, and some may be of batches that it leaves out
 _AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
 
@@ -117,7 +117,7 @@ def _kinds(table: pl.DataFrame, plan: Plan) -> Iterator[tuple[pl.DataFrame, Plan
     size = np.where(smallest == largest, largest, np.where(smallest > 1, 0, -1))
     float32, timed = (
         np.logical_and.reduceat(x, starts)
-        for x in (_in_float32(table, plan.rewards), _lengths(table, plan.rewards) >= 1)
+        for x in (in_float32(table, plan.rewards), token_lengths(table, plan.rewards) >= 1)
     )
     kinds: dict[tuple, list[int]] = {}
     for number, kind in enumerate(zip(size.tolist(), float32.tolist(), timed.tolist(), strict=True)):
@@ -129,14 +129,14 @@ def _kinds(table: pl.DataFrame, plan: Plan) -> Iterator[tuple[pl.DataFrame, Plan
         yield table if chosen.all() else table.filter(pl.Series(chosen)), own, *known
 
 
-def _lengths(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
+def token_lengths(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     """(responses,) tokens, NaN where unknown."""
     if not holds_lengths(table, rewards):
         return np.full(len(table), np.nan)
     return table["length"].cast(pl.Float64).to_numpy()
 
 
-def _in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
+def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     """(responses,) whether the rewards are float32 numbers, as a trainer that computes in float32 logs them."""
     fits = np.full(len(table), True)
     for name in rewards:
@@ -148,7 +148,7 @@ def _in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 def _summary(rows: pl.DataFrame, plan: Plan, float32: bool, timed: bool) -> Summary:
     """The summary of batches of one kind, with one plan."""
-    part = rows if float32 else rows.with_columns(pl.col(plan.rewards).round_sig_figs(_DIGITS))
+    part = rows if float32 else rows.with_columns(pl.col(plan.rewards).round_sig_figs(DIGITS))
     log = tensors_of(part, plan.rewards)
     convention = ALL_CONVENTIONS[plan.convention]
     if convention.last_step == "tokens" and not timed:
@@ -420,7 +420,7 @@ def _method_sums(
 
 def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, plan: Plan) -> LengthSums[Any]:
     """distance: the rewards minus the means of their groups."""
-    lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(distance.shape[1:])
+    lengths = torch.from_numpy(token_lengths(part, plan.rewards).copy()).view(distance.shape[1:])
     own = of.centred(lengths)[1]
     return LengthSums(
         present=of.per_group((~lengths.isnan()).to(lengths)),

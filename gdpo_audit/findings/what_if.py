@@ -96,16 +96,17 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Mapped = map) -> W
     batches = take(batches, np.isin(batches.batch, f.batches.batch))
     same = np.array_equal(batches.fingerprint, f.batches.fingerprint)
     expect(same, f.run.path, "the log that was audited", "another one: it changed since")
-    lines, notes = _lines_and_notes(f, setting, method, plan)
+    lines, notes = lines_and_notes(f, setting, method, plan)
     return WhatIf(
-        before=_figures(ran, ran.method, f.rewards),
-        after=_figures(replace(f, plan=plan, batches=batches), method, f.rewards),
+        before=figures_under(ran, ran.method, f.rewards),
+        after=figures_under(replace(f, plan=plan, batches=batches), method, f.rewards),
         fix=lines,
         notes=tuple(notes),
     )
 
 
-def _figures(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
+def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
+    """A setting and the figures under it; rewards: all that it names."""
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
     shares = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, map(_finite_or_none, f.shares(method)), strict=True))
     weights = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, f.printed(f.plan.weights), strict=True))
@@ -120,7 +121,7 @@ def _finite_or_none(x: float) -> float | None:
 # --- lines and sentences ----------------------------------------------------------------------------------------------
 
 
-def _lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan) -> tuple[str | None, list[str]]:
+def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan) -> tuple[str | None, list[str]]:
     """The lines that make the run this, None where none are known, and what the figures stand on."""
     convention = ALL_CONVENTIONS[plan.convention]
     other = setting.convention not in (None, f.plan.convention)

@@ -2,7 +2,9 @@
 
 from gdpo_audit.report.html import (  # noqa: F401
     CSS,
+    SCRIPT,
     STYLE,
+    asking,
     body,
     comparison_document,
     copy_box,

@@ -31,6 +31,7 @@ from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting
 from gdpo_audit.json_types import ByPart, ByRewardPart, LengthsPart, PromptsPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
+from gdpo_audit.report.answers import data_of
 from gdpo_core._errors import InputError
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
@@ -86,10 +87,18 @@ class AuditReport(Displayed):
         """The groups that show a finding best, five of each at most, with their texts: these are read at first use."""
         return with_texts(self._groups, self._texts)
 
+    @cached_property
+    def answers(self) -> Mapping[str, Any] | str | None:
+        """The groups from which a browser computes other settings, or why not; None of a report without its log."""
+        try:
+            return None if self._facts is None else data_of(self._facts)
+        except InputError as error:  # the log is no longer there
+            return f"{error}"
+
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: with the texts and without the log, which may not be there where the report goes."""
-        with_texts = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts}
-        return self.__dict__ | with_texts | {"_facts": None}
+        from_the_log = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts, "answers": self.answers}
+        return self.__dict__ | from_the_log | {"_facts": None}
 
     def what_if(
         self,

@@ -1,25 +1,25 @@
-"""The figures of a report: a chart, and the sentence that says the same."""
+"""The figures of a report, each a chart and the sentence that says the same; and the controls for another setting."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import ceil, floor
 
 import polars as pl
 
-from gdpo_audit.findings.over_time import DEAD, MEAN, SHARE, column
+from gdpo_audit.findings.over_time import DEAD, SHARE, column
+from gdpo_audit.findings.what_if import FIGURES
 from gdpo_audit.report import svg
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.summary import comparable, none_made_it, own_method, shown_method, weight_shares
+from gdpo_audit.report.summary import comparable, label, not_comparable, shown_method
 from gdpo_core import _html
 from gdpo_core._html import Html, join, legend, tag
-from gdpo_core._words import number, percent
-from gdpo_core.conventions import NAMES
+from gdpo_core._words import count, number, percent
+from gdpo_core.conventions import COMPARED, NAMES
 
 Series = list[float | None]  # a number for each row of the report's steps
 
 _COLOURS = 4  # of rewards; they repeat, with other dashes
-_FARTHEST = 2.0  # of a share from 0, as far as it is drawn
-_MEANS = 8  # rewards with a chart of their own mean
+_FARTHEST = 2  # of a share from 0, as far as it is drawn
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,8 @@ class Figure:
 
 
 def figures(report: AuditReport) -> list[Figure]:
-    """All figures that the report has numbers for."""
-    return [*_update_shares(report), *_means(report), *_constant(report), *_shares(report)]
-
-
-def drawable(report: AuditReport) -> bool:
-    """Whether there is anything to draw: rewards to compare, or steps over which they changed."""
-    return comparable(report) or len(report.steps) > 1
-
-
-def picture(report: AuditReport) -> Figure | None:
-    """The figure that explains the first finding, else which reward made the update; None where none can be drawn."""
-    draw = _EXPLAINS.get(report.findings[0].id, _update_shares) if report.findings else _update_shares
-    return next(iter(draw(report) or _update_shares(report)), None)
+    """All figures that the report has numbers for: none of a single step."""
+    return [*_constant(report), *_shares(report)] if len(report.steps) > 1 else []
 
 
 def frame_figure(figure: Figure) -> Html:
@@ -64,44 +53,52 @@ def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool 
     return tag("div", drawn, kind="scroll", tabindex=0)
 
 
-# --- bars ------------------------------------------------------------------------------------------------------------
+# --- another setting -------------------------------------------------------------------------------------------------
 
 
-def _update_shares(report: AuditReport) -> list[Figure]:
-    """What each reward makes of the update under each method, beside its share of the weights."""
-    if not report.methods or not comparable(report):
-        return []
-    own, weights = own_method(report), weight_shares(report)
-    # GRPO without std ties what GRPO ties: it is drawn only where it ran.
-    drawn = [m for m in report.methods if m != "grpo_no_std" or m == own]
-    groups = []
-    for k, r in enumerate(report.rewards):
-        shares = {m: r["update_share"].get(m) for m in drawn}
-        known = {m: None if x is None or isnan(x) else x for m, x in shares.items()}
-        bars = [svg.Bar(NAMES[m], m, x, percent(x), strong=m == own) for m, x in known.items()]
-        groups.append(svg.Bars(r["name"], reward_look(k), bars, weights[r["name"]]))
-    caption = "Each reward’s share of the update: how much of the advantages comes from this reward."
-    if any(share is not None for share in weights.values()):
-        caption += " The upright line is its share of the weights; under GDPO shares go by the squares of the weights."
-    caption += f" Bold is the run’s own method, {NAMES[own]}." if own else f" {none_made_it(report)}".rstrip()
-    values = [0.0, *(bar.value for group in groups for bar in group.bars if bar.value is not None)]
-    low, high = -1.0 if min(values) < -0.5 else -0.5 if min(values) < 0 else 0.0, 1.5 if max(values) > 1.005 else 1.0
-    said = (f"{of.title} {', '.join(f'{bar.words} ({bar.name})' for bar in of.bars)}" for of in groups)
-    chart = svg.grouped_bars(groups, f"Share of the update: {'; '.join(said)}.", low, high)
-    makes = "would have made" if none_made_it(report) else "makes"
-    return [Figure(f"Which reward {makes} the update", caption, chart)]
+def answers(report: AuditReport) -> Html:
+    """The run beside another setting, whose weights and method the reader sets; answers.js computes it."""
+    data = report.answers if comparable(report) else not_comparable(report)
+    if data is None:
+        return Html()
+    if isinstance(data, str):
+        return join(tag("h3", _ANSWERS), tag("p", data))
+    had, names, weights = data["had"], data["names"], data["weights"]
+    low, high = min(0.0, *(2 * w for w in weights)), max(1.0, *(2 * w for w in weights))
+    rows = []
+    for k, name in enumerate(names):
+        named = {"aria_label": f"weight of {name}", "value": weights[k], "step": "any"}
+        slider = tag("input", type="range", min=low, max=high, **named)
+        share = percent(had["update_share"][name], 1)
+        now = tag("span", share, kind=f"now {reward_look(k)}", data_reward=k, data_had=share)
+        rows.append([name, join(slider, tag("output", number(weights[k]))), now, share])
+    figures = [figure for figure in FIGURES if figure != "inversions" or data["primary"] is not None]
+    others = [
+        [label(x), tag("span", percent(had[x], 1), kind="now", data_figure=x), percent(had[x], 1)] for x in figures
+    ]
+    options = [tag("option", NAMES[m], value=m, selected="" if m == data["method"] else None) for m in COMPARED]
+    some, of = count(data["groups"], "group"), count(data["of"])
+    sample = f"A sample of {some} of {of}, whole batches from all over the run: its figures are off by "
+    sample += f"{percent(data['off'], 1)} at most, under the run’s weights." if data["groups"] < data["of"] else ""
+    return join(
+        tag("h3", _ANSWERS),
+        tag("p", *[sample] * (data["groups"] < data["of"]), " ".join(data["notes"])),
+        tag(
+            "fieldset",
+            tag("p", tag("label", "method ", tag("select", *options))),
+            _html.table(["reward", "weight", "share of the update", "had"], rows, "wide", folds=True),
+            table(["", "would have", "had"], others),
+            disabled="",
+        ),
+        tag("pre", tag("code", ""), tabindex=0),
+        tag("p", "", role="status", kind="more"),
+    )
+
+
+_ANSWERS = "And with other weights, or another method?"
 
 
 # --- lines over the steps --------------------------------------------------------------------------------------------
-
-
-def _means(report: AuditReport) -> list[Figure]:
-    """How the mean of each reward went, one chart per reward."""
-    drawn = []
-    for k, (name, series) in enumerate(list(_by_reward(report, MEAN).items())[:_MEANS]):
-        caption = f"From {_drift(series, number)}." if _present(series) else "Missing in every response."
-        drawn += _over_steps(report, f"Mean of {name}", caption, {name: series}, _present(series), number, k)
-    return drawn
 
 
 def _constant(report: AuditReport) -> list[Figure]:
@@ -120,38 +117,18 @@ def _shares(report: AuditReport) -> list[Figure]:
 
 
 def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[str, Series]) -> list[Figure]:
-    """A line of shares per reward, between 0 and 1 or as far beyond as they go."""
+    """A line of shares per reward over the steps, between 0 and 1 or as far beyond as they go."""
     beyond = [x for values in series.values() for x in _present(values) if x < -0.005 or x > 1.005]
-    low, high = min([0.0, *beyond]), max([1.0, *beyond])
-    if max(-low, high) > _FARTHEST:
+    low, high = max(floor(min(beyond, default=0)), -_FARTHEST), min(ceil(max(beyond, default=1)), _FARTHEST)
+    if any(abs(x) > _FARTHEST for x in beyond):
         caption += f" What is beyond ±{percent(_FARTHEST)} is drawn there."
-    return _over_steps(report, title, caption, series, [max(low, -_FARTHEST), min(high, _FARTHEST)])
-
-
-def _over_steps(
-    report: AuditReport,
-    title: str,
-    caption: str,
-    series: Mapping[str, Series],
-    ends: Sequence[float],
-    words: Callable[[float | None], str] = percent,
-    first: int = 0,
-) -> list[Figure]:
-    """A line per reward, and a legend unless the title names it; nothing for one step.
-
-    ends: what the axis must hold; words: how a number is written; first: the number of the first reward.
-    """
-    steps = report.steps["step"].to_list()
-    if len(steps) < 2 or not series:
-        return []
-    went = "; ".join(f"{name} {_drift(values, words)}" for name, values in series.items())
-    ticks = {tick: number(tick, digits=6) if words is number else words(tick) for tick in svg.ticks(ends)}
-    looks = [(reward_look(k), svg.dash(k)) for k in range(first, first + len(series))]
+    ticks = range(min(low, 0), max(high, 1) + 1) if beyond else (0, 0.25, 0.5, 0.75, 1)
+    steps, looks = report.steps["step"].to_list(), [(reward_look(k), svg.dash(k)) for k in range(len(series))]
     drawn = [svg.Line(values, *how) for values, how in zip(series.values(), looks, strict=True)]
-    chart = svg.lines(drawn, steps, f"{title} over {len(steps)} steps: {went}.", ticks)
-    if not all(name in title for name in series):
-        chart = join(chart, legend((svg.sample(*how), name) for name, how in zip(series, looks, strict=True)))
-    return [Figure(title, caption, chart)]
+    went = "; ".join(f"{name} {_drift(values)}" for name, values in series.items())
+    chart = svg.lines(drawn, steps, f"{title} over {len(steps)} steps: {went}.", {x: percent(x) for x in ticks})
+    key = legend((svg.sample(*how), name) for name, how in zip(series, looks, strict=True))
+    return [Figure(title, caption, join(chart, key))]
 
 
 def _by_reward(report: AuditReport, *what: str) -> dict[str, Series]:
@@ -160,25 +137,13 @@ def _by_reward(report: AuditReport, *what: str) -> dict[str, Series]:
     return {name: values.cast(pl.Float64).fill_nan(None).to_list() for name, values in columns.items()}
 
 
-def _drift(series: Series, words: Callable[[float | None], str]) -> str:
+def _drift(series: Series) -> str:
     """The mean of the first and of the last quarter of the numbers, at least one number each."""
     values = _present(series)
     part = max(1, len(values) // 4)
     first, last = (sum(x) / part if x else None for x in (values[:part], values[-part:]))
-    return f"{words(first)} in the first quarter to {words(last)} in the last"
+    return f"{percent(first)} in the first quarter to {percent(last)} in the last"
 
 
 def _present(series: Series) -> list[float]:
     return [x for x in series if x is not None]
-
-
-# --- which figure explains a finding ---------------------------------------------------------------------------------
-
-_EXPLAINS: dict[str, Callable[[AuditReport], list[Figure]]] = {
-    "reward-falls": _means,
-    "silent-groups": _constant,
-    "reward-dead": _constant,
-    "reward-fades": _constant,
-    "blind-zero-std-metric": _constant,
-    "filter-drops-signal": _constant,
-}

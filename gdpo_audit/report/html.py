@@ -1,6 +1,7 @@
-"""Reports as HTML: a fragment for any page, or one file that needs nothing else, neither script nor network."""
+"""Reports as HTML: a fragment for any page, or one file without network, whose script answers what its reader sets."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -8,15 +9,16 @@ from gdpo_audit.compare import Changes, headline
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.figures import drawable, figures, frame_figure, picture, table
+from gdpo_audit.report.figures import answers, figures, frame_figure, table
 from gdpo_audit.report.groups import MEANING, group_tables
 from gdpo_audit.report.sections import NOTES, RUN, TABLES, Section, changes_sections, sections, what_if_section
-from gdpo_audit.report.summary import Table, answered, label, severity_counts, value
+from gdpo_audit.report.summary import Table, answered, comparable, label, severity_counts, value
 from gdpo_core import _theme
 from gdpo_core._errors import expect
-from gdpo_core._html import Html, fold, join, notebook_html, style, tag, text
+from gdpo_core._html import Html, fold, join, notebook_html, script, style, tag, text
 from gdpo_core._words import count, listing
 
+SCRIPT = (Path(__file__).parent / "answers.js").read_text(encoding="utf-8")
 CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 STYLE = style(CSS)
 _PAGE = _theme.css(":root") + (Path(__file__).parent / "document.css").read_text(encoding="utf-8")
@@ -42,20 +44,23 @@ def _(report: AuditReport | WhatIf) -> str:
 # --- parts of a report ------------------------------------------------------------------------------------------------
 
 
-def body(report: AuditReport) -> Html:
-    """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
+def body(report: AuditReport, asks: Html | str = "") -> Html:
+    """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`.
+
+    asks: what stands after its verdict.
+    """
     cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
     plan, *others = sections(report)
-    parts = [_verdict(report), _section(plan), _findings(report, "h3", cards)]
+    parts = [_verdict(report), _section(plan), asks, _findings(report, "h3", cards)]
     for section in others:
         parts.append(_section(section))
-        if section.fold == RUN and drawable(report):
-            parts += [tag("h3", "Charts"), _charts(report)]
+        if section.fold == RUN:
+            parts.append(_charts(report))
     return tag("div", *parts, kind="audit")
 
 
 def front(report: AuditReport, guide: Guide = _place) -> Html:
-    """What a reader sees first: what to do, what ran, the plan, the findings, and the figure of the first one.
+    """What a reader sees first: what to do, what ran, the plan, and the findings.
 
     guide: the way to what the page itself says about a finding.
     """
@@ -63,27 +68,26 @@ def front(report: AuditReport, guide: Guide = _place) -> Html:
     for finding in report.findings:
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
         cards.append(_card(report, finding, guide(finding), fix, opened=False))
-    left = tag("div", _verdict(report), _section(sections(report)[0]), _findings(report, "h2", cards))
-    shown = picture(report)
-    return tag("div", left, frame_figure(shown) if shown else "", kind="audit front")
+    plan = _section(sections(report)[0])
+    return tag("div", _verdict(report), plan, _findings(report, "h2", cards), kind="audit front")
 
 
 def details(report: AuditReport) -> dict[str, Callable[[], Html]]:
-    """What stands behind the first screen, whose chart is not repeated, by title; each is built when asked for."""
-    shown = picture(report)
-    but = shown.title if shown else ""
-    charts = {"More charts": partial(_charts, report, but)} if drawable(report) else {}
-    behind = {fold: partial(_behind, report, fold) for fold in (RUN, TABLES, NOTES)}
-    parts: dict[str, Callable[[], Html]] = {RUN: behind.pop(RUN), **charts, **behind}
-    return {title: partial(_part, draw) for title, draw in parts.items()}
-
-
-def _part(draw: Callable[[], Html]) -> Html:
-    return tag("div", draw(), kind="audit")
+    """What stands behind the first screen, by title; each is built when asked for."""
+    return {fold: partial(_behind, report, fold) for fold in (RUN, TABLES, NOTES)}
 
 
 def _behind(report: AuditReport, fold: str) -> Html:
-    return join(*(_section(section) for section in sections(report) if section.fold == fold))
+    parts = [_section(section) for section in sections(report) if section.fold == fold]
+    return tag("div", *parts, _charts(report) if fold == RUN else "", kind="audit")
+
+
+def asking(report: AuditReport) -> Html:
+    """The controls for another setting, with the data from which `SCRIPT` computes it; empty where there are none."""
+    data = report.answers if comparable(report) else None
+    written = json.dumps(data, separators=(",", ":")) if isinstance(data, Mapping) else None
+    drawn = answers(report)
+    return tag("div", drawn, kind="audit asks", data_answers=written) if drawn else drawn
 
 
 def what_if(w: WhatIf) -> Html:
@@ -96,8 +100,9 @@ def _verdict(report: AuditReport) -> Html:
     return join(tag("p", report.what_first, kind="verdict-line"), tag("p", report.what_ran, kind="what-ran"))
 
 
-def _charts(report: AuditReport, but: str = "") -> Html:
-    return tag("div", *(frame_figure(figure) for figure in figures(report) if figure.title != but), kind="figures-grid")
+def _charts(report: AuditReport) -> Html:
+    drawn = [frame_figure(figure) for figure in figures(report)]
+    return join(tag("h3", "Over the steps"), tag("div", *drawn, kind="figures-grid")) if drawn else Html()
 
 
 def _section(section: Section) -> Html:
@@ -184,7 +189,9 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
         tag("h1", "Audit of a run’s rewards" if len(reports) == 1 else f"Audit of {count(len(reports), 'run')}")
     )
     for report in reports:
-        parts += [tag("h2", report.source["path"]), body(report)]
+        parts += [tag("h2", report.source["path"]), body(report, asking(report))]
+    if any(isinstance(report.answers, Mapping) for report in reports):
+        parts.append(script(f"{SCRIPT}gdpoReport.all(document, true);"))
     return _whole(f"Audit of {listing((report.source['path'] for report in reports), most=3)}", parts)
 
 

@@ -1,27 +1,14 @@
-"""The groups that show a finding, each on the board; and the whole run under another setting."""
-
-from collections.abc import Mapping
-from typing import Any
+"""The groups that show a finding, each on the board."""
 
 import marimo as mo
 
 import gdpo_core as gc
-from gdpo_audit import report
 from gdpo_audit.findings.examples import ExampleGroup
-from gdpo_audit.findings.what_if import METHODS
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.groups import title
-from gdpo_core._errors import InputError
 from gdpo_core.board import Board
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.successors import TITLES
-from views.html import div, element, join, reason, show, tag
-from views.nav import Nav
-from views.run.choose import is_linked
-from views.run.log import Log, named_weights
-from views.run.samples import Sample
-
-AS_IT_WAS = "the method it ran"
+from views.html import div, show, tag
 
 
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
@@ -63,36 +50,3 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
         tag("p", f"{about} {note}".strip(), kind="note"),
         drawn,
     )
-
-
-# --- what if, on the whole run ----------------------------------------------------------------------------------------
-
-
-def setting(page: Nav, sample: Sample, log: Log | None) -> mo.ui.dictionary:
-    """The method and the weights that the whole run is looked at under."""
-    known = is_linked(page, sample) and bool(log and log.sample)
-    titles = {AS_IT_WAS: ""} | {TITLES[method]: method for method in METHODS}
-    method = page.given("run-if_method", titles.values(), "") if known else ""
-    of = next(name for name, key in titles.items() if key == method)
-    weights = page.given("run-if_weights") if known else ""
-    like = f"{log.run.rewards[0]}=0.2" if log else ""
-    return mo.ui.dictionary(
-        {
-            "if_method": mo.ui.dropdown(titles, of, label="What if the whole run had used"),
-            "if_weights": mo.ui.text(weights, placeholder=like, label="with weights"),
-        }
-    )
-
-
-def what_if_arguments(values: Mapping[str, str]) -> dict[str, Any]:
-    """The setting in the words of `AuditReport.what_if`; empty where nothing is set. InputError."""
-    parts = {"method": values["if_method"] or None, "weights": named_weights(values["if_weights"])}
-    return {name: value for name, value in parts.items() if value}
-
-
-def what_if_view(controls: mo.ui.dictionary, found: Any) -> mo.Html:
-    """The two controls, and the run as it was beside the run as it would have been."""
-    both = div("asking", *map(element, controls.elements.values()))
-    if isinstance(found, InputError):
-        return show(both, div("unread", mo.callout(reason(found), kind="danger")))
-    return show(both, *([join(report.STYLE, report.what_if(found))] if found else []))

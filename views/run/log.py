@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any
 
 from gdpo_audit import AuditReport, Run, audit, read_run
-from gdpo_audit.findings.what_if import WhatIf
 from gdpo_core._errors import InputError, expect
 from gdpo_core._parse import parse_count, parse_named
 from gdpo_core._words import count
@@ -106,15 +105,6 @@ def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
     if isinstance(report, InputError):
         raise report
     return report
-
-
-def what_if(log: Log, report: AuditReport, weights: str, setting: dict[str, Any]) -> WhatIf:
-    """The whole run under a setting, as `AuditReport.what_if` names it. InputError."""
-    if log.sample:
-        return report.what_if(**setting)
-    return worker.call(
-        worker.what_if, log.files, arguments(log.how), named_weights(weights), report.run["primary"], setting
-    )
 
 
 @lru_cache(16)

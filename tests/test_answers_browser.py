@@ -1,0 +1,143 @@
+"""The report that answers, in Chromium from file:// without a network: every figure is that of `report.what_if`."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import gdpo_audit as ga
+from gdpo_audit.findings.what_if import FIGURES
+from gdpo_audit.report import answers, document
+from gdpo_core.frameworks import ALL_CONVENTIONS
+
+SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+METHODS = ("grpo", "grpo_no_std", "gdpo")
+NASTY = "</script>\u2028<b onclick='1'>&quot;"
+
+
+def made(groups=24, names=("correct", "style", "short"), seed=5):
+    """A log with all that a convention may treat in its own way: missing rewards, groups of one, lengths, round-off."""
+    draw, rows = random.Random(seed), []
+    for g in range(groups):
+        for _ in range(draw.choice((1, 4, 4, 5))):
+            values = draw.randint(0, 1), draw.choice((0, 0.1, 0.3)), draw.choice((0.5, draw.random()))
+            missing = draw.random() < 0.5 and g % 2
+            given = [None if missing and draw.random() < 0.4 else value for value in values]
+            rows.append(
+                {"step": g // 6, "group": g, "length": draw.randint(1, 90)} | dict(zip(names, given, strict=True))
+            )
+    return ga.read_run(rows, group="group", rewards=list(names))
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens a report as a file without a network; nothing but the file may be asked for, nothing may go wrong."""
+    context, asked, wrong = browser.new_context(offline=True), [], []
+
+    def open_report(report, hash="", **options):
+        path = tmp_path / "audit.html"
+        path.write_text(document(report), encoding="utf-8")
+        page = context.new_page()
+        page.set_viewport_size({"width": 1440, "height": 900} | options)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(f"{path.as_uri()}{hash}")
+        return page
+
+    yield open_report
+    context.close()
+    assert not wrong and {url.split(":")[0] for url in asked} <= {"file"}
+
+
+def check(page, report, settings):
+    """The figures of these settings, in the browser and by the core."""
+    asked = [{"method": method, "weights": weights} for method, weights in settings]
+    found = page.evaluate("asked => asked.map(setting => gdpoReport.compute(setting))", asked)
+    for (method, weights), here in zip(settings, found, strict=True):
+        core = report.what_if(method, dict(zip(report.answers["names"], weights, strict=True))).after
+        assert here["update_share"] == pytest.approx(core["update_share"], abs=1e-9)
+        assert {x: here[x] for x in FIGURES} == pytest.approx({x: core[x] for x in FIGURES}, abs=1e-12), (
+            method,
+            weights,
+        )
+
+
+def drawn(count, rewards, seed=1):
+    draw = random.Random(seed)
+    return [
+        (draw.choice(METHODS), [draw.choice((0.25, 1, draw.uniform(-1, 3))) for _ in range(rewards)])
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("sample", ["pays_5_grpo", "pays_5_gdpo", "published_answers.zip", "trl_gdpo", "ms_swift"])
+def test_any_setting_has_the_figures_of_the_core(opened, sample):
+    run = ga.read_run(SAMPLES / sample)
+    report = ga.audit(run, primary=run.rewards[0])
+    page, own = opened(report), report.answers["weights"]
+    check(page, report, [*((method, own) for method in METHODS), *drawn(6, len(own))])
+
+
+def test_every_convention_is_computed_as_the_core_does(opened):
+    report = ga.audit(made(), primary="correct")
+    for key, convention in ALL_CONVENTIONS.items():
+        of = replace(report, _facts=replace(report._facts, plan=replace(report._facts.plan, convention=key)))
+        if convention.leave_one_out:
+            assert "alone" in of.answers
+        else:
+            check(opened(of), of, [*((method, [1.0, 1.0, 1.0]) for method in METHODS), *drawn(4, 3)])
+
+
+def test_a_slider_moves_the_shares_the_lines_and_the_link_which_restores_them(opened):
+    run = ga.read_run(SAMPLES / "pays_5_grpo")
+    report = ga.audit(run, primary="correctness")
+    page = opened(report)
+    share = page.locator("[data-reward='1']")
+    before = share.inner_text()
+    page.get_by_label("method").select_option("GDPO")
+    slider = page.get_by_label("weight of style")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert share.inner_text() != before and float(slider.input_value()) > 1
+    slider.evaluate("slider => { slider.value = 0.2; slider.dispatchEvent(new Event('input', { bubbles: true })) }")
+    said, lines = share.inner_text(), page.locator(".asks pre").inner_text()
+    assert lines == report.what_if("gdpo", {"style": 0.2}).fix
+    assert page.url.endswith("#w=1,0.2,1&m=gdpo")
+    again = opened(report, "#w=1,0.2,1&m=gdpo", width=390)
+    assert (
+        again.locator("[data-reward='1']").inner_text() == said and again.get_by_label("method").input_value() == "gdpo"
+    )
+    assert again.evaluate("document.documentElement.scrollWidth") <= 390
+    for broken in ("#w=1,two,1", "#w=1,,1", "#w=1,2", "#w=1,Infinity,1&m=constructor"):
+        page = opened(report, broken)
+        assert "were ignored: expected 3 numbers" in page.locator(".asks [role=status]").inner_text()
+        assert page.locator("[data-reward='1']").inner_text() == before
+
+
+def test_a_name_of_a_log_stays_text_in_the_data_too(opened):
+    names = (NASTY, "__proto__", "\\u003c/script>")
+    report = ga.audit(made(names=names), primary=NASTY)
+    page = opened(report)
+    assert page.locator("input").first.get_attribute("aria-label").startswith("weight of </script>")
+    assert page.locator("[onclick]").count() == 0
+    assert page.evaluate("Object.keys(gdpoReport.compute({}).update_share)") == list(names)
+    assert page.locator("script").count() == 1
+
+
+def test_a_log_that_does_not_fit_is_a_sample_that_says_how_far_off_it_is(opened, monkeypatch):
+    monkeypatch.setattr(answers, "_ROOM", 1_500)
+    report = ga.audit(made(groups=240), primary="correct")
+    data = report.answers
+    page = opened(report)
+    assert 0 < data["groups"] < data["of"] == 240
+    whole, here = (of for of in (report.methods, page.evaluate("gdpoReport.compute({ method: 'gdpo' })")))
+    assert abs(whole["gdpo"]["tied_pairs"] - here["tied_pairs"]) <= data["off"] + 1e-12 and data["off"] > 0
+    assert f"A sample of {data['groups']} groups of 240" in page.locator(".asks").inner_text()
+    monkeypatch.setattr(answers, "_ROOM", 10)
+    assert "too large for a file" in opened(ga.audit(made())).locator(".asks").inner_text()
+
+
+def test_where_nothing_can_be_computed_a_sentence_says_so(opened):
+    page = opened(ga.audit(ga.read_run(SAMPLES / "verl_v1")))
+    assert "cannot be told" in page.locator(".asks").inner_text() and page.get_by_label("method").count() == 0
