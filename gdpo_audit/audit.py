@@ -15,7 +15,7 @@ from gdpo_audit.findings.findings import findings
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.findings.plan import plan_of
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
-from gdpo_audit.findings.sums import Array, Made, Plan, Sums, take
+from gdpo_audit.findings.sums import Array, Made, Setup, Sums, take
 from gdpo_audit.findings.thresholds import SCALE_ONLY
 from gdpo_audit.findings.trials import spread
 from gdpo_audit.findings.uncounted import counted
@@ -110,18 +110,18 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     """The facts of a run, with all of its rewards."""
     run, sample, recipe = _solved(run, wanted)
 
-    def under(plan: Plan) -> Facts:
-        return _facts_of_summary(run, summarise_all(run.tables(), plan, engine), plan, wanted, sample)
+    def under(setup: Setup) -> Facts:
+        return _facts_of_summary(run, summarise_all(run.tables(), setup, engine), setup, wanted, sample)
 
     # Where the weights change at every step, no recipe makes many steps: that of one batch is where to begin.
     start = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
-    facts = under(_plan_of(run, wanted, start))
+    facts = under(_setup_of(run, wanted, start))
     if recipes := _recipes_of(facts):
-        plan = _plan_of(run, wanted, most_common([*recipes.values()]))
-        others = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != plan.recipe}
-        facts = under(replace(plan, changes=others).with_weights(wanted.weights))
+        setup = _setup_of(run, wanted, most_common([*recipes.values()]))
+        others = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != setup.recipe}
+        facts = under(replace(setup, changes=others).with_weights(wanted.weights))
     elif start is not recipe:
-        facts = under(_plan_of(run, wanted, None))
+        facts = under(_setup_of(run, wanted, None))
     return _without_foreign_batches(facts)
 
 
@@ -134,11 +134,11 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
     return recipes_by_batch(f.run, f.recipe, f.batches.batch.tolist(), bad, whole)
 
 
-def _plan_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Plan:
+def _setup_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Setup:
     """What the run is computed with, where one recipe, or none that is known, made all of it."""
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
-    return Plan(
+    return Setup(
         rewards=run.rewards,
         weights=tuple(wanted.weights.get(name, made.get(name, 1.0)) for name in run.rewards),
         convention=FRAMEWORKS[run.framework].convention if recipe is None else recipe.convention,
@@ -217,7 +217,9 @@ def _reproduces(
 # --- the facts --------------------------------------------------------------------------------------------------------
 
 
-def _facts_of_summary(run: Run, summary: Summary, plan: Plan, wanted: Wanted, sample: Sequence[pl.DataFrame]) -> Facts:
+def _facts_of_summary(
+    run: Run, summary: Summary, setup: Setup, wanted: Wanted, sample: Sequence[pl.DataFrame]
+) -> Facts:
     """The facts of a summary; a batch that was logged twice counts once."""
     batches = summary.batches
     # TRL logs its last table to trackers twice.
@@ -227,7 +229,7 @@ def _facts_of_summary(run: Run, summary: Summary, plan: Plan, wanted: Wanted, sa
     again = _repeats_the_one_before(batches)
     return Facts(
         run=run,
-        plan=plan,
+        setup=setup,
         batches=take(batches, ~again),
         repeated_batches=take(batches, again),
         overwritten_batches=take(batches, slice(0)),

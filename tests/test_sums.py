@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_audit.findings.summarise import pieces, summarise, summarise_all
-from gdpo_audit.findings.sums import Plan, bin_batches, concat, take, total
+from gdpo_audit.findings.sums import Setup, bin_batches, concat, take, total
 from gdpo_audit.recipe.recipe import Recipe
 
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
 EXTREMES = ("low", "high", "max_error")  # each of one row; a break-even weight is a quotient of sums
 
 
-def plan_for(rewards: int, weights=None, convention="paper", primary=None, recipe=None) -> Plan:
+def plan_for(rewards: int, weights=None, convention="paper", primary=None, recipe=None) -> Setup:
     weights = (1.0,) * rewards if weights is None else tuple(weights)
-    return Plan(tuple(f"r{k}" for k in range(rewards)), weights, convention, primary, recipe)
+    return Setup(tuple(f"r{k}" for k in range(rewards)), weights, convention, primary, recipe)
 
 
 def table_of(*batches, **columns) -> pl.DataFrame:
@@ -60,17 +60,17 @@ def one_by_one(table):
     return table.partition_by("batch", maintain_order=True)
 
 
-def tensor(part, plan):
-    return torch.from_numpy(part.select(plan.rewards).to_numpy().copy())
+def tensor(part, setup):
+    return torch.from_numpy(part.select(setup.rewards).to_numpy().copy())
 
 
-def collapsed(part, plan, method):
+def collapsed(part, setup, method):
     """Rewards that are float32 numbers are taken for such, with the round-off that they may have."""
-    r, groups, convention = tensor(part, plan), part["group"].to_list(), gc.CONVENTIONS[plan.convention]
+    r, groups, convention = tensor(part, setup), part["group"].to_list(), gc.CONVENTIONS[setup.convention]
     r = r.float() if torch.equal(r.float().double().nan_to_num(), r.nan_to_num()) else r
     if convention.last_step == "tokens":
         convention = replace(convention, last_step="responses")
-    return gc.collapse(r, method, weights=list(plan.weights), groups=groups, convention=convention)
+    return gc.collapse(r, method, weights=list(setup.weights), groups=groups, convention=convention)
 
 
 def in_float32(weights):
@@ -104,8 +104,8 @@ def check_same(sums, expected, but=()):
             assert np.array_equal(sums[name], value) if exact else sums[name] == near(value), name
 
 
-def summed(table, plan):
-    return total(summarise(table, plan).batches)
+def summed(table, setup):
+    return total(summarise(table, setup).batches)
 
 
 def by_batch(sums):
@@ -118,11 +118,11 @@ def by_batch(sums):
 @pytest.mark.slow
 @given(naive.batches(shuffled=False), conventions)
 def test_one_batch_is_what_collapse_finds(batch, convention):
-    plan = plan_for(len(batch.rows[0]), in_float32(batch.weights), convention, primary=0)
+    setup = plan_for(len(batch.rows[0]), in_float32(batch.weights), convention, primary=0)
     table = table_of((batch.rows, batch.ids))
-    t = summed(table, plan)
+    t = summed(table, setup)
     for m in naive.METHODS:
-        c = collapsed(table, plan, m)
+        c = collapsed(table, setup, m)
         s = t.methods[m]
         assert (t.groups, s.mixed_groups, s.tied_pairs) == (c.groups, c.mixed_groups, c.tied_pair_count)
         assert share(s.tie_groups, s.mixed_groups) == near(c.groups_with_ties)
@@ -137,10 +137,10 @@ def test_one_batch_is_what_collapse_finds(batch, convention):
 @pytest.mark.parametrize("convention, ragged, missing", crossed(gc.CONVENTIONS, (False, True), (0.1, 0.0)))
 def test_each_batch_is_computed_on_its_own(convention, ragged, missing):
     table = random_table(1, batches=3, ragged=ragged, missing=missing)
-    plan = plan_for(3, (1.0, 0.3, -2.0), convention, primary=1)
-    together = by_batch(summarise(table, plan).batches)
+    setup = plan_for(3, (1.0, 0.3, -2.0), convention, primary=1)
+    together = by_batch(summarise(table, setup).batches)
     for batch, part in zip(together, one_by_one(table), strict=True):
-        check_same(batch, summarise(part, plan).batches)
+        check_same(batch, summarise(part, setup).batches)
 
 
 def test_float32_rewards_tie_in_spite_of_their_round_off():
@@ -160,9 +160,9 @@ def centred(part, name):
 
 @pytest.mark.parametrize("ragged", (False, True))
 def test_the_sums_of_rewards_are_those_of_numpy(ragged):
-    table, plan = random_table(4, ragged=ragged, missing=0.1), plan_for(3)
-    t = summed(table, plan)
-    for k, name in enumerate(plan.rewards):
+    table, setup = random_table(4, ragged=ragged, missing=0.1), plan_for(3)
+    t = summed(table, setup)
+    for k, name in enumerate(setup.rewards):
         x = table[name].to_numpy()
         x = x[~np.isnan(x)]
         r = t.rewards
@@ -180,8 +180,8 @@ def test_the_sums_of_rewards_are_those_of_numpy(ragged):
 
 @pytest.mark.parametrize("missing", (0.0, 0.2))
 def test_the_correlation_inside_groups_is_that_of_numpy(missing):
-    table, plan = random_table(5, missing=missing), plan_for(3)
-    r = summed(table, plan).rewards
+    table, setup = random_table(5, missing=missing), plan_for(3)
+    r = summed(table, setup).rewards
     for i, j in combinations(range(3), 2):
         x, y = centred(table, f"r{i}"), centred(table, f"r{j}")
         both = ~(np.isnan(x) | np.isnan(y))
@@ -221,8 +221,8 @@ def test_groups_that_a_filter_by_the_sum_drops_though_gdpo_could_use_them():
 
 @pytest.mark.parametrize("ragged", (False, True))
 def test_lengths_are_summed_and_put_beside_the_rewards(ragged):
-    table, plan = random_table(6, ragged=ragged, lengths=True, missing=0.1), plan_for(3)
-    t = summed(table, plan)
+    table, setup = random_table(6, ragged=ragged, lengths=True, missing=0.1), plan_for(3)
+    t = summed(table, setup)
     distance = centred(table, "length")
     assert t.lengths.squared == near(distance @ distance)
     assert (t.lengths.present, t.lengths.total) == (len(table), table["length"].sum())
@@ -230,10 +230,10 @@ def test_lengths_are_summed_and_put_beside_the_rewards(ragged):
 
 
 def test_without_all_lengths_of_a_batch_its_last_step_runs_over_responses():
-    table, plan = random_table(7, lengths=True), plan_for(3, convention="verl")
+    table, setup = random_table(7, lengths=True), plan_for(3, convention="verl")
     holed = table.with_columns(pl.when(pl.int_range(pl.len()) > 0).then("length"))
     whole, none, some = (
-        summarise(t, plan).batches.methods["gdpo"].update[0].tolist() for t in (table, table.drop("length"), holed)
+        summarise(t, setup).batches.methods["gdpo"].update[0].tolist() for t in (table, table.drop("length"), holed)
     )
     assert some == near([none[0], *whole[1:]])
     assert some[0] != near(whole[0], 1e-6)
@@ -285,13 +285,13 @@ def test_advantages_that_are_off_are_counted_where_they_are():
 
 @pytest.mark.parametrize("ragged", (False, True))
 def test_pieces_of_whole_batches_come_to_the_same(monkeypatch, ragged):
-    table, plan = random_table(0, batches=9, ragged=ragged, missing=0.1, lengths=True), plan_for(3, primary=0)
-    whole = summarise(table, plan).batches
+    table, setup = random_table(0, batches=9, ragged=ragged, missing=0.1, lengths=True), plan_for(3, primary=0)
+    whole = summarise(table, setup).batches
     monkeypatch.setattr("gdpo_audit.findings.summarise._AT_ONCE", 50)
     parts = one_by_one(table)
     cut = list(pieces([pl.concat(parts[5:]), pl.concat(parts[:5])]))
     assert 2 < len(cut) < 9 and sum(map(len, cut)) == len(table)
-    both = summarise_all([pl.concat(parts[5:]), pl.concat(parts[:5])], plan).batches
+    both = summarise_all([pl.concat(parts[5:]), pl.concat(parts[:5])], setup).batches
     assert both.batch.tolist() == list(range(9))
     check_same(both, whole)
     check_same(total(both), total(whole))

@@ -87,7 +87,7 @@ class ExampleGroup:
 
 def best_groups(f: Facts) -> Examples | None:
     """The groups that show each thing best, so many as a report shows of each, among the batches that are counted."""
-    if f.summary is None or f.plan.examples_of is None:
+    if f.summary is None or f.setup.examples_of is None:
         return None
     counted = f.summary.groups.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
     best = []
@@ -102,7 +102,7 @@ def best_groups(f: Facts) -> Examples | None:
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
     """The groups that show each of `FINDINGS` best, with their numbers alone; of batches that the facts count."""
-    if f.examples is None or f.plan.examples_of != f.method:
+    if f.examples is None or f.setup.examples_of != f.method:
         return ()
     named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
     share = np.nan_to_num(f.shares(f.method), nan=-np.inf)
@@ -129,8 +129,8 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
         names=f.rewards,
         rewards=tuple(rows.select(f.rewards).rows()),
         method=f.method,
-        convention=f.plan.convention,
-        weights=f.plan.of_batch(rows["batch"][0]).weights,
+        convention=f.setup.convention,
+        weights=f.setup.of_batch(rows["batch"][0]).weights,
         logged=column("advantage"),
         lengths=column("length") if holds_lengths(rows, f.rewards) else None,
         reward=reward,

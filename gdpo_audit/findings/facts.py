@@ -11,7 +11,7 @@ import polars as pl
 
 from gdpo_audit.findings.relations import Relation, relations_of
 from gdpo_audit.findings.summarise import Summary
-from gdpo_audit.findings.sums import Array, MethodSums, Plan, Sums, total
+from gdpo_audit.findings.sums import Array, MethodSums, Setup, Sums, total
 from gdpo_audit.findings.thresholds import CHANCE, MERGED, SCALE_ONLY
 from gdpo_audit.findings.trials import Trial, sample_of, sums_under
 from gdpo_audit.logs.run import Run
@@ -67,7 +67,7 @@ class Facts:
     """A run as the findings read it. A batch that repeats the rows of the batch before it is counted once."""
 
     run: Run
-    plan: Plan
+    setup: Setup
     batches: Sums[Array]
     repeated_batches: Sums[Array]  # batches that repeat the rows of the batch before them; not in `batches`
     overwritten_batches: Sums[Array]  # batches that an evaluation, or another method, made; not in `batches` either
@@ -95,19 +95,19 @@ class Facts:
     @property
     def recipe(self) -> Recipe | None:
         """How the logged advantages were made; None where the log does not show it."""
-        return None if self.only_round_off else self.plan.recipe
+        return None if self.only_round_off else self.setup.recipe
 
     @cached_property
     def only_round_off(self) -> bool:
         """Whether advantages are logged that any recipe reproduces, as round-off may be as large as they are."""
-        if self.plan.recipe is None:
+        if self.setup.recipe is None:
             return False
         parts = self.batches.logged, self.overwritten_batches.logged
         return not any(part.wrong.any() or part.testable.any() for part in parts)
 
     @property
     def rewards(self) -> tuple[str, ...]:
-        return self.plan.rewards
+        return self.setup.rewards
 
     @property
     def methods(self) -> list[str]:
@@ -171,7 +171,7 @@ class Facts:
         if last is None:
             return found
         for batch, step in zip(self.batches.batch.tolist(), self.batches.step.tolist(), strict=True):
-            recipe = self.plan.of_batch(batch).recipe
+            recipe = self.setup.of_batch(batch).recipe
             assert recipe is not None, "there is one of the run"
             if not found or not same_weights(last, recipe):
                 found.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
@@ -257,7 +257,7 @@ class Facts:
     def worst(self, k: int) -> float:
         """What a closed gate puts in place of the reward: 0, or the worst value of a reward that can be a penalty."""
         # A weight below 0 makes the highest value the worst.
-        if self.plan.weights[k] >= 0:
+        if self.setup.weights[k] >= 0:
             return min(float(self.totals.rewards.low[k]), 0.0)
         return max(self.highest(k), 0.0)
 
@@ -295,7 +295,7 @@ class Facts:
     def _weights(self) -> Array:
         """(rewards, batches) the weights of each batch."""
         batches = self.batches.batch.tolist()
-        each = [self.plan.of_batch(b).weights for b in batches] if self.plan.changes else [self.plan.weights]
+        each = [self.setup.of_batch(b).weights for b in batches] if self.setup.changes else [self.setup.weights]
         return np.broadcast_to(each, (len(batches), len(self.rewards))).T
 
     def _over_groups(self, of_batch: Array) -> float:
@@ -341,17 +341,17 @@ class Facts:
         """The facts of the sample under another setting. Raises InputError."""
         if setting not in self._trials:
             # The run's own weights are those that each batch had.
-            own = (setting.method, setting.weights) == (self.method, self.plan.weights)
-            plan = replace(self.plan, recipe=None, extra_method=setting.method, examples_of=None)
-            plan = plan if own else replace(plan, weights=setting.weights, changes={})
-            batches = sums_under(plan, setting.gates, self.sample)
-            self._trials[setting] = replace(self, plan=plan, batches=batches, _trials={})
+            own = (setting.method, setting.weights) == (self.method, self.setup.weights)
+            setup = replace(self.setup, recipe=None, extra_method=setting.method, examples_of=None)
+            setup = setup if own else replace(setup, weights=setting.weights, changes={})
+            batches = sums_under(setup, setting.gates, self.sample)
+            self._trials[setting] = replace(self, setup=setup, batches=batches, _trials={})
         return self._trials[setting]
 
     @cached_property
     def baseline(self) -> "Facts":
         """The facts of the sample as the run was, to compare with what is tried."""
-        return self.try_setting(Trial(self.method, self.plan.weights))
+        return self.try_setting(Trial(self.method, self.setup.weights))
 
     # --- one method ---
 

@@ -160,7 +160,7 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
 
 def missing_rewards(f: Facts) -> Iterator[Finding]:
     """Rewards are missing and the framework does not skip them."""
-    convention = ALL_CONVENTIONS[f.plan.convention]
+    convention = ALL_CONVENTIONS[f.setup.convention]
     missing = dict(zip(f.rewards, (f.totals.responses - f.totals.rewards.present).tolist(), strict=True))
     missing = {name: n for name, n in missing.items() if n}
     if not missing or convention.missing != "propagates":
@@ -561,7 +561,7 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
         "figures here follow the weights given.",
         to_do="Set the weights that you mean.",
         evidence={"given": dict(zip(names, given, strict=True)), "logged": dict(zip(names, made, strict=True))},
-        fix=config_lines.set_weights(f.run.framework, *f.functions(f.plan.weights), f.recipe.method),
+        fix=config_lines.set_weights(f.run.framework, *f.functions(f.setup.weights), f.recipe.method),
     )
 
 

@@ -24,16 +24,16 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         f"{f.lead_in}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
         f"the same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart."
     ]
-    if f.plan.primary is not None and f.totals.primary_pairs:
+    if f.setup.primary is not None and f.totals.primary_pairs:
         methods = dict.fromkeys([f.method, "gdpo"])
         for m in methods:
             order = f.order(m)
             numbers |= {f"right_{m}": order.right, f"inverted_{m}": order.wrong, f"tied_primary_pairs_{m}": order.tied}
-        of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.plan.primary]},"
+        of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.setup.primary]},"
         message.append(f"{of} {'; '.join(f'{NAMES[m]} {_order_in_words(f, m)}' for m in methods)}.")
     to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
-    if f.plan.primary is not None:
-        to_do = f"Grade in finer steps, above all {f.rewards[f.plan.primary]}, if the ties matter."
+    if f.setup.primary is not None:
+        to_do = f"Grade in finer steps, above all {f.rewards[f.setup.primary]}, if the ties matter."
     by_method = not f.is_gdpo and f.tied_pairs("gdpo") <= t.TIES_LEFT * pairs
     yield Finding(
         severity="warning" if by_method and pairs >= t.TIED_PAIRS else "info",
@@ -64,7 +64,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     why, to_do = "Such prompts are mostly too easy or too hard.", "Use other prompts, or larger groups."
     if cancelled:
         part = "all" if cancelled == 1 else percent(cancelled)
-        nothing = "" if all(f.plan.weights) else ", or the rewards that differ have weight 0"
+        nothing = "" if all(f.setup.weights) else ", or the rewards that differ have weight 0"
         why = f"In {part} of them the rewards differ and cancel in the sum{nothing}."
     if cancelled > 0.5:
         to_do = "Use unequal weights, which say what counts more: larger groups do not change that."
@@ -84,9 +84,9 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 def priority_inversion(f: Facts) -> Iterator[Finding]:
     """A response with less of the primary reward gets the larger advantage."""
     inverted = f.inversions(f.method)
-    if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
+    if f.setup.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
         return
-    primary = f.rewards[f.plan.primary]
+    primary = f.rewards[f.setup.primary]
     orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}
     tied = {m: order.tied / order.pairs for m, order in orders.items()}
     needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.method, "gdpo"])}
@@ -101,7 +101,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         title=f"{under} response with less {primary} {gets} more in {percent(inverted)} of the pairs",
         message=f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
         f"{primary} gets more, and {percent(tied[f.method])} are tied. "
-        f"{_break_even_in_words(f, f.plan.primary, needed)}",
+        f"{_break_even_in_words(f, f.setup.primary, needed)}",
         to_do=f"Decide how much {primary} counts.",
         evidence=numbers | {"threshold_info": t.INVERTED_INFO, "threshold_warning": t.INVERTED_WARNING},
         extent=inverted,
@@ -111,13 +111,13 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 def _usable(f: Facts, primary: int, weight: float) -> bool:
     """Whether the other rewards still count beside such a weight on the primary one."""
     return isfinite(weight) and weight <= t.BREAK_EVEN * max(
-        abs(w) for k, w in enumerate(f.plan.weights) if k != primary
+        abs(w) for k, w in enumerate(f.setup.weights) if k != primary
     )
 
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
     """The weights above which no pair is the wrong way round, or that there is none."""
-    on, now = f.rewards[primary], number(f.unit * f.plan.weights[primary])
+    on, now = f.rewards[primary], number(f.unit * f.setup.weights[primary])
     usable = {m: _round_up(f.unit * w) for m, w in needed.items() if _usable(f, primary, w)}
     if usable:
         weights = listing(f"{number(w)} under {NAMES[m]}" for m, w in usable.items())
@@ -144,7 +144,7 @@ def _round_up(weight: float) -> float:
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     """The std over the whole batch scales up the groups that differ, because silent groups lower it."""
     by_batch_std = f.method == "grpo_batch_std"
-    by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.plan.convention].last_step != "group"
+    by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.setup.convention].last_step != "group"
     live = f.batches.live_responses > 0
     if not (by_batch_std or by_gdpo) or not live.any():
         return

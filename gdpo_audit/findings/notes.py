@@ -32,6 +32,6 @@ def notes(f: Facts) -> Iterator[str]:
         yield f"Rows that repeat those of the batch before count once: {batches}, of {at_steps(again)}."
     if f.run.uncounted:
         yield f"Not counted: {some(f'{x.name} ({x.why})' for x in f.run.uncounted)}."
-    primary = None if f.plan.primary is None else f.rewards[f.plan.primary]
+    primary = None if f.setup.primary is None else f.rewards[f.setup.primary]
     if f.reproduced and primary and all(phase.weights[primary] == 0 for phase in f.phases):
         yield f"{primary} has weight 0 in the logged advantages."

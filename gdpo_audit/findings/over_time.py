@@ -7,7 +7,7 @@ from math import nan, sqrt
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.sums import Array, Plan, Sums, bin_batches
+from gdpo_audit.findings.sums import Array, Setup, Sums, bin_batches
 from gdpo_audit.findings.thresholds import CHANGED, CHANGED_STEPS
 
 Series = list[float | None]
@@ -30,7 +30,7 @@ def column(what: str, *of: str) -> str:
     return ":".join([what, *of])
 
 
-def over_time(plan: Plan, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
+def over_time(setup: Setup, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
     """The run in at most 200 rows: one row per step, or per few steps where there are more.
 
     The columns: step, step_last, responses, groups; by reward its `MEAN`, `STD`, `MISSING` and `DEAD`; by method its
@@ -38,7 +38,7 @@ def over_time(plan: Plan, batches: Sums[Array], untold: Collection[str] = ()) ->
     untold: rewards whose share the log does not tell.
     """
     b = bin_batches(batches)
-    sums, numbered = b.rewards, list(enumerate(plan.rewards))
+    sums, numbered = b.rewards, list(enumerate(setup.rewards))
     columns = {"step": b.step, "step_last": b.step_last, "responses": b.responses, "groups": b.groups}
     for k, name in numbered:
         n, total = sums.present[k], sums.total[k]

@@ -52,7 +52,7 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
     """What the run could have used, each tried on its log; empty where the log does not tell what did what."""
     if len(f.rewards) < 2 or f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward or not f.sample:
         return ()
-    own, name = f.plan.weights, NAMES[f.method]
+    own, name = f.setup.weights, NAMES[f.method]
     ran = "as it ran" if f.recipe else f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
     rows = [_tried(f, ran, "", Trial(f.method, own))]
     of_sums = f.method if f.method in ("grpo_no_std", "grpo_batch_std") else "grpo"
@@ -67,8 +67,8 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
             rows.append(_tried(f, f"{NAMES[method]}, shares as asked", do, Trial(method, weights)))
     best = _best(f, rows)
     if best is not None:
-        assert f.plan.primary is not None
-        rows[rows.index(best)] = _recommended(best, rows[0], f.rewards[f.plan.primary])
+        assert f.setup.primary is not None
+        rows[rows.index(best)] = _recommended(best, rows[0], f.rewards[f.setup.primary])
     return *rows, *_gated(f, rows[0])
 
 
@@ -98,7 +98,7 @@ def _tried(f: Facts, title: str, do: str, trial: Trial) -> Setting:
         lines = config_lines.set_weights(f.run.framework, functions, weights, method)
     else:
         lines = config_lines.switch_to(
-            f.run.framework, functions, weights, method, of_grpo=trial.weights == f.plan.weights
+            f.run.framework, functions, weights, method, of_grpo=trial.weights == f.setup.weights
         )
     return Setting(
         title=title,
@@ -127,9 +127,9 @@ def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
     None without a primary reward: whether a share or an order is better is then its owner's to say. None too where the
     advantages are not what any method makes.
     """
-    if f.plan.primary is None or (f.recipe is None and f.reproduced is False):
+    if f.setup.primary is None or (f.recipe is None and f.reproduced is False):
         return None
-    first, ran = f.rewards[f.plan.primary], rows[0]
+    first, ran = f.rewards[f.setup.primary], rows[0]
     good = []
     for row in rows[1:]:
         turned, nearer = _more(row.inversions, ran.inversions), ran.off - row.off
@@ -171,14 +171,14 @@ def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
 
 def _gated(f: Facts, ran: Setting) -> list[Setting]:
     """The gate that does most for the order of a primary reward that is inverted, if one helps: it changes the task."""
-    on = f.plan.primary
+    on = f.setup.primary
     if on is None or not ran.inversions >= INVERTED_INFO:
         return []
     rows = []
     for k, name in enumerate(f.rewards):
-        if k != on and f.plan.weights[k] and f.dead(k) < 1:
+        if k != on and f.setup.weights[k] and f.dead(k) < 1:
             gate = Gate(k, on, f.highest(on), f.worst(k))
             do = f"Let {name} count only where {f.rewards[on]} reaches {number(gate.threshold)}"
-            rows.append(_tried(f, f"{name} behind {f.rewards[on]}", do, Trial(f.method, f.plan.weights, (gate,))))
+            rows.append(_tried(f, f"{name} behind {f.rewards[on]}", do, Trial(f.method, f.setup.weights, (gate,))))
     best = min(rows, key=lambda row: row.inversions, default=ran)
     return [best] if ran.inversions - best.inversions >= HELPED else []

@@ -7,7 +7,7 @@ import polars as pl
 from gdpo_audit.findings.facts import Facts, ratio
 from gdpo_audit.findings.over_time import quarters
 from gdpo_audit.findings.summarise import summarise_all
-from gdpo_audit.findings.sums import Array, LengthSums, Plan
+from gdpo_audit.findings.sums import Array, LengthSums, Setup
 from gdpo_audit.json_types import LengthsPart, PromptsPart
 
 WORST = 10  # prompts in a report
@@ -16,7 +16,7 @@ CHARACTERS_OF = 200_000  # responses: reading the texts of more takes longer tha
 
 def _visits(f: Facts) -> pl.DataFrame | None:
     """The groups of the batches that are counted; None where their silence is not that of the run's method."""
-    if f.summary is None or f.plan.examples_of != f.method:
+    if f.summary is None or f.setup.examples_of != f.method:
         return None
     return f.summary.visits.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
 
@@ -83,10 +83,10 @@ def _characters(f: Facts) -> LengthSums[Array] | None:
         return None
     lengths = pl.concat(f.run.others["length"]())
     names = {name: f"reward {k}" for k, name in enumerate(f.rewards)}  # one may be called length
-    plan = Plan(tuple(names.values()), f.plan.weights, "paper", None, None)
+    setup = Setup(tuple(names.values()), f.setup.weights, "paper", None, None)
     counted = pl.col("batch").is_in(f.batches.batch.tolist())
     tables = (table.filter(counted).rename(names) for table in f.run.tables())
     with_lengths = (
         table.join(lengths, on="_place", how="left", maintain_order="left") for table in tables if len(table)
     )
-    return summarise_all(with_lengths, plan).batches.lengths
+    return summarise_all(with_lengths, setup).batches.lengths

@@ -28,7 +28,7 @@ def weights_for(f: Facts, method: str, wanted: Mapping[int, float]) -> tuple[flo
     """
     products, divisors = _products(f, method)
     keys = list(wanted)
-    sign = np.sign(np.where(np.array(f.plan.weights) == 0, 1.0, f.plan.weights))
+    sign = np.sign(np.where(np.array(f.setup.weights) == 0, 1.0, f.setup.weights))
     target = np.array([wanted.get(k, 0.0) for k in range(len(sign))])
     spread = np.sqrt(np.einsum("ukk->k", products))
     if not keys or (spread[keys] == 0).any():
@@ -47,14 +47,14 @@ def weights_for(f: Facts, method: str, wanted: Mapping[int, float]) -> tuple[flo
         size *= np.clip(target / np.maximum(share, 1e-3), 0.25, 4.0) ** 0.25
         loud = size * spread
         size = np.where(target > 0, np.maximum(loud, _LEAST * loud.max()) / np.where(spread > 0, spread, 1), 0.0)
-    largest = max(abs(f.plan.weights[k]) for k in keys) or 1.0
-    found = np.where(target > 0, sign * size * largest / size.max(), f.plan.weights)
+    largest = max(abs(f.setup.weights[k]) for k in keys) or 1.0
+    found = np.where(target > 0, sign * size * largest / size.max(), f.setup.weights)
     return tuple(float(f"{x:.3g}") for x in found)
 
 
 def _products(f: Facts, method: str) -> tuple[Array, Array | None]:
     """(units, rewards, rewards) Σ x_k x_l of the terms, and what makes d² of the weights; None: nothing is divided."""
-    c = ALL_CONVENTIONS[f.plan.convention]
+    c = ALL_CONVENTIONS[f.setup.convention]
     by_group = method == "grpo" or (method == "gdpo" and c.last_step == "group")
     products, divisors = [], []
     for table in f.sample:

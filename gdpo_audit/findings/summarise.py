@@ -16,8 +16,8 @@ from gdpo_audit.findings.sums import (
     LengthSums,
     LoggedSums,
     MethodSums,
-    Plan,
     RewardSums,
+    Setup,
     Sums,
     add_up,
     concat,
@@ -61,12 +61,12 @@ class Summary(NamedTuple):
     visits: pl.DataFrame  # of each group: batch, `_place` of its first response, responses, and whether it is silent
 
 
-def summarise_all(tables: Iterable[pl.DataFrame], plan: Plan, mapped: Mapped = map) -> Summary:
+def summarise_all(tables: Iterable[pl.DataFrame], setup: Setup, mapped: Mapped = map) -> Summary:
     """The summary of the tables of a run, its batches in the order of the steps.
 
     mapped: computes the parts, here by default.
     """
-    all_of_them = _joined(mapped(partial(summarise, plan=plan), pieces(tables)))
+    all_of_them = _joined(mapped(partial(summarise, setup=setup), pieces(tables)))
     batches = all_of_them.batches
     return all_of_them._replace(batches=take(batches, np.lexsort((batches.batch, batches.step))))
 
@@ -85,27 +85,27 @@ def pieces(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
             yield table[low:high]
 
 
-def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
+def summarise(table: pl.DataFrame, setup: Setup) -> Summary:
     """The summary of one table of a run. It holds whole batches; the rows of a batch, and of a group, are consecutive.
 
-    The advantages are computed with the plan's weights and convention. Where a batch lacks the lengths that the
+    The advantages are computed with the setup's weights and convention. Where a batch lacks the lengths that the
     convention weights by, GDPO's last step runs over responses. A column `part` numbers parts of the run, each of some
     groups: then the sums are those of each part, under its number, and the advantages still those of whole batches.
     Raises InputError where these rows are apart.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "a": [1.0, 0.0, 1.0], "b": [0.0, 1.0, 1.0]})
     >>> from gdpo_audit.findings.sums import total
-    >>> sums = total(summarise(table, Plan(("a", "b"), (1.0, 1.0), "trl", None, None)).batches)
+    >>> sums = total(summarise(table, Setup(("a", "b"), (1.0, 1.0), "trl", None, None)).batches)
     >>> sums.methods["grpo"].tied_pairs, sums.different_pairs, round(float(sums.rewards.products[0, 1]), 6)
     (1, 3, -0.333333)
     """
-    return _joined(_summary(rows, own, *known) for rows, own, *known in _kinds(table, plan))
+    return _joined(_summary(rows, own, *known) for rows, own, *known in _kinds(table, setup))
 
 
-def _kinds(table: pl.DataFrame, plan: Plan) -> Iterator[tuple[pl.DataFrame, Plan, bool, bool]]:
+def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Setup, bool, bool]]:
     """The table by kinds of batches, so that an unusual batch does not change how others compute.
 
-    With each the plan of these batches, whether their rewards are float32 numbers, and whether all lengths are known.
+    With each the setup of these batches, whether their rewards are float32 numbers, and whether all lengths are known.
     Apart are also batches whose groups have different sizes, or of which one has a single response.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
@@ -117,15 +117,15 @@ def _kinds(table: pl.DataFrame, plan: Plan) -> Iterator[tuple[pl.DataFrame, Plan
     size = np.where(smallest == largest, largest, np.where(smallest > 1, 0, -1))
     float32, timed = (
         np.logical_and.reduceat(x, starts)
-        for x in (in_float32(table, plan.rewards), token_lengths(table, plan.rewards) >= 1)
+        for x in (in_float32(table, setup.rewards), token_lengths(table, setup.rewards) >= 1)
     )
     kinds: dict[tuple, list[int]] = {}
     for number, kind in enumerate(zip(size.tolist(), float32.tolist(), timed.tolist(), strict=True)):
-        kinds.setdefault((plan.of_batch(int(batch[starts[number]])), *kind), []).append(number)
+        kinds.setdefault((setup.of_batch(int(batch[starts[number]])), *kind), []).append(number)
     rows = np.diff(starts, append=len(table))
     for (made, _, *known), numbers in kinds.items():
         chosen = np.isin(np.arange(len(starts)), numbers).repeat(rows)
-        own = replace(plan, weights=made.weights, recipe=made.recipe, changes={})
+        own = replace(setup, weights=made.weights, recipe=made.recipe, changes={})
         yield table if chosen.all() else table.filter(pl.Series(chosen)), own, *known
 
 
@@ -146,16 +146,16 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     return fits
 
 
-def _summary(rows: pl.DataFrame, plan: Plan, float32: bool, timed: bool) -> Summary:
-    """The summary of batches of one kind, with one plan."""
-    part = rows if float32 else rows.with_columns(pl.col(plan.rewards).round_sig_figs(DIGITS))
-    log = tensors_of(part, plan.rewards)
-    convention = ALL_CONVENTIONS[plan.convention]
+def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Summary:
+    """The summary of batches of one kind, with one setup."""
+    part = rows if float32 else rows.with_columns(pl.col(setup.rewards).round_sig_figs(DIGITS))
+    log = tensors_of(part, setup.rewards)
+    convention = ALL_CONVENTIONS[setup.convention]
     if convention.last_step == "tokens" and not timed:
         convention = replace(convention, last_step="responses")
-    of = _Grouped(log.read(convention, plan.weights), starts_of(part["group"].to_numpy()))
-    groups = each(_as_array, _sums(of, log, part, plan, float32))
-    scores = {} if plan.examples_of is None else _scores(groups, plan.examples_of)
+    of = _Grouped(log.read(convention, setup.weights), starts_of(part["group"].to_numpy()))
+    groups = each(_as_array, _sums(of, log, part, setup, float32))
+    scores = {} if setup.examples_of is None else _scores(groups, setup.examples_of)
     held = np.zeros(len(of.starts), dtype=bool)
     for score in scores.values():  # NaN comes last
         held[np.argsort(-score, kind="stable")[:_HELD]] = True
@@ -163,7 +163,7 @@ def _summary(rows: pl.DataFrame, plan: Plan, float32: bool, timed: bool) -> Summ
     in_held = pl.Series(held.repeat(np.diff(of.starts, append=len(rows))))
     visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^_place$"))[of.starts].with_columns(
         responses=groups.responses.astype(np.uint32),
-        silent=groups.methods[plan.examples_of or "grpo"].silent_groups.astype(bool),
+        silent=groups.methods[setup.examples_of or "grpo"].silent_groups.astype(bool),
     )
     return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows.filter(in_held), visits)
 
@@ -174,18 +174,18 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
     return (x if x.is_floating_point() else x.long()).numpy()
 
 
-def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, plan: Plan, float32: bool) -> Sums[Any]:
+def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, setup: Setup, float32: bool) -> Sums[Any]:
     """The sums of each group, as tensors and arrays."""
     std, distance = of.centred(of.batch.rewards)
-    outcomes = {method: _outcome(of, method) for method in plan.methods}
+    outcomes = {method: _outcome(of, method) for method in setup.methods}
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
-    first = plan.primary if plan.extra_method is None else None
+    first = setup.primary if setup.extra_method is None else None
     break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, first))
     break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, first)
-    ties, order = _ties_and_order(of, outcomes, plan.primary, float32)
+    ties, order = _ties_and_order(of, outcomes, setup.primary, float32)
     sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
     rewards = _reward_sums(of, distance, std)
-    highest = torch.full_like(std[0], torch.inf) if plan.primary is None else rewards.high[plan.primary]
+    highest = torch.full_like(std[0], torch.inf) if setup.primary is None else rewards.high[setup.primary]
     unright = (highest <= 0) & ~highest.isinf()
     before = outcomes["gdpo"].before_batch_step
     live = ~of.silent(before.nan_to_num())
@@ -195,7 +195,7 @@ def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, plan: Plan, float32:
         batch=part["part"].to_numpy()[of.starts] if "part" in part.columns else batch[of.starts],
         step=np.minimum.reduceat(step, of.starts),
         step_last=np.maximum.reduceat(step, of.starts),
-        fingerprint=_fingerprints(part, plan.rewards, batch, of.starts),
+        fingerprint=_fingerprints(part, setup.rewards, batch, of.starts),
         responses=sizes,
         groups=torch.ones_like(sizes),
         mixed_groups=ties.vectors > 1,
@@ -207,8 +207,8 @@ def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, plan: Plan, float32:
         filtered_groups=constant & live,
         rewards=rewards,
         methods={m: _method_sums(of, m, made, ties, order, break_even[m], unright) for m, made in outcomes.items()},
-        lengths=_length_sums(of, distance, part, plan),
-        logged=_logged_sums(of, log, part, plan),
+        lengths=_length_sums(of, distance, part, setup),
+        logged=_logged_sums(of, log, part, setup),
     )
 
 
@@ -418,9 +418,9 @@ def _method_sums(
 # --- lengths and logged advantages ------------------------------------------------------------------------------------
 
 
-def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, plan: Plan) -> LengthSums[Any]:
+def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup) -> LengthSums[Any]:
     """distance: the rewards minus the means of their groups."""
-    lengths = torch.from_numpy(token_lengths(part, plan.rewards).copy()).view(distance.shape[1:])
+    lengths = torch.from_numpy(token_lengths(part, setup.rewards).copy()).view(distance.shape[1:])
     own = of.centred(lengths)[1]
     return LengthSums(
         present=of.per_group((~lengths.isnan()).to(lengths)),
@@ -430,24 +430,24 @@ def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, plan: Plan)
     )
 
 
-def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, plan: Plan) -> LoggedSums[Any]:
+def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -> LoggedSums[Any]:
     """log and part hold the same responses."""
     advantages = log.advantages
     shape, present = of.batch.rewards.shape[1:], ~advantages.isnan()
     error = torch.full_like(advantages, -torch.inf)
     wrong, testable, comparison = torch.zeros_like(present), torch.zeros_like(present), None
     scaled = hidden = torch.zeros(len(log.batch), dtype=torch.bool)
-    if plan.recipe is not None and bool(present.any()):
-        comparison = compare(log, plan.recipe)
+    if setup.recipe is not None and bool(present.any()):
+        comparison = compare(log, setup.recipe)
         error = comparison.error.masked_fill(~present, -torch.inf)
         wrong = (error > comparison.allowed) & present
         testable = (comparison.computed.abs() > comparison.allowed) & present
         scaled = same_direction(log, comparison) if bool(wrong.any()) else scaled
     # Costly, and of interest only where the rewards do not explain the advantages.
-    if bool(present.any()) and (plan.recipe is None or bool(wrong.any())):
+    if bool(present.any()) and (setup.recipe is None or bool(wrong.any())):
         number = part["group"].to_numpy()[of.starts]
-        hidden = torch.from_numpy(np.isin(number, hidden_groups(part, plan.rewards).to_numpy()))
-    too_large = impossible(log, plan.recipe, comparison)
+        hidden = torch.from_numpy(np.isin(number, hidden_groups(part, setup.rewards).to_numpy()))
+    too_large = impossible(log, setup.recipe, comparison)
 
     def count(x: Tensor) -> Tensor:
         """(responses,) yes or no, counted in each group."""

@@ -26,7 +26,7 @@ class Made(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Setup:
     """What the sums are computed with: the same for all parts of a run."""
 
     rewards: tuple[str, ...]
@@ -42,8 +42,8 @@ class Plan:
         """What this batch is computed with."""
         return self.changes.get(batch, Made(self.weights, self.recipe))
 
-    def with_weights(self, named: Mapping[str, float]) -> "Plan":
-        """The plan with these weights in every batch; rewards without one keep theirs."""
+    def with_weights(self, named: Mapping[str, float]) -> "Setup":
+        """The setup with these weights in every batch; rewards without one keep theirs."""
 
         def changed(weights: tuple[float, ...]) -> tuple[float, ...]:
             return tuple(named.get(name, w) for name, w in zip(self.rewards, weights, strict=True))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from gdpo_audit.findings.summarise import summarise_all
-from gdpo_audit.findings.sums import Array, Plan, Sums
+from gdpo_audit.findings.sums import Array, Setup, Sums
 
 MOST = 20_000  # responses on which a setting is tried: all of a smaller log, else whole batches from all over the run
 _GOLDEN = (5**0.5 - 1) / 2
@@ -65,10 +65,10 @@ def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
     return [whole.head(max(ends.filter(ends <= MOST).max() or 0, ends[0]))]
 
 
-def sums_under(plan: Plan, gates: Sequence[Gate], sample: Sequence[pl.DataFrame]) -> Sums[Array]:
+def sums_under(setup: Setup, gates: Sequence[Gate], sample: Sequence[pl.DataFrame]) -> Sums[Array]:
     """The sums over the sample of a run, behind gates."""
-    tables = (_apply_gates(table, plan.rewards, gates).drop("advantage", strict=False) for table in sample)
-    return summarise_all(tables, plan).batches
+    tables = (_apply_gates(table, setup.rewards, gates).drop("advantage", strict=False) for table in sample)
+    return summarise_all(tables, setup).batches
 
 
 def _apply_gates(table: pl.DataFrame, rewards: Sequence[str], gates: Sequence[Gate]) -> pl.DataFrame:

@@ -31,12 +31,12 @@ def counted(f: Facts) -> Run | None:
 
 def _without_weight(f: Facts) -> Iterator[Uncounted]:
     """The rewards whose weight is known to be 0, unless no other has one, but for the primary reward."""
-    weights, recipe = f.plan.weights, f.recipe
+    weights, recipe = f.setup.weights, f.recipe
     last = max((k for k, w in enumerate(weights) if w), default=-1)
     for k, name in enumerate(f.rewards):
         solved = recipe is not None and k not in recipe.unknown
         configured = name in f.given_weights or name in (f.run.weights or {})
-        if weights[k] or last < 0 or k == f.plan.primary or not (solved or configured):
+        if weights[k] or last < 0 or k == f.setup.primary or not (solved or configured):
             continue
         if name in held_by_totals(f) or any(phase.weights[name] for phase in f.phases):  # whatever the caller gives
             continue
@@ -47,7 +47,7 @@ def _without_weight(f: Facts) -> Iterator[Uncounted]:
 
 def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
     """The rewards beside which the log holds them times a weight, under a name that says so, and that weight."""
-    primary = None if f.plan.primary is None else f.rewards[f.plan.primary]
+    primary = None if f.setup.primary is None else f.rewards[f.setup.primary]
     for later, parts in f.relations:
         if len(parts) != 1:
             continue

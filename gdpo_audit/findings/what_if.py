@@ -10,7 +10,7 @@ import polars as pl
 
 from gdpo_audit.findings.facts import WEIGHTS_FROM, Facts
 from gdpo_audit.findings.summarise import Mapped, summarise_all
-from gdpo_audit.findings.sums import Plan, take
+from gdpo_audit.findings.sums import Setup, take
 from gdpo_audit.json_types import SettingPart
 from gdpo_audit.logs.run import Run
 from gdpo_core import config_lines
@@ -85,21 +85,21 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Mapped = map) -> W
     ran, f = f, f.with_all if counts_again and f.with_all is not None else f
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
     method = setting.method or f.method
-    plan = replace(
-        f.plan.with_weights({name: w / f.unit for name, w in setting.weights.items()}),
-        convention=setting.convention or f.plan.convention,
+    setup = replace(
+        f.setup.with_weights({name: w / f.unit for name, w in setting.weights.items()}),
+        convention=setting.convention or f.setup.convention,
         extra_method=method,
         examples_of=None,
     )
-    expect(any(plan.weights), "what_if, weights", "one that is not 0", "0 for every reward")
-    batches = summarise_all(f.run.tables(), plan, engine).batches
+    expect(any(setup.weights), "what_if, weights", "one that is not 0", "0 for every reward")
+    batches = summarise_all(f.run.tables(), setup, engine).batches
     batches = take(batches, np.isin(batches.batch, f.batches.batch))
     same = np.array_equal(batches.fingerprint, f.batches.fingerprint)
     expect(same, f.run.path, "the log that was audited", "another one: it changed since")
-    lines, notes = lines_and_notes(f, setting, method, plan)
+    lines, notes = lines_and_notes(f, setting, method, setup)
     return WhatIf(
         before=figures_under(ran, ran.method, f.rewards),
-        after=figures_under(replace(f, plan=plan, batches=batches), method, f.rewards),
+        after=figures_under(replace(f, setup=setup, batches=batches), method, f.rewards),
         fix=lines,
         notes=tuple(notes),
     )
@@ -109,8 +109,8 @@ def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
     """A setting and the figures under it; rewards: all that it names."""
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
     shares = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, map(_finite_or_none, f.shares(method)), strict=True))
-    weights = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, f.printed(f.plan.weights), strict=True))
-    setting = {"method": method, "convention": f.plan.convention, "weights": weights, "update_share": shares}
+    weights = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, f.printed(f.setup.weights), strict=True))
+    setting = {"method": method, "convention": f.setup.convention, "weights": weights, "update_share": shares}
     return SettingPart(**setting, **dict(zip(FIGURES, map(_finite_or_none, figures), strict=True)))  # type: ignore[typeddict-item]
 
 
@@ -121,16 +121,16 @@ def _finite_or_none(x: float) -> float | None:
 # --- lines and sentences ----------------------------------------------------------------------------------------------
 
 
-def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan) -> tuple[str | None, list[str]]:
+def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup) -> tuple[str | None, list[str]]:
     """The lines that make the run this, None where none are known, and what the figures stand on."""
-    convention = ALL_CONVENTIONS[plan.convention]
-    other = setting.convention not in (None, f.plan.convention)
+    convention = ALL_CONVENTIONS[setup.convention]
+    other = setting.convention not in (None, f.setup.convention)
     owners = (one for one in FRAMEWORKS.values() if other and setting.convention in one.conventions)
     framework = next(owners, FRAMEWORKS["generic"] if other else f.framework)
     # More than weights change, or the log does not show that only they do.
     switches = other or setting.method not in (None, f.recipe and f.recipe.method)
     write = config_lines.switch_to if switches else config_lines.set_weights
-    lines = write(framework.id, *f.functions(plan.weights), method)
+    lines = write(framework.id, *f.functions(setup.weights), method)
     origin = f.weights_from
     weights = f"weights {WEIGHTS_FROM[origin]}"
     if origin == "solved" and f.recipe is not None:
@@ -138,7 +138,7 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan) -
         hidden = [f.rewards[k] for k in f.recipe.unknown]
         weights += f", but for {listing(hidden)}, whose weight it does not show" * bool(hidden)
     notes = [f"“Had” is {f.lead_in.removeprefix('Under ')}, with {weights}."]
-    if plan.changes and len(f.phases) > 1:
+    if setup.changes and len(f.phases) > 1:
         notes.append("The weights of the run change, and each step has its own here; those listed are of most batches.")
     formula = method_named(method)
     lengths = f.run.has_length and "length" not in f.rewards

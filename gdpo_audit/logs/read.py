@@ -235,7 +235,7 @@ def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[s
     for name in names:
         values = rows[name].drop_nulls().unique(maintain_order=True).head(FEW_VALUES + 1).to_list()
         few = 2 <= len(values) <= FEW_VALUES and not any(map(cols.is_numeric_text, values))
-        if few and (len(keys) < 2 or rows.group_by(keys).agg(pl.col(name).n_unique())[name].max() == 1):
+        if few and (not keys or rows.group_by(keys).agg(pl.col(name).n_unique())[name].max() == 1):
             return name
     return None
 

@@ -25,7 +25,7 @@ _PLACE = 90_000  # the weights in lines of configuration, for each of which answ
 
 def data_of(f: Facts) -> dict[str, Any] | str:
     """The groups of a run as plain values, or whole batches from all over it; else a sentence that says why not."""
-    convention = ALL_CONVENTIONS[f.plan.convention]
+    convention = ALL_CONVENTIONS[f.setup.convention]
     if f.lacks_a_reward:
         return "The log lacks a reward, so what another setting would have done cannot be told."
     if convention.leave_one_out:
@@ -56,14 +56,14 @@ def _largest(f: Facts, sample: Facts) -> float:
 
 def _setting(f: Facts) -> dict[str, Any]:
     """What the run had, and what any setting is computed and configured with."""
-    plan = replace(f.plan, weights=tuple((_PLACE + k) / f.unit for k in range(len(f.rewards))))
-    told = {m: lines_and_notes(f, WhatIfSetting(m, {}, None), m, plan) for m in COMPARED}
+    setup = replace(f.setup, weights=tuple((_PLACE + k) / f.unit for k in range(len(f.rewards))))
+    told = {m: lines_and_notes(f, WhatIfSetting(m, {}, None), m, setup) for m in COMPARED}
     return {
         "names": f.rewards,
         "alike": [name in f.alike for name in f.rewards],
-        "primary": f.plan.primary,
+        "primary": f.setup.primary,
         "unit": f.unit,
-        "weights": f.printed(f.plan.weights),
+        "weights": f.printed(f.setup.weights),
         "method": f.method if f.method in COMPARED else COMPARED[0],
         "lines": {m: lines for m, (lines, _) in told.items()},
         "notes": list(dict.fromkeys(note for _, notes in told.values() for note in notes)),

@@ -191,7 +191,7 @@ def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
 
 def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
     """The report of these facts and what was found in them."""
-    steps = over_time(f.plan, f.batches, f.alike)
+    steps = over_time(f.setup, f.batches, f.alike)
     return AuditReport(
         source=_source(f),
         run=_run(f),
@@ -250,12 +250,12 @@ def _run(f: Facts) -> RunPart:
         "logged": _logged(f),
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
-        "weights_used": dict(zip(f.rewards, f.printed(f.plan.weights), strict=True)) | without,
+        "weights_used": dict(zip(f.rewards, f.printed(f.setup.weights), strict=True)) | without,
         "weights_from": f.weights_from,
         "not_counted": {x.name: x.why for x in f.run.uncounted},
-        "convention_used": f.plan.convention,
+        "convention_used": f.setup.convention,
         "asked": f.intended_method,
-        "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],
+        "primary": None if f.setup.primary is None else f.rewards[f.setup.primary],
         "steps_off": np.unique(np.concatenate(wrong)).tolist()[:LISTED],
         "silent_responses": silent_responses(f),
     }
@@ -370,7 +370,7 @@ def _what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
     """What only the owner of the run can say, where that decides between settings."""
-    if f.plan.primary is None and plan:
+    if f.setup.primary is None and plan:
         now = plan[0].update_share
         moved = ((abs(share - now[name]), name, row) for row in plan for name, share in row.update_share.items())
         most, name, row = max(moved, key=lambda x: x[0])
@@ -398,7 +398,7 @@ def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
     if lost := f.run.lost:
         was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
         return f"No finding{asks}, but {some(lost)} {was} not read: {holds} no number."
-    if f.plan.primary is None and len(f.rewards) > 1:
+    if f.setup.primary is None and len(f.rewards) > 1:
         return f"No finding{asks} yet. {NAME_PRIMARY}"
     if f.contradicted:
         return f"No finding{asks}, but the figures here are those of methods that did not make these advantages."
