@@ -107,15 +107,26 @@ def test_the_report_is_that_of_the_log_with_its_components_but_says_whence_they_
 
 def test_groups_left_out_are_counted_and_no_step_of_them_is_missed():
     log = log_of([1, 1, 2]).filter(pl.col("step") != 3)
-    undecided = pl.col("step").is_in([1]) & (pl.col("group") % 8 != 0)
+    undecided = pl.col("step") == 1
     clear = log.with_columns(reward=pl.when(undecided).then(2.0).otherwise(4.0 * (pl.col("reward") > 2)))
-    report = ga.audit(ga.read_run(clear.filter(pl.col("step") != 0), parts={"a": 1, "b": 1, "c": 2}))
-    assert report.source["groups"] == 9 and "steps-missing" not in found(report)
+    report = ga.audit(ga.read_run(clear, parts={"a": 1, "b": 1, "c": 2}))
+    assert report.source["groups"] == 16 and report.source["steps"] == 2 and "steps-missing" not in found(report)
     assert report.source["notes"] == [
         "The rewards were told from their total by what a pass pays, as given: a + b 1 (how many passed) and c 2.",
-        "Left out: 7 groups (56 responses), which hold a total that is a sum of these pays in several ways; a method "
+        "Left out: 8 groups (64 responses), which hold a total that is a sum of these pays in several ways; a method "
         "that looks at the whole batch is not recognised then.",
     ]
+
+
+def test_rows_that_were_left_out_are_not_missing_from_the_log():
+    a, b, c = np.moveaxis(BINARY, -1, 0)
+    passes = np.stack([a, b, np.where(a == b, a, c)], axis=-1)
+    passes[3, 0, 0] = 1, 1, 0  # 1.5 can be c too
+    advantage = made(passes, "TRL GDPO", (1, 0.5, 1.5)).ravel()
+    log = log_of([1, 1, 1]).with_columns(reward=(passes @ [1, 0.5, 1.5]).ravel(), advantage=advantage)
+    report = ga.audit(ga.read_run(log, parts={"a": 1, "b": 0.5, "c": 1.5}))
+    assert report.run["method"] == "gdpo" and report.source["groups"] == 31
+    assert not {"rows-missing", "advantages-not-reproduced"} & found(report).keys()
 
 
 def test_without_parts_the_report_asks_and_guesses_only_in_a_question():
@@ -182,6 +193,7 @@ def test_every_reader_gives_the_parts(tmp_path, capsys, monkeypatch):
     expected = np.concatenate([step.flat()[0] for step in drawn])
     run = ga.read_run(tmp_path / "nemo", parts=PAYS)
     assert (run.table.select(*PAYS).to_numpy() == expected).all() and run.framework == "nemo_rl" and run.has_length
+    assert not ga.read_run(tmp_path / "nemo", parts=PAYS | {"length": 4}).has_length
     frame = log_of([1, 0.5, 2])
     for kind in ("csv", "json", "jsonl", "parquet"):
         other = ga.read_run({f"log.{kind}": in_form(kind, frame)}, parts=PAYS)
@@ -206,6 +218,7 @@ def test_every_reader_gives_the_parts(tmp_path, capsys, monkeypatch):
         ([0, 1], {"a": "1"}, "parts, 'a': .* got '1'"),
         ([0, 1], {}, "pays of 1 to 12 parts, such as correct=1,format=0.5, got {}"),
         ([0, 1], "a=1", "pays of 1 to 12 parts, .* got 'a=1'"),
+        ([0, 1], {"^a$": 1}, "parts: expected columns of other names"),
         ([0, 1], {"step": 1}, "parts: expected reward columns not named batch, step"),
         ([0, 1], {"a": 1, "b": 1, "a + b": 2}, "expected each column once"),
         (

@@ -113,4 +113,4 @@ def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
         if level not in sums and len(sums) < len(levels):
             pays.append(level)
             sums |= {round(level + x, 4) for x in sums}
-    return pays[::-1] if sums == levels and len(sums) == 2 ** len(pays) > 2 and pays[0] > 0 else []
+    return pays[::-1] if sums == levels and len(sums) == 2 ** len(pays) > 2 else []
