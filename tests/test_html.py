@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_report import Page
 
-from gdpo_audit.report import figures, svg
+from gdpo_audit.report import controls
 from gdpo_core import _html, _theme
 from gdpo_core._html import Cell, Html, Row
 from gdpo_core.board import Board
@@ -46,9 +46,7 @@ BUILDERS = {
     "div": lambda x: html.div(x, x, title=x),
     "element": lambda x: html.element(x),
     "show": lambda x: html.show(x, x).text,
-    "report table": lambda x: figures.table([x, x], [[x, x]]),
-    "lines": lambda x: svg.lines([svg.Line([0.0, 1.0, None, 1.0], x, x)], [1, 2, 3, 4], x, {0.0: x, 1.0: x}),
-    "sample": lambda x: html.join(x, svg.sample(x, x)),
+    "report table": lambda x: controls.table([x, x], [[x, x]]),
 }
 
 

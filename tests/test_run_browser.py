@@ -62,9 +62,9 @@ def test_the_chapter_as_it_opens(run):
         box = page.locator(selector).bounding_box()
         assert box["y"] + min(box["height"], 100) <= 900, selector
     # A fold is computed when it is opened.
-    assert page.locator(".figures-grid").count() == 0
-    page.get_by_role("button", name="What the run did").click()
-    page.locator(".figures-grid figure svg").first.wait_for()
+    assert page.get_by_text("Correlations inside groups").count() == 0
+    page.get_by_role("button", name="Tables").click()
+    page.get_by_text("Correlations inside groups").wait_for()
     page.locator(".audit .card > summary").first.click()
     page.get_by_role("link", name="See it trained").first.click()
     page.wait_for_url("**at=train**")

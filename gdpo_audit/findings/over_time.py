@@ -115,15 +115,15 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
     return int(known[before[at]][0]) if errors[at] > CHANGED * noise + 1e-9 * abs(x).max() else None
 
 
-def sparkline(series: Series, width: int = 10) -> str:
-    """The course of the numbers from their lowest to their highest, a block for each step or for a few.
+def sparkline(series: Series, between: tuple[float, float] | None = None, width: int = 10) -> str:
+    """The course of the numbers, by default from their lowest to their highest, a block for each step or for a few.
 
-    >>> sparkline([0.0, 1.0, 2.0, 3.0]), sparkline([5.0, 5.0]), sparkline([])
-    ('▁▃▆█', '▄▄', '')
+    >>> sparkline([0.0, 1.0, 2.0, 3.0]), sparkline([5.0, 5.0]), sparkline([0.5, 1.2], between=(0, 1)), sparkline([])
+    ('▁▃▆█', '▄▄', '▅█', '')
     """
     values = present(series)
     means = [part.mean() for part in np.array_split(values, min(width, len(values)))] if values else []
-    low, high = min(means, default=0.0), max(means, default=0.0)
+    low, high = between or (min(means, default=0.0), max(means, default=0.0))
     if high - low <= 1e-9 * max(abs(low), abs(high)):
         return "▄" * len(means)
-    return "".join("▁▂▃▄▅▆▇█"[round(7 * (mean - low) / (high - low))] for mean in means)
+    return "".join("▁▂▃▄▅▆▇█"[round(7 * min(max((mean - low) / (high - low), 0), 1))] for mean in means)

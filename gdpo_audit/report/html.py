@@ -9,9 +9,18 @@ from gdpo_audit.compare import Changes, headline
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.figures import answers, figures, frame_figure, table
+from gdpo_audit.report.controls import answers, table
 from gdpo_audit.report.groups import MEANING, group_tables
-from gdpo_audit.report.sections import NOTES, RUN, TABLES, Section, changes_sections, sections, what_if_section
+from gdpo_audit.report.sections import (
+    NOTES,
+    RUN,
+    TABLES,
+    Section,
+    above_and_below,
+    changes_sections,
+    sections,
+    what_if_section,
+)
 from gdpo_audit.report.summary import Table, answered, comparable, label, severity_counts, value
 from gdpo_core import _theme
 from gdpo_core._errors import expect
@@ -50,17 +59,13 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
     asks: what stands after its verdict.
     """
     cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
-    plan, *others = sections(report)
-    parts = [_verdict(report), _section(plan), asks, _findings(report, "h3", cards)]
-    for section in others:
-        parts.append(_section(section))
-        if section.fold == RUN:
-            parts.append(_charts(report))
+    above, below = above_and_below(report)
+    parts = [_verdict(report), *map(_section, above), asks, _findings(report, "h3", cards), *map(_section, below)]
     return tag("div", *parts, kind="audit")
 
 
 def front(report: AuditReport, guide: Guide = _place) -> Html:
-    """What a reader sees first: what to do, what ran, the plan, and the findings.
+    """What a reader sees first: what to do, what ran, the plan, what each reward did, the findings.
 
     guide: the way to what the page itself says about a finding.
     """
@@ -68,8 +73,8 @@ def front(report: AuditReport, guide: Guide = _place) -> Html:
     for finding in report.findings:
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
         cards.append(_card(report, finding, guide(finding), fix, opened=False))
-    plan = _section(sections(report)[0])
-    return tag("div", _verdict(report), plan, _findings(report, "h2", cards), kind="audit front")
+    above, _ = above_and_below(report)
+    return tag("div", _verdict(report), *map(_section, above), _findings(report, "h2", cards), kind="audit front")
 
 
 def details(report: AuditReport) -> dict[str, Callable[[], Html]]:
@@ -78,8 +83,7 @@ def details(report: AuditReport) -> dict[str, Callable[[], Html]]:
 
 
 def _behind(report: AuditReport, fold: str) -> Html:
-    parts = [_section(section) for section in sections(report) if section.fold == fold]
-    return tag("div", *parts, _charts(report) if fold == RUN else "", kind="audit")
+    return tag("div", *(_section(section) for section in sections(report) if section.fold == fold), kind="audit")
 
 
 def asking(report: AuditReport) -> Html:
@@ -98,11 +102,6 @@ def what_if(w: WhatIf) -> Html:
 def _verdict(report: AuditReport) -> Html:
     """What to do, and below it what ran."""
     return join(tag("p", report.what_first, kind="verdict-line"), tag("p", report.what_ran, kind="what-ran"))
-
-
-def _charts(report: AuditReport) -> Html:
-    drawn = [frame_figure(figure) for figure in figures(report)]
-    return join(tag("h3", "Over the steps"), tag("div", *drawn, kind="figures-grid")) if drawn else Html()
 
 
 def _section(section: Section) -> Html:

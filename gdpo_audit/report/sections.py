@@ -32,13 +32,20 @@ def sections(report: AuditReport) -> list[Section]:
     return [
         _plan(report),
         *([what_if_section(report.alternative)] if report.alternative else []),
-        Section(fold=TABLES, tables=[summary.rewards_table(report), summary.correlations_table(report)]),
+        Section(fold=PLAN, tables=[summary.rewards_table(report)]),
+        Section(fold=TABLES, tables=[summary.correlations_table(report)]),
         Section(fold=TABLES, items=summary.taught(report), tables=[summary.prompts_table(report)]),
         Section(fold=TABLES, tables=[summary.by_table(report)]),
         Section(RUN, RUN, facts={**summary.source_facts(report), **summary.run_facts(report)}),
         _formulas(report),
         Section("What this cannot tell", NOTES, items=summary.LIMITS),
     ]
+
+
+def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
+    """The sections above the findings, and those below."""
+    every = sections(report)
+    return [s for s in every if s.fold in (PLAN, "")], [s for s in every if s.fold not in (PLAN, "")]
 
 
 def _plan(report: AuditReport) -> Section:

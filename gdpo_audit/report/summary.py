@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdpo_audit.findings.facts import SEVERITIES, WEIGHTS_FROM, Finding
-from gdpo_audit.findings.over_time import MEAN, column, series_of, sparkline
+from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
 from gdpo_audit.json_types import ByRewardPart
 from gdpo_audit.report.audit_report import AuditReport
@@ -143,14 +143,6 @@ def not_comparable(report: AuditReport) -> str:
     return f"{one}: nothing can tie with it or take a share of the update from it."
 
 
-def weight_shares(report: AuditReport) -> dict[str, float | None]:
-    """Each reward's share of the weights behind the report; None where all weights are 0, or they change."""
-    used = report.run["weights_used"]
-    changing = report.run["weights_in_turn"] and report.run["weights_from"] != "given"
-    total = 0.0 if changing else sum(map(abs, used.values()))
-    return {name: abs(w) / total if total else None for name, w in used.items()}
-
-
 LIMITS = (
     "The share of the update is a reward’s part of the advantages, Σ a A / Σ A². Gradients also depend on the "
     "probabilities of the tokens, on clipping, a KL term and how tokens are averaged; none of that is in the log.",
@@ -196,6 +188,8 @@ def rewards_table(report: AuditReport) -> Table:
     if method and comparable(report):
         columns["asks for"] = [percent(r["asks_for"]) for r in rewards]
         columns["makes"] = [percent(r["update_share"].get(method)) for r in rewards]
+        shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
+        columns["over the run"] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
         against = "; below 0 the update works against it" * any(
             (r["update_share"].get(method) or 0) < 0 for r in rewards
         )
@@ -205,7 +199,7 @@ def rewards_table(report: AuditReport) -> Table:
         meaning += none_made_it(report)
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
-    columns["course"] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
+    columns["its course"] = [sparkline(series_of(report.steps, column(MEAN, r["name"]))) for r in rewards]
     columns["since step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["gained"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]

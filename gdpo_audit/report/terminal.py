@@ -15,7 +15,7 @@ from gdpo_audit.findings.facts import Finding
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.groups import MEANING, group_tables
-from gdpo_audit.report.sections import NOTES, Section, changes_sections, sections
+from gdpo_audit.report.sections import NOTES, Section, above_and_below, changes_sections
 from gdpo_audit.report.summary import Table
 from gdpo_core._words import listing, printable, raw, raw_column
 from gdpo_core.conventions import NAMES, exceptions, formulas
@@ -55,18 +55,20 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
     """What to do, what ran, the findings, and the sections below them but for the formulas."""
     _paragraph(console, report.what_first, "bold")
     _paragraph(console, report.what_ran)
-    plan, *others = sections(report)
+    (plan, *above), below = above_and_below(report)
     shown = 1 if any(row.recommended for row in report.plan) else 0
     _section(console, replace(plan, lines=dict([*plan.lines.items()][:shown])))
+    for section in above:
+        _section(console, section)
     console.print(f"\nFindings: {summary.severity_counts(report)}", style="bold")
     for finding in report.findings:
         _finding(console, report, finding)
         if groups:
             _groups(console, group_tables(report, finding, groups))
-    for section in others:
+    for section in below:
         if section.fold != NOTES:
             _section(console, section)
-    _paragraph(console, "--html FILE has evidence, formulas, charts and where to read more.", "dim")
+    _paragraph(console, "--html FILE has evidence, formulas, a what-if and where to read more.", "dim")
 
 
 def _finding(console: Console, report: AuditReport, finding: Finding) -> None:

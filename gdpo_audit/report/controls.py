@@ -1,0 +1,67 @@
+"""The controls of a report: weights and a method that the reader sets; answers.js computes what they do."""
+
+from collections.abc import Sequence
+
+from gdpo_audit.findings.what_if import FIGURES
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.summary import comparable, label, not_comparable
+from gdpo_core import _html
+from gdpo_core._html import Html, join, tag
+from gdpo_core._words import count, number, percent
+from gdpo_core.conventions import COMPARED, NAMES
+
+_COLOURS = 4  # of rewards; they repeat
+
+
+def reward_look(k: int) -> str:
+    """The class of the k-th reward."""
+    return f"r{k % _COLOURS}"
+
+
+def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool = False) -> Html:
+    """A table whose first column names the rows; a wide one scrolls, and folds on a phone. prose: of words."""
+    wide = len(head) > (2 if prose else 4)
+    drawn = _html.table(head, rows, " ".join(["runs"] * prose + ["wide"] * wide), folds=wide)
+    return tag("div", drawn, kind="scroll", tabindex=0)
+
+
+def answers(report: AuditReport) -> Html:
+    """The run beside another setting, whose weights and method the reader sets; answers.js computes it."""
+    data = report.answers if comparable(report) else not_comparable(report)
+    if data is None:
+        return Html()
+    if isinstance(data, str):
+        return join(tag("h3", _ANSWERS), tag("p", data))
+    had, names, weights = data["had"], data["names"], data["weights"]
+    low, high = min(0.0, *(2 * w for w in weights)), max(1.0, *(2 * w for w in weights))
+    rows = []
+    for k, name in enumerate(names):
+        named = {"aria_label": f"weight of {name}", "value": weights[k], "step": "any"}
+        slider = tag("input", type="range", min=low, max=high, **named)
+        share = percent(had["update_share"][name], 1)
+        now = tag("span", share, kind=f"now {reward_look(k)}", data_reward=k, data_had=share)
+        rows.append([name, join(slider, tag("output", number(weights[k]))), now, share])
+    figures = [figure for figure in FIGURES if figure != "inversions" or data["primary"] is not None]
+    others = [
+        [label(x), tag("span", percent(had[x], 1), kind="now", data_figure=x), percent(had[x], 1)] for x in figures
+    ]
+    options = [tag("option", NAMES[m], value=m, selected="" if m == data["method"] else None) for m in COMPARED]
+    some, of = count(data["groups"], "group"), count(data["of"])
+    sample = f"A sample of {some} of {of}, whole batches from all over the run: its figures are off by "
+    sample += f"{percent(data['off'], 1)} at most, under the run’s weights." if data["groups"] < data["of"] else ""
+    return join(
+        tag("h3", _ANSWERS),
+        tag("p", *[sample] * (data["groups"] < data["of"]), " ".join(data["notes"])),
+        tag(
+            "fieldset",
+            tag("p", tag("label", "method ", tag("select", *options))),
+            _html.table(["reward", "weight", "share of the update", "had"], rows, "wide", folds=True),
+            table(["", "would have", "had"], others),
+            disabled="",
+        ),
+        tag("pre", tag("code", ""), tabindex=0),
+        tag("p", "", role="status", kind="more"),
+    )
+
+
+_ANSWERS = "And with other weights, or another method?"
