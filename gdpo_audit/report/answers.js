@@ -6,7 +6,8 @@ globalThis.gdpoReport = (() => {
   const most = (x) => x.reduce((high, v) => Math.max(high, Math.abs(v)), 0);
   const ratio = (part, whole) => (whole ? part / whole : null);
   const root = (away, n, count, ddof) => Math.sqrt(total(n, (i) => away[i] ** 2) / (count > ddof ? count - ddof : 1));
-  const percent = (x) => (x === null ? "–" : `${Math.round(1000 * x) / 10 + 0}\u00a0%`.replace("-", "−"));
+  const even = (x) => Math.round(x - (Math.floor(x) % 2 ? 0 : 1e-9)); // halves to even, as Python rounds
+  const percent = (x) => (x === null ? "–" : `${even(1000 * x) / 10 + 0}\u00a0%`.replace("-", "−"));
 
   function groupsOf({ vectors, names, float32, batches }) {
     const group = ([at, n, over = n]) => ({ n, over, r: names.map((_, k) => at.map((row) => vectors[row][k] ?? NaN)) });
@@ -88,7 +89,7 @@ globalThis.gdpoReport = (() => {
 
   function compute(data, { method, weights }) {
     const { convention: c, names, alike, groups: whole } = data;
-    const [w, parts] = [weights.map((v) => v / data.unit), weights.map(() => 0)];
+    const [w, parts] = [names.map((of, k) => (weights[of] ?? weights[k]) / data.unit), names.map(() => 0)]; // by name, or in order
     let [squares, silent, mixed, ties, apart, tied, ordered, wrong] = Array(8).fill(0);
     for (const { groups, same } of (data.read ??= groupsOf(data))) {
       const made = advantages(groups, method, w, c);
@@ -123,8 +124,8 @@ globalThis.gdpoReport = (() => {
     const [method, note, config] = ["select", "[role=status]", "code"].map((what) => root.querySelector(what));
     const [sliders, cells] = ["input", ".now"].map((what) => [...root.querySelectorAll(what)]);
     const text = (w, dot) => `${+w.toPrecision(6)}${dot && Number.isInteger(w) ? dot : ""}`;
-    let weights = data.weights;
-    globalThis.gdpoReport.compute ??= (setting) => compute(data, { ...data, ...setting }); // of the first report
+    let { weights } = data;
+    globalThis.gdpoReport.compute ??= (set) => compute(data, { ...data, ...set, weights: { ...data.weights, ...set.weights } });
 
     function draw() {
       const found = compute(data, { method: method.value, weights });
@@ -152,8 +153,7 @@ globalThis.gdpoReport = (() => {
       draw();
     });
     if (linked) addEventListener("hashchange", restore);
-    root.querySelector("fieldset").disabled = false;
-    restore();
+    restore((root.querySelector("fieldset").disabled = false));
   }
 
   const all = (page, link) => page.querySelectorAll("[data-answers]").forEach((root, n) => mount(root, link && n === 0));
