@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 
-import polars as pl
-
-from gdpo_audit.findings.over_time import DEAD, SHARE, column
+from gdpo_audit.findings.over_time import DEAD, SHARE, Series, column, present, quarters, series_of
 from gdpo_audit.findings.what_if import FIGURES
 from gdpo_audit.report import svg
 from gdpo_audit.report.audit_report import AuditReport
@@ -15,8 +13,6 @@ from gdpo_core import _html
 from gdpo_core._html import Html, join, legend, tag
 from gdpo_core._words import count, number, percent
 from gdpo_core.conventions import COMPARED, NAMES
-
-Series = list[float | None]  # a number for each row of the report's steps
 
 _COLOURS = 4  # of rewards; they repeat, with other dashes
 _FARTHEST = 2  # of a share from 0, as far as it is drawn
@@ -118,7 +114,7 @@ def _shares(report: AuditReport) -> list[Figure]:
 
 def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[str, Series]) -> list[Figure]:
     """A line of shares per reward over the steps, between 0 and 1 or as far beyond as they go."""
-    beyond = [x for values in series.values() for x in _present(values) if x < -0.005 or x > 1.005]
+    beyond = [x for values in series.values() for x in present(values) if x < -0.005 or x > 1.005]
     low, high = max(floor(min(beyond, default=0)), -_FARTHEST), min(ceil(max(beyond, default=1)), _FARTHEST)
     if any(abs(x) > _FARTHEST for x in beyond):
         caption += f" What is beyond ±{percent(_FARTHEST)} is drawn there."
@@ -133,17 +129,9 @@ def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[s
 
 def _by_reward(report: AuditReport, *what: str) -> dict[str, Series]:
     """By reward, its number at each step."""
-    columns = {reward["name"]: report.steps[column(*what, reward["name"])] for reward in report.rewards}
-    return {name: values.cast(pl.Float64).fill_nan(None).to_list() for name, values in columns.items()}
+    return {reward["name"]: series_of(report.steps, column(*what, reward["name"])) for reward in report.rewards}
 
 
 def _drift(series: Series) -> str:
-    """The mean of the first and of the last quarter of the numbers, at least one number each."""
-    values = _present(series)
-    part = max(1, len(values) // 4)
-    first, last = (sum(x) / part if x else None for x in (values[:part], values[-part:]))
+    first, last = quarters(series)
     return f"{percent(first)} in the first quarter to {percent(last)} in the last"
-
-
-def _present(series: Series) -> list[float]:
-    return [x for x in series if x is not None]

@@ -143,14 +143,6 @@ def not_comparable(report: AuditReport) -> str:
     return f"{one}: nothing can tie with it or take a share of the update from it."
 
 
-def weight_shares(report: AuditReport) -> dict[str, float | None]:
-    """Each reward's share of the weights behind the report; None where all weights are 0, or they change."""
-    used = report.run["weights_used"]
-    changing = report.run["weights_in_turn"] and report.run["weights_from"] != "given"
-    total = 0.0 if changing else sum(map(abs, used.values()))
-    return {name: abs(w) / total if total else None for name, w in used.items()}
-
-
 LIMITS = (
     "The share of the update is a reward’s part of the advantages, Σ a A / Σ A². Gradients also depend on the "
     "probabilities of the tokens, on clipping, a KL term and how tokens are averaged; none of that is in the log.",
