@@ -15,7 +15,7 @@ from logs import in_form
 
 import gdpo_audit as ga
 from gdpo_audit.findings import prompts as prompts_module
-from gdpo_audit.findings.over_time import changed_at, quarters
+from gdpo_audit.findings.over_time import changed_at
 from gdpo_audit.report import document, terminal
 
 SIZE, GROUPS, STEPS = 6, 5, 16
@@ -93,7 +93,6 @@ def test_noise_is_no_change_and_few_steps_show_none():
     found = [changed_at(range(50), draw.normal(size=50).tolist()) for _ in range(1000)]
     assert sum(step is not None for step in found) <= 20
     assert changed_at(range(5), [0, 0, 0, 1, 1]) is None and changed_at(range(50), [0.1 + 0.2] * 50) is None
-    assert quarters([None, None]) == (None, None)
 
 
 # --- prompts ----------------------------------------------------------------------------------------------------------
@@ -116,15 +115,12 @@ def test_prompts_are_counted_over_the_run(seed, form):
     frame = table(seed)
     report, naive = audited(frame, form, rewards=["right", "length"]), counted(frame)
     found = report.prompts
-    assert {name: found[name] for name in ("prompts", "repeated", "silent", "silent_repeated")} == {
-        name: naive[name] for name in ("prompts", "repeated", "silent", "silent_repeated")
-    }
+    assert all(found[name] == naive[name] for name in ("prompts", "repeated", "silent", "silent_repeated"))
     assert naive["silent"] >= 2 and report.run["silent_responses"] == sum(naive["wasted"].values())
     most = sorted(naive["wasted"].values(), reverse=True)[:10]
     assert [worst["silent_responses"] for worst in found["worst"]] == [n for n in most if n]
     for worst in found["worst"]:
-        of = naive["visits"][worst["prompt"]]
-        assert (worst["visits"], worst["silent_visits"]) == (len(of), sum(of))
+        assert worst["visits"] == len(of := naive["visits"][worst["prompt"]]) and worst["silent_visits"] == sum(of)
 
 
 def verl(frame) -> pl.DataFrame:
@@ -144,10 +140,6 @@ def test_rows_of_a_group_that_stand_apart_and_steps_of_a_window_are_counted_too(
         naive = counted(rows)
         assert (report.prompts["prompts"], report.prompts["silent"]) == (naive["prompts"], naive["silent"])
         assert report.run["silent_responses"] == sum(naive["wasted"].values())
-
-
-def test_a_log_without_prompts_has_none():
-    assert audited(table().drop("prompt")).prompts is None
 
 
 def test_a_report_that_is_sent_elsewhere_takes_them_along():
@@ -175,12 +167,11 @@ def test_lengths_are_characters_where_no_tokens_are_logged(form):
         assert correlation == nearly((own * reward).sum() / np.sqrt((own**2).sum() * (reward**2).sum()))
 
 
-def test_lengths_are_tokens_where_these_are_logged(tmp_path):
+def test_lengths_are_tokens_where_these_are_logged():
     tokens = np.random.default_rng(2).integers(1, 99, len(table()))
     frame = table().rename({"length": "brief"}).with_columns(num_tokens=tokens)
-    found = audited(frame).lengths
-    assert found["unit"] == "tokens"
-    assert found["first_quarter"] == nearly(tokens.reshape(STEPS, -1).mean(1)[:4].mean())
+    found, means = audited(frame).lengths, tokens.reshape(STEPS, -1).mean(1)
+    assert (found["unit"], found["first_quarter"]) == ("tokens", nearly(means[:4].mean()))
 
 
 def test_characters_make_no_finding_and_no_advantage():
@@ -193,9 +184,10 @@ def test_characters_make_no_finding_and_no_advantage():
     assert without.methods == report.methods and without.lengths is None
 
 
-def test_texts_of_a_large_log_are_not_read(monkeypatch):
+def test_texts_of_a_large_log_are_not_read_and_a_log_without_prompts_tells_none_apart(monkeypatch):
     monkeypatch.setattr(prompts_module, "CHARACTERS_OF", 100)
-    assert audited(table()).lengths is None
+    report = audited(table().drop("prompt"))
+    assert report.lengths is None and report.prompts is None
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
@@ -215,7 +207,7 @@ def test_the_sentences_say_what_was_wasted():
     frame = table()
     naive, out = counted(frame), StringIO()
     terminal.show([audited(frame)], out)
-    wasted = sum(naive["wasted"].values())
-    assert f"of the responses taught nothing: {wasted} are in groups" in out.getvalue()
-    assert f"{naive['silent']} of 12 prompts taught nothing in any visit; of {naive['repeated']}" in out.getvalue()
-    assert "Question 0 full" in out.getvalue() and "Length of the completions: " in out.getvalue()
+    said = out.getvalue()
+    assert f"of the responses taught nothing: {sum(naive['wasted'].values())} are in groups" in said
+    assert f"{naive['silent']} of 12 prompts taught nothing in any visit; of {naive['repeated']}" in said
+    assert "Question 0 full" in said and "Length of the completions: " in said

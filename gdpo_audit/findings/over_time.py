@@ -10,7 +10,7 @@ import polars as pl
 from gdpo_audit.findings.sums import Array, Setup, Sums, bin_batches
 from gdpo_audit.findings.thresholds import CHANGED, CHANGED_STEPS
 
-Series = list[float | None]
+Series = list[float | None]  # a number for each row of this table
 
 MEAN, STD = "mean", "std"  # of a reward
 MISSING = "missing"  # responses without a reward

@@ -1,10 +1,11 @@
 """Which prompts taught nothing, over the whole run, and how long the completions are."""
 
-from math import isfinite
+from typing import Any
 
+import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.facts import Facts, ratio
+from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.over_time import quarters
 from gdpo_audit.findings.summarise import summarise_all
 from gdpo_audit.findings.sums import Array, LengthSums, Setup
@@ -39,23 +40,16 @@ def prompts_of(f: Facts) -> PromptsPart | None:
     each = pl.col("_place").min(), pl.col("visits", "silent", "responses").sum()
     of = pl.concat(parts).group_by("_key").agg(*each).sort("responses", "_place", descending=[True, False])
     worst = of.filter(pl.col("responses") > 0).head(WORST)
-    asked = pl.concat(texts.join(worst, on="_place", how="semi") for texts in f.run.others["text"]())
-    said = dict(asked.select("_place", "text").rows())
+    texts = pl.concat(frame.join(worst, on="_place", how="semi") for frame in f.run.others["text"]())
+    said = worst.join(texts, on="_place", how="left", maintain_order="left")
+    rows: Any = said.select("visits", prompt="text", silent_visits="silent", silent_responses="responses").to_dicts()
     silent, repeated = of.filter(silent=pl.col("visits")), of.filter(pl.col("visits") > 1)
     return {
         "prompts": len(of),
         "repeated": len(repeated),
         "silent": len(silent),
         "silent_repeated": len(repeated.filter(silent=pl.col("visits"))),
-        "worst": [
-            {
-                "prompt": said[place],
-                "visits": visits,
-                "silent_visits": silent_visits,
-                "silent_responses": responses,
-            }
-            for place, visits, silent_visits, responses in worst.drop("_key").rows()
-        ],
+        "worst": rows,
     }
 
 
@@ -64,16 +58,15 @@ def lengths_of(f: Facts) -> LengthsPart | None:
     batches = f.batches.lengths if f.run.has_length else _characters(f)
     if batches is None or not batches.total.sum():
         return None
-    sums = batches.products.sum(-1), batches.squared.sum()
-    spread = f.totals.rewards.squared.diagonal()
-    with_length = [ratio(p, (sums[1] * squared) ** 0.5) for p, squared in zip(sums[0], spread, strict=True)]
+    spread = np.sqrt(batches.squared.sum() * f.totals.rewards.squared.diagonal())
+    together = zip(f.rewards, batches.products.sum(-1), spread, strict=True)
     known = batches.present > 0
     first, last = quarters((batches.total[known] / batches.present[known]).tolist())
     return {
         "unit": "tokens" if f.run.has_length else "characters",
         "first_quarter": first,
         "last_quarter": last,
-        "correlations": {name: r if isfinite(r) else None for name, r in zip(f.rewards, with_length, strict=True)},
+        "correlations": {name: float(part / whole) if whole else None for name, part, whole in together},
     }
 
 

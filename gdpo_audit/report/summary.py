@@ -193,9 +193,7 @@ def rewards_table(report: AuditReport) -> Table:
         against = "; below 0 the update works against it" * any(
             (r["update_share"].get(method) or 0) < 0 for r in rewards
         )
-        meaning = (
-            f"Asks for: by the squares of the weights. Makes: of the update under {NAMES[method]}, {why}{against}. "
-        )
+        meaning = f"Asks for: by squared weights. Makes: under {NAMES[method]}, {why}{against}. "
         meaning += none_made_it(report)
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
@@ -203,7 +201,7 @@ def rewards_table(report: AuditReport) -> Table:
     columns["since step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["gained"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
-    meaning = f"{meaning.rstrip()} Mean: first → last quarter of the steps."
+    meaning = f"{meaning.rstrip()} Mean: first → last quarter."
     return Table("What each reward did", list(columns), list(zip(*columns.values(), strict=True)), meaning)
 
 
