@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -32,18 +32,6 @@ SEPARATORS = (",", ";", "\t", "|")
 _NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 writes it
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # which JSON can hold and polars cannot
 _BOM = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True)
-class BadLines:
-    """Whether to leave out lines that are no JSON objects, and how many of each file were left out."""
-
-    skip: bool = False
-    by_file: dict[str, int] = field(default_factory=dict)  # reading a file again does not count them again
-
-    @property
-    def count(self) -> int:
-        return sum(self.by_file.values())
 
 
 @dataclass(frozen=True)
@@ -90,8 +78,12 @@ class Table:
         return InputError(f"{self.name}: expected a whole Parquet file, got one that is cut or damaged: {why}")
 
 
-def tables_of(file: LogFile, bad_lines: BadLines, texts: bool = False) -> list[Table]:
-    """The tables in a file; of a database those of one run. texts: with the long texts too. Raises InputError."""
+def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
+    """The tables in a file; of a database those of one run. Raises InputError.
+
+    broken: filled with the number of lines that were left out as they are no JSON objects; None: these are errors.
+    texts: with the long texts too.
+    """
     kind, odd = format_of(file), {*file.odd}
     if file.run is not None:
         expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
@@ -104,12 +96,12 @@ def tables_of(file: LogFile, bad_lines: BadLines, texts: bool = False) -> list[T
     elif kind == "wandb":
         named = [(file.name, wandb(file, odd))]
     elif kind == "jsonl":
-        named = [(file.name, _json_lines(file, bad_lines, odd, texts))]
+        named = [(file.name, _json_lines(file, broken, odd, texts))]
     else:
         named = [(file.name, _json(file, odd) if kind == "json" else _csv(file, kind, odd))]
 
     def again(number: int) -> pl.LazyFrame:
-        return tables_of(file, bad_lines, texts=True)[number].frame
+        return tables_of(file, broken, texts=True)[number].frame
 
     frames = [frame if kind == "jsonl" else _read(frame.lazy(), texts) for _, frame in named]
     return [
@@ -243,15 +235,15 @@ def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def _json_lines(file: LogFile, bad_lines: BadLines, odd: set[str], texts: bool) -> pl.DataFrame:
+def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], texts: bool) -> pl.DataFrame:
     """The lines as polars reads them; Python, several times as slow, reads NaN, kinds that mix and broken lines."""
     content = file.content().removeprefix(_BOM)
-    if not bad_lines.skip and not _HALF_CHARACTER.search(content):
+    if broken is None and not _HALF_CHARACTER.search(content):
         with suppress(*BROKEN):
             schema = pl.scan_ndjson(content, infer_schema_length=None).collect_schema()
-            if not _mixed(schema, [item for _, item in islice(objects(file.name, content, bad_lines), HEAD)]):
+            if not _mixed(schema, [*islice(_objects(file.name, content, None), HEAD)]):
                 return _read(pl.scan_ndjson(content, schema=schema), texts)
-    return _read(records([item for _, item in objects(file.name, content, bad_lines)], odd).lazy(), texts)
+    return _read(records([*_objects(file.name, content, broken)], odd).lazy(), texts)
 
 
 def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
@@ -261,8 +253,8 @@ def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
     return any(is_number(x) for value in values for x in (value if isinstance(value, list) else [value]))
 
 
-def objects(name: str, content: bytes, bad_lines: BadLines) -> Iterator[tuple[int, dict]]:
-    """The number of each line, from 1, and its object; NaN and Infinity are numbers, blank lines are ignored.
+def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterator[dict]:
+    """The object of each line; NaN and Infinity are numbers, blank lines are ignored.
 
     Raises InputError for the first line that is not a JSON object, or skips and counts such lines.
     """
@@ -278,12 +270,13 @@ def objects(name: str, content: bytes, bad_lines: BadLines) -> Iterator[tuple[in
         except (ValueError, RecursionError):
             pass
         if isinstance(item, dict):
-            yield number, item
+            yield item
             continue
         bad += 1
         got = got or repr(clip(line.decode("utf-8", "replace").strip()))
-        expect(bad_lines.skip, f"{name}, line {number}", "a JSON object", got)
-    bad_lines.by_file[name] = bad
+        expect(broken is not None, f"{name}, line {number}", "a JSON object", got)
+    if broken is not None:
+        broken[name] = bad
 
 
 def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
