@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import polars as pl
 
 from gdpo_audit.logs import tables as of_files
-from gdpo_audit.logs.tables import BadLines, Table, is_number_type
+from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_audit.logs.window import Steps, validate_window
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._words import clip, listing
@@ -45,7 +46,6 @@ class ReadOptions:
     steps: Steps | None = None
     last: int | None = None  # steps
     parts: Mapping[str, float] | None = None  # pays of the parts of a total, which `with_parts` validates
-    bad_lines: BadLines = field(init=False)  # those met so far
 
     def __post_init__(self) -> None:
         steps, last = validate_window(self.steps, self.last)
@@ -67,7 +67,6 @@ class ReadOptions:
             "columns": dict(named),
             "steps": steps,
             "last": last,
-            "bad_lines": BadLines(bool(self.skip_bad)),
         }
         for argument, value in plain.items():
             object.__setattr__(self, argument, value)
@@ -86,7 +85,7 @@ class ReadOptions:
 class Columns:
     """Which column of a log holds what."""
 
-    rewards: tuple[str, ...]
+    rewards: tuple[str, ...] = ()
     step: str | None = None
     advantage: str | None = None
     length: str | None = None
@@ -107,7 +106,10 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*([self.step] if self.step else []), *self.numbers, *self.texts]))
+        return (*self.numbers, *self.texts)
+
+
+OfColumns = TypeVar("OfColumns", bound=Columns)
 
 
 # --- choosing columns ------------------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
             raise InputError(f"{where}: expected a column {name!r}, got {_listing(columns)}")
 
 
-def validate_columns(columns: Columns, logged: Iterable[str], where: str) -> Columns:
+def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
     """The columns: at least one reward, and no reserved name. A column that is a reward is no `length` too."""
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
@@ -154,15 +156,15 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
     return union
 
 
-def expect_in_every_table(tables: Sequence[Table], names: Iterable[str], numbers: Iterable[str]) -> None:
+def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
     """Raise InputError unless all tables have these columns, and numbers in the columns that have them in one."""
-    for name in names:
+    for name in columns.names:
         has = [table for table in tables if name in table.schema]
         lacks = next((table for table in tables if name not in table.schema), None)
         if lacks is not None and has:
             got = f"others: {name} only in {has[0].name}; name the rewards"
             raise InputError(f"{lacks.name}: expected the columns of {has[0].name}, got {got}")
-    for name in numbers:
+    for name in columns.numbers:
         first = next((table for table in tables if is_number_type(table.schema.get(name))), None)
         for table in tables if first else ():
             kind = table.schema.get(name, pl.Null())

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from gdpo_audit.logs.columns import ReadOptions, expect_columns, first_values
+from gdpo_audit.logs.columns import Columns, ReadOptions, expect_columns, first_values
 from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.json_values import INNER, expect_names
 from gdpo_audit.logs.roles import ADVANTAGES
@@ -55,15 +55,15 @@ def _as_it_is(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
-    """What a framework's log holds: how a table becomes one row per response, and which column holds what."""
+class Form(Columns):
+    """What a framework's log holds: how a table becomes one row per response, and which column holds what.
+
+    rewards: those that the log names, until they are chosen.
+    """
 
     tables: Sequence[Table]
     of: Callable[[pl.LazyFrame], pl.LazyFrame] = _as_it_is
-    step: str | None = None
-    advantage: str | None = None
-    length: str | None = None
-    key: str | None = None  # identifies the groups of a batch
+    several: bool = False  # a row of a table may hold several responses
     keyed_by: str = ""  # in words
     keyed_by_text: bool = False  # by a prompt's text, though the caller did not name it
     prompt: str | None = None  # whose changes show where a group ends
@@ -73,7 +73,6 @@ class Form:
     not_rewards: frozenset[str] = frozenset()  # columns that such logs hold beside the rewards, in small letters
     asks: bool = False  # which columns are rewards: no framework says it
     examines: bool = False  # columns of text for numbers, which may be rewards
-    rewards: tuple[str, ...] = ()  # where the log says which these are
     total: str | None = None  # a total that is the only reward where no other is logged
     score: str | None = None  # a total that is logged beside the rewards
     logged: tuple[str, ...] | None = None  # all columns, where the log's own names are others
@@ -82,6 +81,10 @@ class Form:
     group_size: int | None = None  # from the configuration
     settings: Mapping = field(default_factory=dict)  # of the run
     issues: tuple[LogIssue, ...] = ()
+
+    def responses(self, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
+        """The responses in a table, or in some of its rows."""
+        return self.of(numbered(self.tables[number], number, start, rows))
 
 
 # --- the forms -------------------------------------------------------------------------------------------------------
@@ -179,6 +182,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     return Form(
         tables=tables,
         of=(lambda table: _exploded(table.with_columns(_event=pl.col("_row")), lists, step)) if event else _as_it_is,
+        several=event,
         step=step,
         advantage=_advantage(names, options),
         length=options.named("length"),
@@ -226,6 +230,7 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     return Form(
         tables=tables,
         of=with_prompt,
+        several=bool(lists),
         step=options.named("step") or "_step",
         advantage=_advantage(names, options),
         length=options.named("length") or ("token_loss_mask" if "token_loss_mask" in names else None),
@@ -410,6 +415,7 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
     return Form(
         tables=tables,
         of=of,
+        several=True,
         step=options.named("step") or (STEP if steps else None),
         advantage=options.named("advantage") or (ADVANTAGE if advantages else None),
         length=options.named("length") or (LENGTH if (seen[LENGTH] != 0).any() else None),

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.columns import ReadOptions
-from gdpo_audit.logs.run import Blocks, GroupClues, LogIssue, Run, size_at
+from gdpo_audit.logs.run import Blocks, LogIssue, Run, size_at
 from gdpo_audit.logs.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_audit.logs.window import select_steps, window_of
 from gdpo_core import config_lines
@@ -24,22 +24,22 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
 
     The size of a group shows in the whole log; what may mislead a reader is said of the steps that are asked for.
     """
-    clues = _clues_of(run)
-    window = window_of(clues.sizes["step"], run.path, options.steps, options.last)
-    run = replace(run, skipped_lines=options.bad_lines.count, window=window)
-    if run._source.keyed_by:
-        return _by_key(run, select_steps(clues.sizes, window), options.group_size)
+    rows = run._source
+    window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
+    run = replace(run, window=window)
+    if rows.keyed_by:
+        return _by_key(run, select_steps(rows.sizes, window), options.group_size)
     run = _note_sample(run)
     if options.group_size:
         return regroup(run, options.group_size)
-    size = run._source.group_size
-    sizes, ids = clues.sizes["rows"].to_list(), _prompt_ids(clues.prompts)
-    changes = () if size else tuple(stretches(sizes, clues.advantages, ids))
+    size = rows.group_size
+    sizes, ids = rows.sizes["rows"].to_list(), _prompt_ids(rows.prompts)
+    changes = () if size else tuple(stretches(sizes, rows.advantages, ids))
     if changes:
-        return _in_blocks(_note_changes(run, clues.sizes, changes), changes)
-    if size is not None and (select_steps(clues.sizes, window)["rows"] % size == 0).all():
+        return _in_blocks(_note_changes(run, rows.sizes, changes), changes)
+    if size is not None and (select_steps(rows.sizes, window)["rows"] % size == 0).all():
         return _in_blocks(run, ((0, size),))
-    inferred = infer(sizes, clues.advantages, ids)
+    inferred = infer(sizes, rows.advantages, ids)
     if inferred is None:
         raise _no_groups(run)
     return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.others)
@@ -54,7 +54,7 @@ def regroup(run: Run, size: int) -> Run:
 
 
 def with_clues(run: Run) -> Run:
-    """The run with the clues to its groups, from one pass over the log: sizes, first advantages and first prompts."""
+    """The run with what shows its groups, from one pass over the log: sizes and first advantages."""
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
@@ -67,21 +67,14 @@ def with_clues(run: Run) -> Run:
         if run.has_advantage and not rows.keyed_by and len(advantages) < BATCHES:
             advantages += np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1])
     expect(bool(sizes), run.path, "at least one response", "0 rows")
-    prompts = None if rows.keyed_by else rows.prompts()
-    return replace(run, _clues=GroupClues(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts))
-
-
-def _clues_of(run: Run) -> GroupClues:
-    """What showed the groups of a run that was read here."""
-    assert run._clues is not None, "readers gather what shows the groups"
-    return run._clues
+    return replace(run, _rows=replace(rows, sizes=pl.concat(sizes), advantages=tuple(advantages[:BATCHES])))
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """The sizes of batches, and the prompts, of the steps that are asked for."""
-    clues = _clues_of(run)
-    prompts = None if clues.prompts is None else select_steps(clues.prompts, run.window)
-    return select_steps(clues.batches, run.window), prompts
+    rows = run._source
+    prompts = None if rows.prompts is None else select_steps(rows.prompts, run.window)
+    return select_steps(rows.batches, run.window), prompts
 
 
 def _note_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
@@ -210,7 +203,7 @@ def _no_groups(run: Run) -> InputError:
 def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:
     """Details of how groups of one batch share a prompt, from a sample of the prompts; None if none do.
 
-    prompts: batch, step, `_key` and `text` of rows in blocks of this size.
+    prompts: batch, step and `_key` of rows in blocks of this size.
     """
     block = pl.int_range(pl.len()).over("batch") // size
     groups = prompts.with_columns(block.alias("block")).unique(["batch", "block"], keep="first", maintain_order=True)
@@ -223,5 +216,4 @@ def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] |
         "groups": len(shared),
         "prompts": len(shared.unique(["batch", "_key"])),
         "looked_at_groups": len(groups),
-        "excerpt": shared["text"][0],
     }

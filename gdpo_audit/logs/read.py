@@ -18,7 +18,6 @@ from gdpo_audit.logs.forms import (
     Form,
     configured_weights,
     framework_of,
-    numbered,
     settings_in,
     with_numbers,
 )
@@ -95,14 +94,13 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
     with one_error(files.name):
         log = _tables(files, options)
         expect(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
-        run = _with_columns(files, log, known, options)
-        run = with_groups(with_clues(run), options)
+        run = with_groups(with_clues(_with_columns(files, log, known, options)), options)
     next(run.tables())  # a fault in the first rows is reported now
 
     def with_rewards(rewards: tuple[str, ...]) -> Run:
         return read_files(files, known, replace(options, rewards=rewards))
 
-    return replace(run, skipped_files=log.skipped, _read_with=with_rewards)
+    return replace(run, _read_with=with_rewards)
 
 
 # --- files -> tables --------------------------------------------------------------------------------------------------
@@ -110,11 +108,12 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
 
 @dataclass(frozen=True)
 class _Log:
-    """The tables of a log, and the names of the files that are not among them."""
+    """The tables of a log, and the names of the files and the number of lines that are not among them."""
 
     tables: Sequence[Table]
     skipped: tuple[str, ...]
     unfinished: tuple[str, ...]
+    broken_lines: int
 
 
 def _tables(files: LogFiles, options: ReadOptions) -> _Log:
@@ -126,10 +125,11 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     found: list[Table] = []
     databases: list[str] = []
     bad: dict[str, InputError] = {}
+    broken: dict[str, int] = {}
     unfinished: tuple[str, ...] = ()
     for file in files.files:
         try:
-            own = tables_of(file, options.bad_lines)
+            own = tables_of(file, broken if options.skip_bad else None)
             for table in own if options.skip_bad else ():
                 _read_through(table)
             databases += [file.name] * (own[0].kind == "trackio")
@@ -144,7 +144,7 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     if not found:
         raise next(iter(bad.values()))
     expect(len(databases) < 2, files.name, "the database of one project", ", ".join(databases[:5]))
-    return _Log(found, tuple(bad), unfinished)
+    return _Log(found, tuple(bad), unfinished, sum(broken.values()))
 
 
 def _read_through(table: Table) -> None:
@@ -161,56 +161,48 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     """The run whose groups are still to be found."""
     framework = known or framework_of(log.tables, files.name)
     form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
-    names, where = union_schema(form.tables), form.tables[0].name
+    where = form.tables[0].name
     schema = {name: kind for name, kind in _kinds(form).items() if name not in INNER}
-    names = {name: kind for name, kind in names.items() if name not in INNER}
-    logged = form.logged or list(names)
+    logged = form.logged or [name for name in union_schema(form.tables) if name not in INNER]
     candidates = _candidates(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, where)
     chosen = _rewards(form, candidates, schema, options)
-    columns = Columns(
-        rewards=chosen.rewards,
-        step=form.step,
-        advantage=form.advantage,
-        length=form.length,
-        key=form.key,
-        by=options.by or None,
-    )
-    columns = cols.validate_columns(columns, logged, where)
-    cols.expect_in_every_table(
-        form.tables, [n for n in columns.names if n in names], [n for n in columns.numbers if n in names]
-    )
-    used = [*columns.names, *([chosen.total] if chosen.total else [])]
+    by_log = bool(form.rewards)
+    form = cols.validate_columns(replace(form, rewards=chosen.rewards, by=options.by or None), logged, where)
+    cols.expect_in_every_table(form.tables, form)
+    used = [*form.names, *([chosen.total] if chosen.total else [])]
     if form.examines:
         cols.refuse_numeric_texts(form.tables, [*used, *_not_examined(form, schema, options)])
     of_log = {name: schema[name] for name in logged if name in schema}
     beside = [name for name in cols.left_out(of_log, used) if name.lower() not in form.not_rewards]
-    gone = () if form.rewards else lost(schema, beside, options.rewards)
+    gone = () if by_log else lost(schema, beside, options.rewards)
     if options.by is None and (by := _few_texts(form, schema, [n for n in beside if n not in gone])):
-        columns, beside = replace(columns, by=by), [name for name in beside if name != by]
+        form, beside = replace(form, by=by), [name for name in beside if name != by]
     alone = form.total is not None and chosen.rewards == (form.total,)
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
-    configured = None if alone else configured_weights(form.settings, functions, columns.rewards)
-    in_log = {n: w for n, w in (form.weights or {}).items() if n in columns.rewards}
+    configured = None if alone else configured_weights(form.settings, functions, form.rewards)
+    in_log = {n: w for n, w in (form.weights or {}).items() if n in form.rewards}
     weights = configured or in_log or chosen.weights or None
-    of_total = chosen.total_only and form.examines and (form.asks or columns.advantage is None)
+    of_total = chosen.total_only and form.examines and (form.asks or form.advantage is None)
     run = Run(
         path=files.name,
         framework=framework,
         files=tuple(table.name for table in form.tables),
-        rewards=columns.rewards,
+        rewards=form.rewards,
         total_only=alone or of_total,
-        has_advantage=columns.advantage is not None,
-        has_length=columns.length is not None,
-        by=columns.by,
+        has_advantage=form.advantage is not None,
+        has_length=form.length is not None,
+        by=form.by,
         by_default=options.by is None,
         issues=_issues(framework, form, log, chosen, alone),
+        skipped_lines=log.broken_lines,
+        skipped_files=log.skipped,
         left_out=(*beside, *form.left_out),
         lost=gone,
         configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
         weights=weights,
         weights_by=None if not weights else "config" if configured else "log" if in_log else "score",
-        _rows=_rows(form, columns),
+        _rows=_rows(form),
     )
     return run if options.parts is None else with_parts(run, options.parts, chosen.total)
 
@@ -279,7 +271,7 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     parts = [pl.DataFrame(schema=dict.fromkeys(names, kind))]
     for number in some:
-        table = form.of(numbered(form.tables[number], number))
+        table = form.responses(number)
         there = table.collect_schema()
         values = (pl.col(name) if name in there else pl.lit(None).alias(name) for name in names)
         numbers = table.select(value.cast(kind, strict=False) for value in values)
@@ -310,57 +302,64 @@ def _issues(framework: str, form: Form, log: _Log, chosen: RewardChoice, alone: 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _rows(form: Form, columns: Columns) -> Rows:
+def _rows(form: Form) -> Rows:
     """What reads the rows of a log in whole batches."""
     files = [table.name for table in form.tables]
-    by = ["_file" if name == "step" and columns.step is None else name for name in form.batch]
+    by = ["_file" if name == "step" and form.step is None else name for name in form.batch]
 
     def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
-        return (standard_rows(frame, wanted, files) for frame in _frames(form, _raw(form, wanted)))
+        return (standard_rows(frame, wanted, files) for frame in _frames(form, wanted.names))
 
-    ordered = not form.sorts or cols.is_ordered(frames(Columns(rewards=(), step=columns.step)))
+    ordered = not form.sorts or cols.is_ordered(frames(Columns(step=form.step)))
 
     def read() -> Iterator[pl.DataFrame]:
         if ordered:
-            return batches(frames(columns), by)
-        rows = pl.concat(frames(columns))
+            return batches(frames(form), by)
+        rows = pl.concat(frames(form))
         if form.asks:
             return batches(_parts(in_order(rows, files)), [*by, "_pass"])
         return batches(_parts(rows.sort(by, maintain_order=True)), by)
-
-    def prompts() -> pl.DataFrame | None:
-        return None if form.prompt is None else _prompts(form, columns)
 
     return Rows(
         read=read_once(read),
         keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
         keyed_by_text=form.keyed_by_text,
         equal_groups=form.equal_groups,
-        prompts=prompts,
+        prompts=None if form.key or form.prompt is None else _prompts(form, form.prompt, by),
         group_size=form.group_size,
         texts=texts_of(form.tables, lambda table, number: form.of(with_numbers(table, number))),
         others=_others(form),
     )
 
 
-def _raw(form: Form, columns: Columns) -> list[str]:
-    """The columns of a frame from which `standard_rows` makes those of a table."""
-    return ["_file", "_row", *["_event"] * ("_event" in form.batch), *columns.names]
+def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
+    """batch, step and `_key` of the first prompts, which show where a group ends."""
+    wanted, parts = Columns(step=form.step), list[pl.DataFrame]()
+    for frame in _frames(form, [*wanted.names, prompt], PROMPTS):
+        rows = standard_rows(frame, wanted, [table.name for table in form.tables])
+        parts.append(rows.hstack(frame.select(cols.hash_column(frame, prompt).alias("_key"))))
+        if sum(map(len, parts)) >= PROMPTS:
+            break
+    return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
 
 
 def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
 
 
-def _frames(form: Form, names: Sequence[str], size: int = tables.ROWS) -> Iterator[pl.DataFrame]:
-    """These columns of all rows, in order, in frames of about so many rows. Many small tables come as one frame.
+def _frames(form: Form, names: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
+    """These columns of all responses and where they stand, in order, in frames of about so many rows.
 
-    Each table is read by itself: a plan of many files at once takes several times as long, and more memory.
+    Each table is read by itself: a plan of many files at once takes several times as long, and more memory. A table
+    whose rows hold several responses is read at once: these are numbered from its first row on.
     """
-    waiting: list[pl.DataFrame] = []
+    names = ["_file", "_row", *["_event"] * ("_event" in form.batch), *names]
+    size, waiting = size or tables.ROWS, list[pl.DataFrame]()
     for number, table in enumerate(form.tables):
-        for start in range(0, max(table.height, 1), size):
-            part = form.of(numbered(table, number, start, size))
+        height = max(table.height, 1)
+        rows = height if form.several else size
+        for start in range(0, height, rows):
+            part = form.responses(number, start, rows)
             schema = part.collect_schema()
             waiting.append(table.collected(part.select(_value(name, schema) for name in names)))
             if sum(map(len, waiting)) >= size:
@@ -374,21 +373,6 @@ def _value(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
     return pl.col(name) if name in schema else pl.lit(None).alias(name)
 
 
-def _prompts(form: Form, columns: Columns) -> pl.DataFrame:
-    """batch, step, `_key` and `text` of the first prompts, which show where a group ends."""
-    wanted = Columns(rewards=(), step=columns.step)
-    files, parts = [table.name for table in form.tables], list[pl.DataFrame]()
-    for frame in _frames(form, [*_raw(form, wanted), f"{form.prompt}"], PROMPTS):
-        where = standard_rows(frame, wanted, files)
-        texts = _text(frame, f"{form.prompt}").str.slice(0, START).alias("text")
-        own = frame.select(cols.hash_column(frame, f"{form.prompt}").alias("_key"), texts)
-        parts.append(pl.concat([where, own], how="horizontal"))
-        if sum(map(len, parts)) >= PROMPTS:
-            break
-    by = ["_file" if name == "step" and columns.step is None else name for name in form.batch]
-    return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
-
-
 def _others(form: Form) -> Others:
     """As `Rows.others`."""
     by_lower = {name.lower(): name for name in reversed([*_kinds(form)])}
@@ -397,7 +381,7 @@ def _others(form: Form) -> Others:
     )
 
     def read(column: str, value: Callable[[pl.DataFrame, str], pl.Expr]) -> Iterator[pl.DataFrame]:
-        for frame in _frames(form, ["_file", "_row", column]):
+        for frame in _frames(form, [column]):
             yield frame.select(cols.place(), value(frame, column))
 
     def length(frame: pl.DataFrame, name: str) -> pl.Expr:

@@ -30,15 +30,17 @@ class LogIssue:
     details: Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
     """The rows of a log, whose groups are still to be found.
 
     read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
         reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if the log has them, and `_key`
         (UInt64) if a column identifies the groups of a batch.
-    prompts: returns batch, step, `_key` and `text` of the prompts of some first rows, if the log has prompts and they
-        do not identify the groups.
+    prompts: batch, step and `_key` of the prompts of some first rows, if the log has prompts and they do not identify
+        the groups.
+    sizes: rows, step and file of each batch, or of each group that a column identifies.
+    advantages: those of the first batches.
     texts: returns prompts and completions by their `_place`, if the log has any.
     others: what else the log holds, if it does: the `_key` of each prompt, equal where the prompt is; the start of its
         `text`; the `length` of each completion in characters. Each yields frames of one of these and `_place`.
@@ -48,19 +50,12 @@ class Rows:
     keyed_by: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
     keyed_by_text: bool = False  # by the text of prompts, of which a batch may have drawn one twice
     equal_groups: bool = False  # a keyed group smaller than the others has lost rows
-    prompts: Callable[[], pl.DataFrame | None] = lambda: None
+    prompts: pl.DataFrame | None = None
+    sizes: pl.DataFrame = field(default_factory=pl.DataFrame)
+    advantages: tuple[np.ndarray, ...] = ()
     group_size: int | None = None  # from a configuration file beside the log
     texts: Texts = no_texts
     others: Others = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class GroupClues:
-    """What shows which rows are a group, in a log or in a part of it."""
-
-    sizes: pl.DataFrame  # rows, step and file of each batch, or of each group that a column identifies
-    advantages: tuple[np.ndarray, ...]  # of the first batches
-    prompts: pl.DataFrame | None  # as `Rows.prompts` gives them
 
     @property
     def batches(self) -> pl.DataFrame:
@@ -115,7 +110,6 @@ class Run:
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
     _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
-    _clues: GroupClues | None = field(default=None, repr=False, compare=False)
     # The same log with other columns as its rewards, where it can be read again.
     _read_with: "Callable[[tuple[str, ...]], Run] | None" = field(default=None, repr=False, compare=False)
 

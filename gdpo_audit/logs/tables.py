@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -17,13 +17,14 @@ from pathlib import Path
 import polars as pl
 
 from gdpo_audit.logs.files import LogFile, format_of
-from gdpo_audit.logs.json_values import column, document, expect_names, is_number, records, table_of
+from gdpo_audit.logs.json_values import document, expect_names, is_number, records, table_of
 from gdpo_audit.logs.trackers import trackio, wandb
 from gdpo_core._errors import InputError, expect, reason
-from gdpo_core._words import clip, listing
+from gdpo_core._words import clip
 
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 ROWS = 250_000  # per frame, about
+RECORDS = 10_000  # of a CSV at a time as Python has them
 HEAD = 100  # lines of JSON that are parsed twice
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
 # Long texts, of which a reader needs no more than how long they are.
@@ -32,18 +33,6 @@ SEPARATORS = (",", ";", "\t", "|")
 _NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 writes it
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # which JSON can hold and polars cannot
 _BOM = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True)
-class BadLines:
-    """Whether to leave out lines that are no JSON objects, and how many of each file were left out."""
-
-    skip: bool = False
-    by_file: dict[str, int] = field(default_factory=dict)  # reading a file again does not count them again
-
-    @property
-    def count(self) -> int:
-        return sum(self.by_file.values())
 
 
 @dataclass(frozen=True)
@@ -90,8 +79,12 @@ class Table:
         return InputError(f"{self.name}: expected a whole Parquet file, got one that is cut or damaged: {why}")
 
 
-def tables_of(file: LogFile, bad_lines: BadLines, texts: bool = False) -> list[Table]:
-    """The tables in a file; of a database those of one run. texts: with the long texts too. Raises InputError."""
+def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
+    """The tables in a file; of a database those of one run. Raises InputError.
+
+    broken: filled with the number of lines that were left out as they are no JSON objects; None: these are errors.
+    texts: with the long texts too.
+    """
     kind, odd = format_of(file), {*file.odd}
     if file.run is not None:
         expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
@@ -104,12 +97,12 @@ def tables_of(file: LogFile, bad_lines: BadLines, texts: bool = False) -> list[T
     elif kind == "wandb":
         named = [(file.name, wandb(file, odd))]
     elif kind == "jsonl":
-        named = [(file.name, _json_lines(file, bad_lines, odd, texts))]
+        named = [(file.name, _json_lines(file, broken, odd, texts))]
     else:
         named = [(file.name, _json(file, odd) if kind == "json" else _csv(file, kind, odd))]
 
     def again(number: int) -> pl.LazyFrame:
-        return tables_of(file, bad_lines, texts=True)[number].frame
+        return tables_of(file, broken, texts=True)[number].frame
 
     frames = [frame if kind == "jsonl" else _read(frame.lazy(), texts) for _, frame in named]
     return [
@@ -166,17 +159,15 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
         raise InputError(f"{file.name}, line {line}: expected UTF-8 text, got other bytes") from None
     separator = _separator(text, kind)
     del text
-    names, filled = _records(file, kind, content, separator)
-    try:
-        frame = pl.read_csv(content, separator=separator, null_values=MISSING, infer_schema=False, new_columns=names)
-    except BROKEN as error:
-        raise InputError(f"{file.name}: expected {kind.upper()}, got {reason(error)[:160]}") from None
-    clear = len(frame) == len(filled)
-    expect(clear, file.name, f"{kind.upper()} of {len(filled)} records", f"{len(frame)}: quotes are unclear")
-    frame = frame.filter(pl.Series(filled, dtype=pl.Boolean))
+    records = _records(file, kind, content, separator)
+    names = next(records, [])
+    parts = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
+    while some := list(islice(records, RECORDS)):
+        parts.append(table_of(pl.Series(*one) for one in zip(names, zip(*some, strict=True), strict=True)))
+    frame = pl.concat(parts)
     if b"np." in content:
         frame = frame.with_columns(pl.all().str.replace(_NUMPY, "${1}${2}"))
-    return table_of(_typed(texts, odd) for texts in frame.iter_columns())
+    return table_of(_typed(texts.replace(MISSING, None), odd) for texts in frame.iter_columns())
 
 
 def _separator(text: str, kind: str) -> str:
@@ -190,31 +181,28 @@ def _separator(text: str, kind: str) -> str:
     return usual
 
 
-def _records(file: LogFile, kind: str, content: bytes, separator: str) -> tuple[list[str], list[bool]]:
-    """The names of the columns, and whether each record after them is more than an empty line.
+def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterator[list[str]]:
+    """The names of the columns, and then the values of each record; empty lines are none.
 
-    Raises InputError for a record with more or fewer values than columns, which polars would fill up.
+    Raises InputError for a record with more or fewer values than columns.
     """
-    names, filled, line = list[str](), list[bool](), 1
+    names, line, empty = list[str](), 1, False
     # as it is read: the whole text in a StringIO has four bytes for each of the file's
     lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
     csv.field_size_limit(2**31 - 1)  # of the process; polars has none
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for record in reader:
-            if not names and record:
-                names = _names(file, record)
-            elif names:
-                where, wanted = f"{file.name}, line {line}", f"{len(names)} values, one per column"
-                expect(len(record) in (0, len(names)), where, wanted, len(record))
-                filled.append(bool(record))
-            line = reader.line_num + 1
+            if record:
+                names = names or _names(file, record)
+                wanted = f"{len(names)} values, one per column"
+                expect(len(record) == len(names), f"{file.name}, line {line}", wanted, len(record))
+                unclear = empty and len(names) == 1
+                expect(not unclear, file.name, "a value in every line", "an empty line, which may be a missing one")
+                yield record
+            empty, line = bool(names) and not record, reader.line_num + 1
     except csv.Error as error:
         raise InputError(f"{file.name}, line {line}: expected {kind.upper()}, got {error}") from None
-    last = len(filled) - filled[::-1].index(True) if any(filled) else 0
-    whole = len(names) > 1 or all(filled[:last])
-    expect(whole, file.name, "a value in every line", "an empty line, which may be a missing one")
-    return names, filled
 
 
 def _names(file: LogFile, names: list[str]) -> list[str]:
@@ -243,15 +231,15 @@ def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def _json_lines(file: LogFile, bad_lines: BadLines, odd: set[str], texts: bool) -> pl.DataFrame:
+def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], texts: bool) -> pl.DataFrame:
     """The lines as polars reads them; Python, several times as slow, reads NaN, kinds that mix and broken lines."""
     content = file.content().removeprefix(_BOM)
-    if not bad_lines.skip and not _HALF_CHARACTER.search(content):
+    if broken is None and not _HALF_CHARACTER.search(content):
         with suppress(*BROKEN):
             schema = pl.scan_ndjson(content, infer_schema_length=None).collect_schema()
-            if not _mixed(schema, [item for _, item in islice(objects(file.name, content, bad_lines), HEAD)]):
+            if not _mixed(schema, [*islice(_objects(file.name, content, None), HEAD)]):
                 return _read(pl.scan_ndjson(content, schema=schema), texts)
-    return _read(records([item for _, item in objects(file.name, content, bad_lines)], odd).lazy(), texts)
+    return _read(records([*_objects(file.name, content, broken)], odd).lazy(), texts)
 
 
 def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
@@ -261,8 +249,8 @@ def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
     return any(is_number(x) for value in values for x in (value if isinstance(value, list) else [value]))
 
 
-def objects(name: str, content: bytes, bad_lines: BadLines) -> Iterator[tuple[int, dict]]:
-    """The number of each line, from 1, and its object; NaN and Infinity are numbers, blank lines are ignored.
+def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterator[dict]:
+    """The object of each line; NaN and Infinity are numbers, blank lines are ignored.
 
     Raises InputError for the first line that is not a JSON object, or skips and counts such lines.
     """
@@ -278,27 +266,22 @@ def objects(name: str, content: bytes, bad_lines: BadLines) -> Iterator[tuple[in
         except (ValueError, RecursionError):
             pass
         if isinstance(item, dict):
-            yield number, item
+            yield item
             continue
         bad += 1
         got = got or repr(clip(line.decode("utf-8", "replace").strip()))
-        expect(bad_lines.skip, f"{name}, line {number}", "a JSON object", got)
-    bad_lines.by_file[name] = bad
+        expect(broken is not None, f"{name}, line {number}", "a JSON object", got)
+    if broken is not None:
+        broken[name] = bad
 
 
 def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """A document: an array of objects, or an object of lists."""
-    wanted = "an array of objects or an object of lists"
+    """A document: an array of objects."""
+    wanted = "an array of objects, one per response"
     content = document(file, wanted)
-    if isinstance(content, dict):
-        lists = {name: value for name, value in content.items() if isinstance(value, list)}
-        expect(bool(lists), file.name, wanted, "an object without lists")
-        sizes = {name: len(value) for name, value in lists.items()}
-        got = listing((f"{size} in {name!r}" for name, size in sizes.items()), most=5)
-        expect(len({*sizes.values()}) == 1, file.name, "lists of one length", got)
-        return table_of(column(name, value, odd) for name, value in lists.items())
     if not isinstance(content, list):
-        raise InputError(f"{file.name}: expected {wanted}, got {type(content).__name__}")
+        got = "one object" if isinstance(content, dict) else type(content).__name__
+        raise InputError(f"{file.name}: expected {wanted}, got {got}")
     for number, item in enumerate(content, start=1):
         if not isinstance(item, dict):
             raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
