@@ -173,7 +173,7 @@ class Facts:
         for batch, step in zip(self.batches.batch.tolist(), self.batches.step.tolist(), strict=True):
             recipe = self.setup.of_batch(batch).recipe
             assert recipe is not None, "there is one of the run"
-            if not found or not same_weights(last, recipe):
+            if not found or (recipe is not last and not same_weights(last, recipe)):
                 found.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
                 last = recipe
         return found

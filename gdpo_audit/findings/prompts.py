@@ -35,13 +35,19 @@ def prompts_of(f: Facts) -> PromptsPart | None:
         return None
     visited = pl.col("_place").first(), pl.len().alias("visits"), pl.col("silent").sum()
     wasted = pl.col("responses").filter("silent").sum()
-    keys = (frame.join(visits, on="_place") for frame in f.run.others["_key"]())
-    parts = [frame.group_by("_key").agg(*visited, wasted) for frame in keys]
+    parts = []
+    for frame in f.run.others["_key"]():
+        here = pl.col("_place").is_between(frame["_place"].min(), frame["_place"].max())
+        parts.append(frame.join(visits.filter(here), on="_place").group_by("_key").agg(*visited, wasted))
     each = pl.col("_place").min(), pl.col("visits", "silent", "responses").sum()
     of = pl.concat(parts).group_by("_key").agg(*each).sort("responses", "_place", descending=[True, False])
     worst = of.filter(pl.col("responses") > 0).head(WORST)
-    texts = pl.concat(frame.join(worst, on="_place", how="semi") for frame in f.run.others["text"]())
-    said = worst.join(texts, on="_place", how="left", maintain_order="left")
+    texts = list[pl.DataFrame]()
+    for frame in f.run.others["text"]():
+        texts.append(frame.join(worst, on="_place", how="semi"))
+        if sum(map(len, texts)) == len(worst):
+            break
+    said = worst.join(pl.concat(texts), on="_place", how="left", maintain_order="left")
     rows: Any = said.select("visits", prompt="text", silent_visits="silent", silent_responses="responses").to_dicts()
     silent, repeated = of.filter(silent=pl.col("visits")), of.filter(pl.col("visits") > 1)
     return {

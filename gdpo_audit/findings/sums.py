@@ -153,7 +153,7 @@ class Sums(Generic[Number]):
 
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
     """A record of the same kind, of what `make` makes of the name and the values of each field of these records."""
-    if isinstance(records[0], Mapping):
+    if isinstance(records[0], dict):
         return {key: each(make, *(record[key] for record in records), name=key) for key in records[0]}
     if not is_dataclass(records[0]):
         return make(name, *records)
@@ -173,8 +173,10 @@ def concat(parts: Sequence[Sums[Array]]) -> Sums[Array]:
 
 def add_up(parts: Sums[Array], number: Array) -> Sums[Array]:
     """The sums of all parts with one number, which become one, in the order of these numbers."""
-    order = np.argsort(number, kind="stable")
-    parts, starts = take(parts, order), starts_of(number[order])
+    if (number[1:] < number[:-1]).any():
+        order = np.argsort(number, kind="stable")
+        parts, number = take(parts, order), number[order]
+    starts = starts_of(number)
     sums = each(lambda name, x: _MERGED.get(name, np.add).reduceat(x, starts, axis=-1), parts)
     # Chan, Golub and LeVeque, Updating formulae (1979): the scatter of the parts, and that of their means.
     r, sizes = parts.rewards, np.diff(starts, append=len(number))

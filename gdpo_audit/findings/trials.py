@@ -67,8 +67,8 @@ def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 
 def sums_under(setup: Setup, gates: Sequence[Gate], sample: Sequence[pl.DataFrame]) -> Sums[Array]:
     """The sums over the sample of a run, behind gates."""
-    tables = (_apply_gates(table, setup.rewards, gates).drop("advantage", strict=False) for table in sample)
-    return summarise_all(tables, setup).batches
+    table = _apply_gates(pl.concat(sample), setup.rewards, gates).drop("advantage", strict=False)
+    return summarise_all([table], setup).batches
 
 
 def _apply_gates(table: pl.DataFrame, rewards: Sequence[str], gates: Sequence[Gate]) -> pl.DataFrame:
