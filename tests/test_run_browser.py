@@ -68,7 +68,6 @@ def test_the_chapter_as_it_opens(run):
     # Another setting is computed in the browser alone.
     asked, share = [], page.locator("[data-reward='2']")
     page.on("request", lambda request: asked.append(request.url))
-    assert share.inner_text() == "78.5\xa0%"
     page.locator(".asks select").select_option("GDPO")
     page.get_by_role("slider", name="weight of conciseness").press("Home")
     assert share.inner_text() == "0\xa0%" and "reward_weights=[1.0, 1.0, 0.0]" in page.locator(".asks pre").inner_text()
