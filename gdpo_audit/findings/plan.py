@@ -135,7 +135,7 @@ def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
         turned, nearer = _more(row.inversions, ran.inversions), ran.off - row.off
         # The order of answers comes first: no share is worth pairs that turn the wrong way round, and what matters most
         # may make most of the update.
-        mends = turned <= -HELPED or nearer >= MOVED or ran.tied_pairs - row.tied_pairs >= TIED_PAIRS
+        mends = turned <= -2 * HELPED or nearer >= MOVED or ran.tied_pairs - row.tied_pairs >= TIED_PAIRS
         weaker = row.update_share[first] < ran.update_share[first] - MOVED
         if mends and not (turned >= HELPED or weaker or (nearer <= -MOVED and turned > -HELPED)):
             good.append(row)

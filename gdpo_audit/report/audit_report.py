@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_UP, Context
 from functools import cached_property
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -372,10 +372,10 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
     """What only the owner of the run can say, where that decides between settings."""
     if f.setup.primary is None and plan:
         now = plan[0].update_share
-        moved = ((abs(share - now[name]), name, row) for row in plan for name, share in row.update_share.items())
-        most, name, row = max(moved, key=lambda x: x[0])
-        a, b = percent(now[name]), percent(row.update_share[name])
-        if most >= MOVED:
+        moved = [(abs(share - now[name]), name, row) for row in plan for name, share in row.update_share.items()]
+        most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
+        for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][:1]:  # the first that does about as much
+            a, b = percent(now[name]), percent(row.update_share[name])
             yield (
                 f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. {row.do}, "
                 f"and {name}’s share of the update goes from {a} to {b}; whether that is better depends on it."

@@ -76,11 +76,11 @@ def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
     if finding.severity != "info" and finding is not report.findings[0]:
         console.print()
     name = (f"{finding.severity}  {printable(finding.id)}", _COLOURS[finding.severity])
-    console.print(Text.assemble(name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
+    row = "" if finding.row is None else f" (plan, row {finding.row})"
+    console.print(Text.assemble(name, f"  {printable(finding.title)}{row}"), soft_wrap=not console.is_terminal)
     if finding.severity != "info":
         _paragraph(console, finding.message)
         _lines(console, finding.fix)
-        _paragraph(console, summary.answered(report, finding))
 
 
 def _groups(console: Console, tables: Sequence[Table]) -> None:
