@@ -355,9 +355,7 @@ def test_ties_are_counted_with_what_gdpo_would_make_of_them():
     for method in ("grpo", "gdpo"):
         made = gc.advantages(torch.tensor(rewards[0]), method, convention=gc.TRL).numpy().round(9)
         right, inverted, tied = by_primary(rewards[0, ..., 0], made)
-        counted = [finding.evidence[f"{kind}_{method}"] for kind in ("right", "inverted", "tied_primary_pairs")]
-        assert counted == [right, inverted, tied]
-        assert f"has {right} the right way round, {inverted} the wrong way and {tied} tied" in finding.message
+        assert f"{method.upper()} has {right} right, {inverted} wrong and {tied} tied" in finding.message
     unjudged = one(audit(made_run(rewards, "grpo")), "ties-hide-signal")  # whether broken ties help, nobody knows here
     assert unjudged.row is None and unjudged.to_do.startswith("Name the reward that matters most")
 
@@ -371,7 +369,6 @@ def test_priorities_are_inverted_by_a_louder_reward():
     finding = one(report, "priority-inversion")
     assert finding.severity == "warning"
     assert finding.evidence["inversions"] == report.methods["grpo"]["inversions"] >= t.INVERTED_WARNING
-    assert {f"inversions_{m}" for m in report.methods} <= set(finding.evidence)
     for method in ("grpo", "gdpo"):
         at = finding.evidence[f"break_even_{method}"]
         below, above = (audit(made_run(rewards, "grpo"), {"correct": f * at}, "correct").methods for f in (0.99, 1.01))

@@ -2,14 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import compress, pairwise
+from itertools import pairwise
 from math import isclose
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from gdpo_audit.findings.examples import MOST
 from gdpo_audit.findings.facts import (
     FEW_CHANGES,
     LISTED,
@@ -25,7 +23,7 @@ from gdpo_audit.findings.facts import (
 from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
 from gdpo_audit.findings.residual import residual
 from gdpo_audit.findings.sums import Array, Sums, take
-from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, SCALE_ONLY, WEIGHT_MOVED
+from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, SCALE_ONLY
 from gdpo_audit.logs.parts import possible_pays
 from gdpo_core import config_lines
 from gdpo_core._words import count, listing, number, percent
@@ -48,21 +46,19 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
         return
     usual, times = max(gaps.items(), key=lambda gap: gap[1])
     first, last, held = f.steps[0], f.steps[-1], len(f.steps)
-    after = [a for a, b in pairwise(f.steps) if b - a > 1]
-    numbers = {"missing": last - first + 1 - held, "first_step": first, "last_step": last}
-    title = f"{count(numbers['missing'], 'step')} {_is(numbers['missing'])} missing from the log"
+    missing, after = last - first + 1 - held, [a for a, b in pairwise(f.steps) if b - a > 1]
+    title = f"{count(missing, 'step')} {_is(missing)} missing from the log"
     message = f"{title}, after {at_steps(after)}: files were lost, or logged elsewhere. They do not count here."
     to_do, fix = "Find the files of these steps, or read the figures as those of the other steps.", None
     if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
         begin = max(first - usual + 1, min(first, 1))
-        steps = last - begin + 1
-        of = f"{steps} steps up to step {last}" if begin <= 1 else f"{steps} steps from {begin} to {last}"
+        missing = last - begin + 1 - held
         why = f": logging_steps={usual} writes the last batch of each {usual}, and {f.framework.title} drops the others"
         title, to_do = f"The log holds only every {_nth(usual)} step", "Log every step."
-        message = f"{title}, {held} of the {of}{why * f.framework.logs_last_batch}."
-        numbers |= {"missing": steps - held, "every": usual}
+        message = f"{title}, {held} of the {missing + held} steps from {begin} to {last}"
+        message += f"{why * f.framework.logs_last_batch}."
         fix = f.framework.lines.log_every_step
-    evidence = {**numbers, "after_steps": after[:LISTED]}
+    evidence = {"missing": missing, "after_steps": after[:LISTED]}
     yield Finding(title=title, message=message, to_do=to_do, evidence=evidence, fix=fix)
 
 
@@ -102,10 +98,8 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
     for details in issues(f, "prompts-merged"):
         where = f"{count(details['groups'], 'group')} in {count(details['steps'], 'step')}"
         severity, title, to_do = "info", "The text of a prompt does not tell groups apart", ""
-        message = (
-            f"Some prompts occur more than once in a batch ({where} share theirs with another group). This report "
-        )
-        message += f"reads {f.run.grouped_by}, as the trainer does; to group this log by prompt would merge them."
+        message = f"Some prompts occur more than once in a batch: {where} share theirs with another group. "
+        message += f"This report reads {f.run.grouped_by}, as the trainer does."
         if f.run.grouped_by_column:
             severity, title, to_do = "warning", "Prompts that occur twice became one group", "Log an id for each group."
             message = f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times the "
@@ -134,11 +128,10 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
     """The log keeps a sample: of every group one response, or of a large batch its first rows."""
     for details in issues(f, "groups-sampled"):
         if "tables" in details:
-            tables, most = details["tables"], count(details["threshold"], "row")
             yield Finding(
                 title="W&B probably cut the table",
-                message=f"{count(tables, 'table')} of W&B {'has' if tables == 1 else 'have'} {most}, where W&B cuts a "
-                "table: do not trust the last group of the step, nor the batch step.",
+                message=f"{count(details['tables'], 'table')} of W&B with {count(details['threshold'], 'row')}, where "
+                "it cuts a table: do not trust the last group of the step, nor the batch step.",
                 to_do="Audit the table of the artifact, or raise the limit before the run.",
                 evidence=details,
                 fix="wandb.Table.MAX_ROWS = 1_000_000",
@@ -146,12 +139,11 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
             continue
         fix = config_lines.log_whole_groups(f.run.framework)
         why = " log_unique_prompts=True, in older versions wandb_log_unique_prompts=True, does that to the table."
-        looked = f"looked at {count(details['rows'], 'row')} of {count(details['steps'], 'step')}"
         yield Finding(
             severity="error",
             title="The log holds one response per group",
-            message=f"No two responses of a step share their prompt ({looked}), so the log holds one response of each "
-            f"group.{why if fix else ''} What this report says about groups does not hold.",
+            message=f"No two responses of a step share their prompt.{why if fix else ''} What this report says about "
+            "groups does not hold.",
             to_do="Log every response; the line below does that." if fix else "Log every response.",
             evidence=details,
             fix=fix,
@@ -169,7 +161,7 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
     severity, spreads = "error", f"and {convention.name} does not skip them: one makes its whole group NaN, under GDPO"
     if f.framework.grpo_reads_score_alone and not f.is_gdpo:
         severity = "warning" if f.intended_method is None else "info"
-        spreads = f"which harms GDPO alone, as {f.framework.title}'s GRPO reads only score: under GDPO one makes"
+        spreads = f"which {f.framework.title}'s GRPO does not read: under GDPO one makes"
     yield Finding(
         severity=severity,
         title="Responses without a value of every reward",
@@ -265,8 +257,7 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
     yield Finding(
         title=f"An evaluation overwrote {at}",
         message=f"The logged advantages of {at} alone are not reproduced: they differ by up to {error}, in most groups "
-        "only by a factor, and no rows are missing. That is what an evaluation leaves, which overwrites the file of "
-        "its step. These steps are left out of the figures here.",
+        "only by a factor, as where an evaluation overwrites the file of its step. The figures here leave them out.",
         to_do="Train without evaluations, or leave these steps out where you read the log.",
         evidence=_off(f.overwritten_batches),
         fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out where you read the log",
@@ -280,9 +271,8 @@ def _error(batches: Sums[Array]) -> str:
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
     """The evidence that batches are not reproduced, and whether they are but for a factor."""
-    wrong, error = int(batches.logged.wrong.sum()), float(batches.logged.max_error.max())
-    numbers: dict[str, object] = {"steps": batches.step.tolist()[:LISTED], "rows_off": wrong, "max_error": error}
-    return numbers | {"groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
+    wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
+    return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
 
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
@@ -290,16 +280,13 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
     short = take(f.batches, f.lack_rows)
     if not len(short.batch) or f.run.undecided[0]:
         return
-    steps, rows = short.step.tolist(), short.responses
-    most = int(f.batches.responses[f.batches.logged.wrong == 0].max())
-    held = f"{rows.min()}" if rows.min() == rows.max() else f"{rows.min()} to {rows.max()}"
+    at, most = at_steps(short.step.tolist()), int(f.batches.responses[f.batches.logged.wrong == 0].max())
     yield Finding(
-        title=f"Rows are missing at {at_steps(steps)}",
-        message=f"{at_steps(steps).capitalize()} {'holds' if len(steps) == 1 else 'hold'} {held} rows, others {most}. "
-        f"The logged advantages are those of {NAMES[f.method]} but for a factor: they were computed over more rows. "
-        "The rows that are there count in the figures here.",
-        to_do=f"Find the missing rows of {at_steps(steps)}, or read the figures as those of the rows that are left.",
-        evidence={**_off(short), "rows": int(rows.sum()), "usual_rows": most},
+        title=f"Rows are missing at {at}",
+        message=f"The log holds {count(short.responses.sum(), 'row')} of {at}, and up to {most} of other steps: its "
+        f"advantages are those of {NAMES[f.method]} over more rows. The rows that are there count in the figures here.",
+        to_do=f"Find the missing rows of {at}, or read the figures as those of the rows that are left.",
+        evidence=_off(short),
     )
 
 
@@ -314,7 +301,7 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
         title="A reward that made the advantages is not in the log",
         message=f"In {count(hidden, 'group')}, responses with equal rewards have different logged advantages: "
         f"something that was not read went into them.{unread} Usually two reward functions share a name, and the log "
-        "keeps one column for both (a penalty looks the same). No figure here covers what is missing.",
+        "keeps one column for both (a penalty looks the same).",
         to_do="Give each reward function a name of its own.",
         evidence={"hidden_groups": hidden, "groups": int(f.totals.groups), "threshold": MERGED},
         fix=f.framework.lines.own_name,
@@ -340,19 +327,19 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
 
 
 def _all_zero_though_rewards_differ(f: Facts) -> Finding:
-    logged, mixed = int(f.totals.logged.count), int(f.totals.mixed_groups)
+    mixed = int(f.totals.mixed_groups)
     return Finding(
         severity="error",
         title="Every logged advantage is 0, though the rewards differ",
-        message=f"The log says 0 for the advantage of every response ({count(logged)}), though the rewards differ in "
-        f"{count(mixed, 'group')}: nothing was trained, or they were logged before they were computed.",
+        message=f"Every logged advantage is 0, though the rewards differ in {count(mixed, 'group')}: nothing was "
+        "trained, or they were logged before they were computed.",
         to_do="Check whether anything was trained, and log the advantages after they are computed.",
-        evidence={"logged": logged, "logged_zero": logged, "mixed_groups": mixed},
+        evidence={"mixed_groups": mixed},
     )
 
 
 def _nothing_makes_them(f: Facts) -> Finding:
-    numbers: dict[str, object] = {"logged": int(f.totals.logged.count), "grouped_by": f.run.grouped_by}
+    pattern = None
     none = "No method that this report computes makes the logged advantages from the logged rewards"
     severity, title = "error", "Nothing known makes the logged advantages"
     to_do = "Check the group size, the framework, and that each reward is logged as it was used."
@@ -365,9 +352,9 @@ def _nothing_makes_them(f: Facts) -> Finding:
         severity, title = "warning", f"{name}, which was not read, went into the advantages"
         to_do = f"Name all rewards, {name} among them."
         why = f" With {name} as one more reward they are those of {NAMES[recipe.method]} with weights {weights}."
-        numbers["pattern"] = "a column that was not read"
+        pattern = "a column that was not read"
     elif (found := residual(f.sample, f.rewards)) is not None:
-        numbers["pattern"], why = found.pattern, f" {found.says}"
+        pattern, why = found.pattern, f" {found.says}"
         if found.known:
             severity, to_do = "info", ""
             title = f"The logged advantages are those of no method here, but consistent: {found.pattern}"
@@ -378,25 +365,22 @@ def _nothing_makes_them(f: Facts) -> Finding:
         evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
         why = f" Usually the group size or the framework is another, {evaluation}a reward is not logged as used, or "
         why += "advantages were clipped or scaled."
+    evidence = {"logged": int(f.totals.logged.count), "pattern": pattern}
     message = f"{none} (groups: {f.run.grouped_by}).{why}"
-    return Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=numbers)
+    return Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=evidence)
 
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     """Of a run whose recipe makes the others."""
     other, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
     logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
-    numbers = {**_off(bad), "logged": logged}
     if other is not None:
         weights = weights_in_words(dict(zip(f.rewards, other.weights, strict=True)), other.up_to_scale)
         why = f"There they are {NAMES[other.method]} with weights {weights}. The figures here leave these steps out"
-        numbers["method_there"] = other.method
     elif scaled_share(bad) >= SCALE_ONLY:
         why = "Most are a multiple of what they should be: the last step ran over another batch than the logged one"
     else:
-        why = (
-            "Usually an evaluation or another run wrote the file, a group lost rows, or rewards were clipped or shaped"
-        )
+        why = "Usually an evaluation or another run wrote the file, rows were lost, or rewards were clipped or shaped"
     return Finding(
         severity="error",
         title=f"Some logged advantages are not what {made} makes",
@@ -404,7 +388,7 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
         f"{made} makes of the logged rewards, though it makes the others (they differ by up to "
         f"{_error(bad)}). {why}.",
         to_do=f"Find out what wrote {at}, or leave them out where you read the log.",
-        evidence=numbers,
+        evidence=_off(bad) | {"method_there": other and other.method},
     )
 
 
@@ -414,30 +398,18 @@ def weights_change(f: Facts) -> Iterator[Finding]:
         return
     first, *later = f.phases
     last, steps = later[-1], [phase.step for phase in later]
-    message = f"The weights are {weights_in_turn([phase[:2] for phase in f.phases])}"
     when, vectors = f"at {at_steps(steps)}", [ratio_in_words(phase.weights) for phase in f.phases]
     if len(later) > FEW_CHANGES:
         when, vectors = f"{len(later)} times from step {steps[0]} to step {steps[-1]}", [vectors[0], "…", vectors[-1]]
-        message = f"The weights change {when}. {message.removeprefix('The weights are ')}{_in_between(f)}"
     ratios = " (the log shows ratios alone)" * any(phase.up_to_scale for phase in f.phases)
     follow = "the weights given" if f.given_weights else "the weights that it had"
-    numbers: dict[str, object] = {"steps": steps[:LISTED], "changes": len(later)}
-    numbers |= {"before": dict(first.weights), "after": dict(last.weights)}
     yield Finding(
         severity="info",
         title=f"Weights change {when}: {' → '.join(vectors)}",
-        message=f"{message}{ratios}. The figures here compute each step with {follow}.",
-        evidence=numbers | {"weights": [dict(phase.weights) for phase in f.phases[:LISTED]]},
+        message=f"The weights change {when}: {weights_in_turn([phase[:2] for phase in f.phases])}{ratios}. The figures "
+        f"here compute each step with {follow}.",
+        evidence={"steps": steps[:LISTED], "before": dict(first.weights), "after": dict(last.weights)},
     )
-
-
-def _in_between(f: Facts) -> str:
-    """Between what the weights that move lie, where they change too often to list them."""
-    known = {name: [w for phase in f.phases if (w := phase.weights[name]) is not None] for name in f.rewards}
-    ends = {name: (min(had), max(had)) for name, had in known.items() if had}
-    moving = {name: at for name, at in ends.items() if at[1] - at[0] > WEIGHT_MOVED * max(map(abs, at))}
-    spans = [f"{name} from {number(low)} to {number(high)}" for name, (low, high) in moving.items()]
-    return f"; in between lie {listing(spans)}" if spans else ""
 
 
 def advantages_upside_down(f: Facts) -> Iterator[Finding]:
@@ -456,8 +428,8 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
         severity="error",
         title=f"The advantages are upside down{since}",
         message=f"The weights that made the logged advantages are below 0{since} ({weights}){unlike}: the response "
-        f"with less of {some(names)} gets more, so the run is trained to be worse. Usually the sign of the advantage "
-        "is wrong, as in (mean − reward) / std. Where less is meant to be better, give these weights.",
+        f"with less of {some(names)} gets more. Usually the sign of the advantage is wrong, as in (mean − reward) / "
+        "std; where less is meant to be better, give these weights.",
         to_do="Check the sign of the advantages.",
         evidence={"rewards": names, "weights": dict(phase.weights), "step": phase.step},
         extent=1.0,
@@ -480,41 +452,36 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
     many = int(f.totals.logged.impossible)
     if not many or f.examples is None:
         return
-    rows = f.examples.rows.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
-    of_group = {number: part for (number,), part in rows.partition_by("group", as_dict=True).items()}
-    largest = f.examples.scores.filter(finding="advantage-impossible")["group"].to_list()
-    shown = [of_group[number] for number in largest if number in of_group][:MOST]
-    numbers, steps = [part["advantage"].to_numpy() for part in shown], [int(part["step"][0]) for part in shown]
-    advantages = [float(a[np.nanargmax(np.abs(a))]) for a in numbers]
-    pairs = zip(shown, numbers, strict=True)
-    by_nothing = [alone_by_nothing(part.select(f.rewards).to_numpy(), a) is not None for part, a in pairs]
-    where = [
-        f"{number(a, 6)} (step {step}, group {part['group'][0]})"
-        for a, step, part in zip(advantages, steps, shown, strict=True)
-    ]
-    title = f"{count(many, 'logged advantage')} {_is(many)} impossible"
-    message = [f"{count(many)} of {count(f.totals.logged.count, 'logged advantage')} {_is(many)} impossible."]
-    to_do = f"Find what made the advantage of {number(advantages[0])} at step {steps[0]}."
-    if any(by_nothing):
-        message.append(
-            f"{some(compress(where, by_nothing))}: the other responses of the group agree in every reward, and "
-            "leave-one-out divided by the round-off of their std, as in NeMo-RL's issues 1518, 4158 and 4161."
-        )
+    rows, over = f.examples.rows.partition_by("group", as_dict=True), f.recipe and last_z(f.recipe)
+    by_nothing, beyond, sizes = list[str](), list[str](), list[int]()  # sizes: how many z-scores there were
+    for group in f.examples.scores.filter(finding="advantage-impossible")["group"]:
+        part = rows[group,]
+        a, step = part["advantage"].to_numpy(), part["step"][0]
+        named = f"{number(a[np.nanargmax(np.abs(a))], 6)} (step {step}, group {group})"
+        if alone_by_nothing(part.select(f.rewards).to_numpy(), a) is not None:
+            by_nothing.append(named)
+        else:
+            beyond.append(named)
+            sizes.append(len(part) if over == "group" else int(f.batches.responses[f.batches.step == step].max()))
+    of = count(f.totals.logged.count, "logged advantage")
+    message = f"{count(many)} of {of} {_is(many)} impossible."
+    to_do = f"Find what made the advantage of {some(beyond)}."
+    if by_nothing:
         to_do = "Switch leave-one-out off, or use a trainer that divides nothing where the other responses agree."
-    beyond = [not by for by in by_nothing]
-    if any(beyond) and f.recipe is not None and (over := last_z(f.recipe)):
-        first = beyond.index(True)
-        n = len(shown[first]) if over == "group" else int(f.batches.responses[f.batches.step == steps[first]].max())
-        limit = largest_z(float(n), ALL_CONVENTIONS[f.recipe.convention].ddof)
-        message.append(
-            f"{some(compress(where, beyond))}: {NAMES[f.method]} makes z-scores of each {over}, and none of {n} is "
-            f"beyond ±{number(limit)}, whatever the rewards: these were changed afterwards, or made in another way."
-        )
-    if many > len(shown):
-        message.append("Named are the largest, at most one a group.")
-    evidence = {"impossible": many, "logged": int(f.totals.logged.count), "largest": advantages, "steps": steps}
-    says = " ".join(message)
-    yield Finding(severity="error", title=title, message=says, to_do=to_do, evidence=evidence, extent=1.0)
+        message += f" {some(by_nothing)}: the other responses of the group agree in every reward, and leave-one-out "
+        message += "divided by the round-off of their std, as in NeMo-RL's issues 1518, 4158 and 4161."
+    if beyond and f.recipe is not None and over:
+        limit = number(largest_z(float(sizes[0]), ALL_CONVENTIONS[f.recipe.convention].ddof))
+        message += f" {some(beyond)}: {NAMES[f.method]} makes z-scores of each {over}, and none of {sizes[0]} is "
+        message += f"larger than {limit}, whatever the rewards."
+    yield Finding(
+        severity="error",
+        title=f"{count(many, 'logged advantage')} {_is(many)} impossible",
+        message=message,
+        to_do=to_do,
+        evidence={"impossible": many, "logged": int(f.totals.logged.count)},
+        extent=1.0,
+    )
 
 
 def method_not_as_asked(f: Facts) -> Iterator[Finding]:

@@ -14,43 +14,36 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     """Different rewards get the same advantage."""
-    ties, with_gdpo, pairs = f.ties(f.method), f.ties("gdpo"), f.tied_pairs(f.method)
+    ties, pairs, on = f.ties(f.method), f.tied_pairs(f.method), f.setup.primary
     if f.contradicted or not ties >= t.TIES:
         return
-    numbers: dict[str, object] = {"method": f.method, "groups_with_ties": ties, "tied_pairs": pairs}
-    numbers |= {"groups_with_ties_gdpo": with_gdpo, "mixed_groups": int(f.method_sums.mixed_groups)}
-    numbers |= {"threshold": t.TIES, "threshold_warning_pairs": t.TIED_PAIRS, "threshold_warning_left": t.TIES_LEFT}
-    message = [
+    message = (
         f"{f.lead_in}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
         f"the same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart."
-    ]
-    if f.setup.primary is not None and f.totals.primary_pairs:
-        methods = dict.fromkeys([f.method, "gdpo"])
-        for m in methods:
-            order = f.order(m)
-            numbers |= {f"right_{m}": order.right, f"inverted_{m}": order.wrong, f"tied_primary_pairs_{m}": order.tied}
-        of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.setup.primary]},"
-        message.append(f"{of} {'; '.join(f'{NAMES[m]} {_order_in_words(f, m)}' for m in methods)}.")
+    )
+    if on is not None and f.totals.primary_pairs:
+        of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[on]},"
+        each = (f"{NAMES[m]} {_order_in_words(f, m)}" for m in dict.fromkeys([f.method, "gdpo"]))
+        message += f" {of} {'; '.join(each)}."
     to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
-    if f.setup.primary is not None:
-        to_do = f"Grade in finer steps, above all {f.rewards[f.setup.primary]}, if the ties matter."
+    if on is not None:
+        to_do = f"Grade in finer steps, above all {f.rewards[on]}, if the ties matter."
     by_method = not f.is_gdpo and f.tied_pairs("gdpo") <= t.TIES_LEFT * pairs
     yield Finding(
         severity="warning" if by_method and pairs >= t.TIED_PAIRS else "info",
         title=f"{percent(pairs)} of the pairs of different responses get the same advantage",
-        message=" ".join(message),
+        message=message,
         to_do=to_do,
-        evidence=numbers,
+        evidence={"groups_with_ties": ties, "tied_pairs": pairs, "threshold": t.TIES},
         extent=pairs,
     )
 
 
 def _order_in_words(f: Facts, method: str) -> str:
     order = f.order(method)
-    right, wrong, tied = count(order.right), count(order.wrong), count(order.tied)
     lost = f.totals.primary_pairs - order.pairs
     missing = f" ({count(lost)} are lost to missing rewards)" if lost else ""
-    return f"has {right} the right way round, {wrong} the wrong way and {tied} tied{missing}"
+    return f"has {count(order.right)} right, {count(order.wrong)} wrong and {count(order.tied)} tied{missing}"
 
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
@@ -68,15 +61,12 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         why = f"In {part} of them the rewards differ and cancel in the sum{nothing}."
     if cancelled > 0.5:
         to_do = "Use unequal weights, which say what counts more: larger groups do not change that."
-    numbers = {"method": f.method, "silent_groups": silent, **{f"silent_groups_{m}": f.silent(m) for m in f.methods}}
-    numbers |= {"rewards_differ_in": cancelled, "groups": int(f.totals.groups)}
-    numbers |= {"threshold_info": t.SILENT_INFO, "threshold_warning": t.SILENT_WARNING}
     yield Finding(
         severity="warning" if silent >= t.SILENT_WARNING else "info",
         title=f"{percent(silent)} of the groups teach nothing",
         message=f"{f.lead_in}, every response has advantage 0 in {percent(silent)} of the groups. {why}",
         to_do=to_do,
-        evidence=numbers,
+        evidence={"silent_groups": silent, "rewards_differ_in": cancelled, "threshold": t.SILENT_INFO},
         extent=silent,
     )
 
@@ -86,13 +76,9 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     inverted = f.inversions(f.method)
     if f.setup.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
         return
-    primary = f.rewards[f.setup.primary]
-    orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}
-    tied = {m: order.tied / order.pairs for m, order in orders.items()}
+    primary, order = f.rewards[f.setup.primary], f.order(f.method)
     needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.method, "gdpo"])}
-    numbers: dict[str, object] = {"primary": primary, "method": f.method, "inversions": inverted}
-    numbers |= {f"inversions_{m}": f.inversions(m) for m in orders} | {f"tied_{m}": tied[m] for m in orders}
-    numbers |= {"pairs": orders[f.method].pairs}
+    numbers = {"inversions": inverted, "pairs": order.pairs, "threshold": t.INVERTED_INFO}
     numbers |= {f"break_even_{m}": f.unit * w for m, w in needed.items() if isfinite(w)}
     gets = "would get" if f.contradicted else "gets"
     under = f"Under {NAMES[f.method]} the" if f.contradicted else "The"
@@ -100,33 +86,23 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         severity="warning" if inverted >= t.INVERTED_WARNING and not f.contradicted else "info",
         title=f"{under} response with less {primary} {gets} more in {percent(inverted)} of the pairs",
         message=f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
-        f"{primary} gets more, and {percent(tied[f.method])} are tied. "
+        f"gets more, and {percent(order.tied / order.pairs)} are tied. "
         f"{_break_even_in_words(f, f.setup.primary, needed)}",
         to_do=f"Decide how much {primary} counts.",
-        evidence=numbers | {"threshold_info": t.INVERTED_INFO, "threshold_warning": t.INVERTED_WARNING},
+        evidence=numbers,
         extent=inverted,
     )
 
 
-def _usable(f: Facts, primary: int, weight: float) -> bool:
-    """Whether the other rewards still count beside such a weight on the primary one."""
-    return isfinite(weight) and weight <= t.BREAK_EVEN * max(
-        abs(w) for k, w in enumerate(f.setup.weights) if k != primary
-    )
-
-
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
-    """The weights above which no pair is the wrong way round, or that there is none."""
+    """The weights above which no pair is the wrong way round, or that there is none beside which others still count."""
     on, now = f.rewards[primary], number(f.unit * f.setup.weights[primary])
-    usable = {m: _round_up(f.unit * w) for m, w in needed.items() if _usable(f, primary, w)}
-    if usable:
-        weights = listing(f"{number(w)} under {NAMES[m]}" for m, w in usable.items())
-        return f"With a weight on {on} above {weights} (now {now}), no pair would be the wrong way round."
-    last = needed[f.method]
-    turns = "some pair never turns"
-    if isfinite(last):
-        turns = f"the last pair turns only at {number(_round_up(f.unit * last))}"
-    return f"No usable weight on {on} ends that (now {now}): {turns}."
+    largest = max(abs(w) for k, w in enumerate(f.setup.weights) if k != primary)
+    usable = {m: w for m, w in needed.items() if isfinite(w) and w <= t.BREAK_EVEN * largest}
+    if not usable:
+        return f"No usable weight on {on} ends that (now {now})."
+    weights = listing(f"{number(_round_up(f.unit * w))} under {NAMES[m]}" for m, w in usable.items())
+    return f"With a weight on {on} above {weights} (now {now}), no pair would be the wrong way round."
 
 
 def _round_up(weight: float) -> float:
@@ -151,20 +127,17 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     # Without silent groups, and where each group is divided by its own std, advantages have mean square 1.
     squares = f.batches.methods[f.method].squares if by_batch_std else f.batches.responses
     factors = np.sqrt(squares[live] / f.batches.live_responses[live])
-    factor, largest = float(factors.mean()), float(factors.max())
+    factor = float(factors.mean())
     if factor < t.AMPLIFIES:
         return
-    share, at = ratio(f.totals.live_responses, f.totals.responses), int(f.batches.step[live][factors.argmax()])
-    most = f" (up to {decimal(largest, 2)}, at step {at})" if len(factors) > 1 else ""
-    numbers = {"method": f.method, "factor": factor, "largest_factor": largest, "largest_at_step": at}
+    share = ratio(f.totals.live_responses, f.totals.responses)
     yield Finding(
         title=f"Silent groups scale the others up by {decimal(factor, 2)}",
         message=f"The std of the batch, by which {NAMES[f.method]} divides, is small, as only {percent(share)} of the "
-        f"responses are in groups that differ: it multiplies their advantages by {decimal(factor, 2)} on "
-        f"average{most}. Adam removes a constant factor; what acts is how it changes from batch to batch, and its size "
-        "against a KL term.",
+        f"responses are in groups that differ: it multiplies their advantages by {decimal(factor, 2)} on average. "
+        "Adam removes a constant factor, but not its changes, nor its size against a KL term.",
         to_do="Watch how the share of silent groups changes.",
-        evidence=numbers | {"live_responses": share, "threshold": t.AMPLIFIES},
+        evidence={"factor": factor, "live_responses": share, "threshold": t.AMPLIFIES},
         extent=1 - share,
     )
 
@@ -181,14 +154,13 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
     if f.dead(most) - seen < t.BLIND:
         return
     looks = "whole batch" if over_batch else f"summed reward, which is constant in {percent(constant)}"
-    numbers: dict[str, object] = {"reward": f.rewards[most], "dead_groups": f.dead(most)}
     yield Finding(
         severity="info",
         title=f"{f.framework.title}'s metric does not show that {f.rewards[most]} is constant",
         message=f"{f.framework.title}'s {metric} does not show that {f.rewards[most]} is constant in "
         f"{percent(f.dead(most))} of the groups: it looks at the {looks}.",
         to_do=f"Log the share of groups in which each reward is constant, {f.rewards[most]} above all.",
-        evidence=numbers | {"groups_with_constant_sum": constant, "threshold": t.BLIND},
+        evidence={"reward": f.rewards[most], "dead_groups": f.dead(most), "threshold": t.BLIND},
         extent=f.dead(most) - seen,
     )
 

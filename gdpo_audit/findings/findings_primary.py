@@ -43,11 +43,7 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         moves = "falls" if _sign(f, k) > 0 else f"rises against its weight of {number(f.setup.weights[k])}"
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
         meanwhile = f", while {some(goes)}" if up else ", while no other reward gets much better"
-        numbers: dict[str, object] = {"reward": name, "fall_in_stds": -fell.size, "since_step": step}
-        numbers |= {"mean_first_quarter": fell.first, "mean_last_quarter": fell.last}
-        numbers |= {"mean_before": before, "mean_after": after}
-        numbers |= {"rises": {f.rewards[i]: [drifts[i].first, drifts[i].last] for i in up}}
-        numbers |= {"threshold": t.FALLS, "threshold_far": t.FALLS_FAR, "threshold_standard_errors": t.CHANCE}
+        numbers = {"reward": name, "since_step": step, "fall_in_stds": -fell.size, "threshold": t.FALLS}
         yield Finding(
             severity="warning" if far or (up and primary is not None) else "info",
             title=f"The mean of {says}",
@@ -112,18 +108,16 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
     name, by_size = f.rewards[on], sorted(set(range(len(f.rewards))) - {on}, key=lambda k: -parts[k])
     there = {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size}
     teach = {other: part for other, part in there.items() if part > 0}
-    others, them = listing(teach), "it" if len(teach) == 1 else "them"
-    numbers: dict[str, object] = {"primary": name, "method": f.method, "update_share": share, "groups": groups}
-    numbers |= {"groups_of_all": of_all, "update_share_there": there}
+    others = listing(teach)
+    numbers = {"update_share": share, "groups": groups, "update_share_there": there, "threshold": t.UNRIGHT_INFO}
     yield Finding(
         severity="warning" if share >= t.UNRIGHT_WARNING else "info",
         title=f"{percent(share)} of the update comes from groups in which no response has {name}",
-        message=f"{f.lead_in}, {percent(share)} of the update comes from groups in which no response has {name}, that "
-        f"is more than 0 of it: {count(groups, 'group')}, {percent(of_all)} of all. What is taught there, by reward: "
+        message=f"{f.lead_in}, {percent(share)} of the update comes from {count(groups, 'group')} "
+        f"({percent(of_all)}) in which no response has more than 0 of {name}. What is taught there, by reward: "
         f"{some(f'{other} {percent(part)}' for other, part in teach.items())}.",
-        to_do=f"Decide whether {others} should be taught where no response has {name}: if not, let {them} count only "
-        f"where {name} is there, or drop such groups.",
-        evidence=numbers | {"threshold_info": t.UNRIGHT_INFO, "threshold_warning": t.UNRIGHT_WARNING},
+        to_do=f"Decide whether {others} should be taught where no response has {name}; if not, drop such groups.",
+        evidence=numbers,
         extent=share,
     )
 

@@ -2,7 +2,6 @@
 
 DOMINATES = 0.6  # share of the update: more than all other rewards together, with room for noise
 DOMINATES_BY = 2.0  # times what its weight asks for, or the others at most their part over this: less may be meant
-EASED = 0.5  # of what a reward has too much or too little: a change that leaves more is no cure
 BY_SCALE = 1 / 3  # of the way to what its weight asks for: a share that GDPO moves by less is not a matter of scale
 STARVED = 0.25  # of what its weight asks for: a quarter, where squares of spreads of 1 : 2 alone make such a quarter
 STARVED_DUE = 0.03  # of the update, by its weight: a reward that could have less is hardly meant to count
@@ -42,6 +41,5 @@ EVERY_NTH = 0.8  # share of the gaps between steps that are equal
 MERGED = 0.05  # share of the groups that are not reproduced: fewer may be equal by chance of rounding
 SCALE_ONLY = 0.5  # share of the groups that are not reproduced whose advantages are a multiple of what they should be
 FEW_GROUPS = 30  # a share of the groups is uncertain by a tenth and more below
-WEIGHT_MOVED = 0.02  # of its largest size: by less a weight differs where a log is rounded
 VARYING, DEGREES = 4, 3  # groups in which a reward varies, and responses per reward: of fewer one follows by chance
 NO_SPREAD = 1e-11  # of the variance of a reward that others do not explain: float32's round-off
