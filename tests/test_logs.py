@@ -192,7 +192,6 @@ OF_ANY_TABLE = [
     yes({"a.csv": b"t,q,good,tokens,a,n\n5,a,1,0.5,-1,3\n5,a,0,2,1,4\n"},
         dict(rewards=("tokens", "good"), tokens=[0.5, 2], good=[1, 0], advantage=[-1, 1], step=[5, 5], length=[3, 4]),
         rewards=["tokens", "good"], group="q", columns={"advantage": "a", "step": "t", "length": "n"}),
-    yes({"a.json": b'{"acc": [1, 0, 1, NaN], "group": [0, 0, 1, 1], "name": "run"}'}, dict(acc=[1, 0, 1, NAN])),
     yes(USUAL, dict(rewards=("acc",), length=[5, 9])),
     yes(USUAL, dict(rewards=("num_tokens", "acc"), has_length=False), rewards=["num_tokens", "acc"]),
     yes(USUAL, dict(has_length=False), rewards=["num_tokens", "acc"], columns={"length": "num_tokens"}),

@@ -141,7 +141,7 @@ TEXTS = [
     no({"notes.txt": b"hello"}, r"notes\.txt: expected a file that ends in"),
     no({"a.jsonl": lines(VERL) + b'{"a": "\xff"}\n'}, r"a\.jsonl, line 2: .* not UTF-8"),
     no({"a.json": b"5"}, r"a\.json: expected an array of objects"),
-    no({"a.json": b'{"acc": [1], "group": [0, 0]}'}, r"a\.json: expected lists of one length"),
+    no({"a.json": b'{"acc": [1, 0], "group": [0, 0]}'}, r"a\.json: expected an array of objects, .* got one object$"),
     no({"a.jsonl": b"x\ny\n"}, r"a\.jsonl: expected at least one response", skip_bad=True),
     no(jsonl(*rows(8, fmt=lambda i: i % 2), '{"rewards":'), r"line 9: expected a JSON object", SKIP),
     no(jsonl(*rows(8, step=lambda i: "two" if i == 2 else "1")), r"row 3: expected whole .*'step', got 'two'"),

@@ -17,13 +17,14 @@ from pathlib import Path
 import polars as pl
 
 from gdpo_audit.logs.files import LogFile, format_of
-from gdpo_audit.logs.json_values import column, document, expect_names, is_number, records, table_of
+from gdpo_audit.logs.json_values import document, expect_names, is_number, records, table_of
 from gdpo_audit.logs.trackers import trackio, wandb
 from gdpo_core._errors import InputError, expect, reason
-from gdpo_core._words import clip, listing
+from gdpo_core._words import clip
 
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 ROWS = 250_000  # per frame, about
+RECORDS = 10_000  # of a CSV at a time as Python has them
 HEAD = 100  # lines of JSON that are parsed twice
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
 # Long texts, of which a reader needs no more than how long they are.
@@ -158,17 +159,15 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
         raise InputError(f"{file.name}, line {line}: expected UTF-8 text, got other bytes") from None
     separator = _separator(text, kind)
     del text
-    names, filled = _records(file, kind, content, separator)
-    try:
-        frame = pl.read_csv(content, separator=separator, null_values=MISSING, infer_schema=False, new_columns=names)
-    except BROKEN as error:
-        raise InputError(f"{file.name}: expected {kind.upper()}, got {reason(error)[:160]}") from None
-    clear = len(frame) == len(filled)
-    expect(clear, file.name, f"{kind.upper()} of {len(filled)} records", f"{len(frame)}: quotes are unclear")
-    frame = frame.filter(pl.Series(filled, dtype=pl.Boolean))
+    records = _records(file, kind, content, separator)
+    names = next(records, [])
+    parts = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
+    while some := list(islice(records, RECORDS)):
+        parts.append(table_of(pl.Series(*one) for one in zip(names, zip(*some, strict=True), strict=True)))
+    frame = pl.concat(parts)
     if b"np." in content:
         frame = frame.with_columns(pl.all().str.replace(_NUMPY, "${1}${2}"))
-    return table_of(_typed(texts, odd) for texts in frame.iter_columns())
+    return table_of(_typed(texts.replace(MISSING, None), odd) for texts in frame.iter_columns())
 
 
 def _separator(text: str, kind: str) -> str:
@@ -182,31 +181,28 @@ def _separator(text: str, kind: str) -> str:
     return usual
 
 
-def _records(file: LogFile, kind: str, content: bytes, separator: str) -> tuple[list[str], list[bool]]:
-    """The names of the columns, and whether each record after them is more than an empty line.
+def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterator[list[str]]:
+    """The names of the columns, and then the values of each record; empty lines are none.
 
-    Raises InputError for a record with more or fewer values than columns, which polars would fill up.
+    Raises InputError for a record with more or fewer values than columns.
     """
-    names, filled, line = list[str](), list[bool](), 1
+    names, line, empty = list[str](), 1, False
     # as it is read: the whole text in a StringIO has four bytes for each of the file's
     lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
     csv.field_size_limit(2**31 - 1)  # of the process; polars has none
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for record in reader:
-            if not names and record:
-                names = _names(file, record)
-            elif names:
-                where, wanted = f"{file.name}, line {line}", f"{len(names)} values, one per column"
-                expect(len(record) in (0, len(names)), where, wanted, len(record))
-                filled.append(bool(record))
-            line = reader.line_num + 1
+            if record:
+                names = names or _names(file, record)
+                wanted = f"{len(names)} values, one per column"
+                expect(len(record) == len(names), f"{file.name}, line {line}", wanted, len(record))
+                unclear = empty and len(names) == 1
+                expect(not unclear, file.name, "a value in every line", "an empty line, which may be a missing one")
+                yield record
+            empty, line = bool(names) and not record, reader.line_num + 1
     except csv.Error as error:
         raise InputError(f"{file.name}, line {line}: expected {kind.upper()}, got {error}") from None
-    last = len(filled) - filled[::-1].index(True) if any(filled) else 0
-    whole = len(names) > 1 or all(filled[:last])
-    expect(whole, file.name, "a value in every line", "an empty line, which may be a missing one")
-    return names, filled
 
 
 def _names(file: LogFile, names: list[str]) -> list[str]:
@@ -280,18 +276,12 @@ def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterat
 
 
 def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """A document: an array of objects, or an object of lists."""
-    wanted = "an array of objects or an object of lists"
+    """A document: an array of objects."""
+    wanted = "an array of objects, one per response"
     content = document(file, wanted)
-    if isinstance(content, dict):
-        lists = {name: value for name, value in content.items() if isinstance(value, list)}
-        expect(bool(lists), file.name, wanted, "an object without lists")
-        sizes = {name: len(value) for name, value in lists.items()}
-        got = listing((f"{size} in {name!r}" for name, size in sizes.items()), most=5)
-        expect(len({*sizes.values()}) == 1, file.name, "lists of one length", got)
-        return table_of(column(name, value, odd) for name, value in lists.items())
     if not isinstance(content, list):
-        raise InputError(f"{file.name}: expected {wanted}, got {type(content).__name__}")
+        got = "one object" if isinstance(content, dict) else type(content).__name__
+        raise InputError(f"{file.name}: expected {wanted}, got {got}")
     for number, item in enumerate(content, start=1):
         if not isinstance(item, dict):
             raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
