@@ -17,11 +17,10 @@ from gdpo_audit.findings.plan import plan_of
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
 from gdpo_audit.findings.sums import Array, Made, Setup, Sums, take
 from gdpo_audit.findings.thresholds import SCALE_ONLY
-from gdpo_audit.findings.trials import spread
 from gdpo_audit.findings.uncounted import counted
 from gdpo_audit.findings.what_if import compute_what_if, validate_setting
 from gdpo_audit.logs.grouping import regroup
-from gdpo_audit.logs.run import Run
+from gdpo_audit.logs.run import Run, spread
 from gdpo_audit.recipe.changes import most_common, recipe_of_one_batch, recipes_by_batch
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
 from gdpo_audit.recipe.solve import solve
@@ -31,9 +30,7 @@ from gdpo_core._inputs import ArrayLike, weights_by_name
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 
-# Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
-# check the result.
-SAMPLE, _SAMPLE_OF_THE_REST = 50_000, 20_000
+_SAMPLE_OF_THE_REST = 20_000  # responses of the batches that the recipe does not explain, from which another is solved
 LEFT_OUT = 4  # columns that are tried as rewards where nothing makes the advantages: each is another reading
 
 # Small batches can be equal by chance. A batch counts as repeated if it holds at least so many pairs of responses that
@@ -153,12 +150,12 @@ def _setup_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Setup:
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
     """The run, a sample of it and the recipe; in groups of another size where these alone give the advantages."""
-    sample = spread(run.tables(), SAMPLE)
+    sample = run.sample
     recipe = _recipe(run, sample, wanted)
     if recipe is not None or not run.has_advantage:
         return run, sample, recipe
     for other in (regroup(run, size) for size in run.other_sizes):
-        of_other = spread(other.tables(), SAMPLE)
+        of_other = other.sample
         if (recipe := _recipe(other, of_other, wanted)) is not None:
             return other, of_other, recipe
     return run, sample, _recipe_without_impossible_groups(run, sample, wanted)
@@ -195,7 +192,7 @@ def _left_out_reward(run: Run) -> tuple[str, Recipe] | None:
         with suppress(InputError):
             assert run._read_with is not None
             other = run._read_with((*run.rewards, name))
-            sample = spread(other.tables(), _SAMPLE_OF_THE_REST)
+            sample = spread(other.sample, _SAMPLE_OF_THE_REST)
             recipe = _recipe(other, sample, Wanted({}, None, None))
             if recipe and recipe.weights[-1] and not recipe.unknown and _reproduces(recipe, sample, other.rewards):
                 return name, recipe

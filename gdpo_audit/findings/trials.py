@@ -7,9 +7,9 @@ import polars as pl
 
 from gdpo_audit.findings.summarise import summarise_all
 from gdpo_audit.findings.sums import Array, Setup, Sums
+from gdpo_audit.logs.run import spread
 
 MOST = 20_000  # responses on which a setting is tried: all of a smaller log, else whole batches from all over the run
-_GOLDEN = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -29,30 +29,6 @@ class Trial:
     method: str
     weights: tuple[float, ...]
     gates: tuple[Gate, ...] = ()
-
-
-def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
-    """Whole batches from all over a run, with so many responses at most, or a single batch of more.
-
-    >>> [part["batch"].to_list() for part in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
-    [[0, 2]]
-    """
-    share, sample = 1.0, list[pl.DataFrame]()
-    for table in tables:
-        sample += _some(table, share)
-        while sum(map(len, sample)) > most:
-            fewer = [part for held in sample for part in _some(held, share / 2)]
-            if not fewer or sum(part["batch"].n_unique() for part in sample) == 1:
-                break
-            share, sample = share / 2, fewer
-    return sample
-
-
-def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
-    """The table with this share of its batches, chosen by their numbers; none where it has none of them."""
-    # The golden ratio spreads them evenly, and is in step with nothing that comes every few steps.
-    part = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
-    return [part] * (len(part) > 0)
 
 
 def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:

@@ -1,5 +1,6 @@
 """Which rows of a log are a group: those that a column identifies, or blocks, whose size `sizes.py` infers."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from math import gcd
@@ -8,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.columns import ReadOptions
-from gdpo_audit.logs.run import Blocks, LogIssue, Run, size_at
+from gdpo_audit.logs.run import SAMPLE, Blocks, LogIssue, Run, size_at, spread
 from gdpo_audit.logs.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_audit.logs.window import select_steps, window_of
 from gdpo_core import config_lines
@@ -54,20 +55,26 @@ def regroup(run: Run, size: int) -> Run:
 
 
 def with_clues(run: Run) -> Run:
-    """The run with what shows its groups, from one pass over the log: sizes and first advantages."""
+    """The run with what shows its groups, from one pass over the log: sizes, first advantages and a sample."""
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
     advantages: list[np.ndarray] = []
-    for table in rows.read():
-        counts = table.group_by(by, maintain_order=True).agg(
-            pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
-        )
-        sizes.append(counts)
-        if run.has_advantage and not rows.keyed_by and len(advantages) < BATCHES:
-            advantages += np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1])
+
+    def seen() -> Iterator[pl.DataFrame]:
+        for table in rows.read():
+            counts = table.group_by(by, maintain_order=True).agg(
+                pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
+            )
+            sizes.append(counts)
+            if run.has_advantage and not rows.keyed_by and len(advantages) < BATCHES:
+                advantages.extend(np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1]))
+            yield table
+
+    sample = spread(seen(), SAMPLE)
     expect(bool(sizes), run.path, "at least one response", "0 rows")
-    return replace(run, _rows=replace(rows, sizes=pl.concat(sizes), advantages=tuple(advantages[:BATCHES])))
+    some = tuple(advantages[:BATCHES])
+    return replace(run, _rows=replace(rows, sizes=pl.concat(sizes), advantages=some, sample=tuple(sample)))
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:

@@ -1,6 +1,6 @@
 """A run: facts about its log, and its responses as tables that are read on demand, group by group."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -15,6 +15,8 @@ from gdpo_core._errors import InputError, expect, reason
 
 IN_MEMORY = 300_000_000  # bytes: the numbers of four million responses with three rewards
 PROMPTS = 10_000  # rows whose prompts are examined
+SAMPLE = 50_000  # responses from which method and weights are solved; all responses then check the result
+_GOLDEN = (5**0.5 - 1) / 2
 _LEFT_OUT = pl.col("_open").any().over("group")  # with a total whose parts cannot be told
 
 # The first batch of each stretch of batches, and the rows per group there.
@@ -41,6 +43,7 @@ class Rows:
         the groups.
     sizes: rows, step and file of each batch, or of each group that a column identifies.
     advantages: those of the first batches.
+    sample: frames of some batches from all over the run, as `read` yields them.
     texts: returns prompts and completions by their `_place`, if the log has any.
     others: what else the log holds, if it does: the `_key` of each prompt, equal where the prompt is; the start of its
         `text`; the `length` of each completion in characters. Each yields frames of one of these and `_place`.
@@ -53,6 +56,7 @@ class Rows:
     prompts: pl.DataFrame | None = None
     sizes: pl.DataFrame = field(default_factory=pl.DataFrame)
     advantages: tuple[np.ndarray, ...] = ()
+    sample: tuple[pl.DataFrame, ...] = ()
     group_size: int | None = None  # from a configuration file beside the log
     texts: Texts = no_texts
     others: Others = field(default_factory=dict)
@@ -134,24 +138,35 @@ class Run:
 
         InputError if there is no row, or no value of any reward.
         """
-        columns = ["batch", "step", "group", "_place", *self.rewards]
-        columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
         responses, values = 0, 0
-        for table in self._numbered():
-            table = table if "_open" not in table.columns else table.filter(~_LEFT_OUT)
-            if not len(table):
-                continue
+        for table in self._tables_of(self._source.read()):
             responses += len(table)
             values += sum(int(table[name].is_not_nan().sum()) for name in self.rewards) if values == 0 else 0
-            yield table.select(columns)
+            yield table
         clear = " of a group whose totals are sums of the pays in one way alone" * (self.weights_by == "parts")
         expect(responses > 0, self.path, f"at least one response{clear}", "0 rows")
         expect(values > 0, self.path, f"a value in {', '.join(self.rewards)}", "every one missing")
 
-    def _numbered(self) -> Iterator[pl.DataFrame]:
+    @property
+    def sample(self) -> list[pl.DataFrame]:
+        """Whole batches from all over the run, with `SAMPLE` responses or one batch; its groups have other numbers."""
+        if self.window is not None:
+            return spread(self.tables(), SAMPLE)
+        return list(self._tables_of(iter(self._source.sample)))
+
+    def _tables_of(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """The tables that these frames of the log make, without empty ones."""
+        columns = ["batch", "step", "group", "_place", *self.rewards]
+        columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
+        for table in self._numbered(frames):
+            table = table if "_open" not in table.columns else table.filter(~_LEFT_OUT)
+            if len(table):
+                yield table.select(columns)
+
+    def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """The responses of these steps in numbered groups, with those that `tables` leaves out."""
         number = partial(_number_blocks, self._blocks) if self._blocks else _number_keys
-        first, frames = 0, self._source.read()
+        first = 0
         while True:
             with one_error(self.path):
                 table = next(frames, None)
@@ -166,7 +181,7 @@ class Run:
         """The groups left out because a total in them is a sum of the pays of `parts` in several ways; their rows."""
         if self.weights_by != "parts":
             return 0, 0
-        left = [table.filter(_LEFT_OUT)["group"] for table in self._numbered()]
+        left = [table.filter(_LEFT_OUT)["group"] for table in self._numbered(self._source.read())]
         return sum(groups.n_unique() for groups in left), sum(map(len, left))
 
     @property
@@ -196,6 +211,30 @@ def one_error(where: str) -> Iterator[None]:
 
 
 # --- tables ---
+
+
+def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
+    """Whole batches from all over a run, with so many responses at most, or a single batch of more.
+
+    >>> [part["batch"].to_list() for part in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
+    [[0, 2]]
+    """
+    share, sample = 1.0, list[pl.DataFrame]()
+    for table in tables:
+        sample += _some(table, share)
+        while sum(map(len, sample)) > most:
+            fewer = [part for held in sample for part in _some(held, share / 2)]
+            if not fewer or sum(part["batch"].n_unique() for part in sample) == 1:
+                break
+            share, sample = share / 2, fewer
+    return sample
+
+
+def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
+    """The table with this share of its batches, chosen by their numbers; none where it has none of them."""
+    # The golden ratio spreads them evenly, and is in step with nothing that comes every few steps.
+    part = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
+    return [part] * (len(part) > 0)
 
 
 def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:

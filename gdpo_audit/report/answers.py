@@ -13,8 +13,8 @@ import polars as pl
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.summarise import DIGITS, in_float32, token_lengths
 from gdpo_audit.findings.sums import take
-from gdpo_audit.findings.trials import spread
 from gdpo_audit.findings.what_if import WhatIfSetting, figures_under, lines_and_notes
+from gdpo_audit.logs.run import spread
 from gdpo_audit.recipe.recipe import starts_of
 from gdpo_core.conventions import COMPARED
 from gdpo_core.frameworks import ALL_CONVENTIONS
