@@ -183,7 +183,7 @@ def test_a_weight_is_solved_from_batches_all_over_the_run(monkeypatch):
     rewards[..., 1] = 1.0
     report = audit(made_run(rewards, "gdpo", weights=[1, 0.5, 2]))
     assert report.run["weights"]["format"] is None and report.run["weights_used"]["format"] == 1
-    monkeypatch.setattr(sys.modules["gdpo_audit.logs.grouping"], "SAMPLE", 2 * PROMPTS * ROLLOUTS)
+    monkeypatch.setattr(sys.modules["gdpo_audit.logs.run"], "SAMPLE", 2 * PROMPTS * ROLLOUTS)
     rewards = varied(steps=8)
     rewards[:4, ..., 1] = 1.0  # constant at first
     report = audit(made_run(rewards, "gdpo", weights=[1, 0.5, 2]))

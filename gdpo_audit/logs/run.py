@@ -150,7 +150,7 @@ class Run:
     @property
     def sample(self) -> list[pl.DataFrame]:
         """Whole batches from all over the run, with `SAMPLE` responses or one batch; its groups have other numbers."""
-        if self.window is not None:
+        if self.window is not None or not self._source.sample:
             return spread(self.tables(), SAMPLE)
         return list(self._tables_of(iter(self._source.sample)))
 
