@@ -275,26 +275,21 @@ def figure_name(x: Change) -> str:
 
 def caveat(c: Changes) -> str:
     """Where the numbers come from, and what they cannot tell."""
-    of = "in percentage points. Interval: Student’s t over"
     if c.unit == "runs":
         how = (
-            f"Means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B, each the mean over "
-            f"its steps. Differences of shares are {of} runs. Clear: it leaves out 0. Of {1 / (1 - LEVEL):.0f} "
-            "figures that did not change, at most about one looks as if it had."
+            f"Means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B. Interval: "
+            "Student’s t over runs; clear: it leaves out 0. "
+            f"Of {1 / (1 - LEVEL):.0f} figures that did not change, at most about one looks as if it had."
         )
     else:
-        over = f"Means over {count(c.steps_a, 'step')} that both runs hold; differences are taken step by step."
+        over = f"{count(c.steps_a, 'step')} that both runs hold, step by step."
         if not c.paired:
-            over = (
-                f"The runs share too few step numbers to pair them: means over {count(c.steps_a, 'row')} of steps of A "
-                f"and {count(c.steps_b, 'row')} of B."
-            )
+            over = f"{count(c.steps_a, 'row')} of A and {count(c.steps_b, 'row')} of B, which share too few steps."
         how = (
-            f"{over} Differences of shares are {of} these steps; steps that resemble their neighbours count as fewer. "
-            "Clear: it leaves out 0. These are two runs: what another seed would have done is not in the interval. Of "
-            f"100 figures of simulated runs that differed in the seed alone, {100 * SEEDS_CLEAR:.0f} were clear "
-            f"({100 * SEEDS_FEWEST:.0f} to {100 * SEEDS_MOST:.0f}, by the setting). Several runs of each kind, "
-            "gdpo compare A1 A2 --with B1 --with B2, tell a change from a seed."
+            f"Means over {over} Interval: Student’s t over these steps; clear: it leaves out 0. What another seed "
+            "would have done is not in it: of 100 figures of simulated runs that differed in the seed alone, "
+            f"{100 * SEEDS_CLEAR:.0f} were clear ({100 * SEEDS_FEWEST:.0f} to {100 * SEEDS_MOST:.0f}, by the setting). "
+            "Several runs of each kind, gdpo compare A1 A2 --with B1 --with B2, tell a change from a seed."
         )
     methods = NAMES[c.method_a]
     if c.method_a != c.method_b:

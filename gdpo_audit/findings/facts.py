@@ -344,7 +344,7 @@ class Facts:
             own = (setting.method, setting.weights) == (self.method, self.setup.weights)
             setup = replace(self.setup, recipe=None, extra_method=setting.method, examples_of=None)
             setup = setup if own else replace(setup, weights=setting.weights, changes={})
-            batches = sums_under(setup, setting.gates, self.sample)
+            batches = sums_under(setup, setting.gate, self.sample)
             self._trials[setting] = replace(self, setup=setup, batches=batches, _trials={})
         return self._trials[setting]
 

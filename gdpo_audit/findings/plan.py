@@ -91,7 +91,7 @@ def _gate_by_name(f: Facts, gate: Gate) -> dict[str, Any]:
 def _tried(f: Facts, title: str, do: str, trial: Trial) -> Setting:
     after, method = f.try_setting(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
-    gate = _gate_by_name(f, trial.gates[0]) if trial.gates else None
+    gate = _gate_by_name(f, trial.gate) if trial.gate else None
     if gate:
         lines: str | None = config_lines.gate(f.run.framework, functions, **gate)
     elif method == f.method:
@@ -179,6 +179,6 @@ def _gated(f: Facts, ran: Setting) -> list[Setting]:
         if k != on and f.setup.weights[k] and f.dead(k) < 1:
             gate = Gate(k, on, f.highest(on), f.worst(k))
             do = f"Let {name} count only where {f.rewards[on]} reaches {number(gate.threshold)}"
-            rows.append(_tried(f, f"{name} behind {f.rewards[on]}", do, Trial(f.method, f.setup.weights, (gate,))))
+            rows.append(_tried(f, f"{name} behind {f.rewards[on]}", do, Trial(f.method, f.setup.weights, gate)))
     best = min(rows, key=lambda row: row.inversions, default=ran)
     return [best] if ran.inversions - best.inversions >= HELPED else []

@@ -28,7 +28,7 @@ class Trial:
 
     method: str
     weights: tuple[float, ...]
-    gates: tuple[Gate, ...] = ()
+    gate: Gate | None = None
 
 
 def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
@@ -41,17 +41,15 @@ def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
     return [whole.head(max(ends.filter(ends <= MOST).max() or 0, ends[0]))]
 
 
-def sums_under(setup: Setup, gates: Sequence[Gate], sample: Sequence[pl.DataFrame]) -> Sums[Array]:
-    """The sums over the sample of a run, behind gates."""
-    table = _apply_gates(pl.concat(sample), setup.rewards, gates).drop("advantage", strict=False)
+def sums_under(setup: Setup, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
+    """The sums over the sample of a run, behind a gate."""
+    table = pl.concat(sample).drop("advantage", strict=False)
+    table = table if gate is None else table.with_columns(_behind(gate, setup.rewards))
     return summarise_all([table], setup).batches
 
 
-def _apply_gates(table: pl.DataFrame, rewards: Sequence[str], gates: Sequence[Gate]) -> pl.DataFrame:
-    """The table with the rewards as they are behind their gates; a missing reward stays missing."""
-    behind = []
-    for gate in gates:
-        reward, on = pl.col(rewards[gate.reward]), pl.col(rewards[gate.on])
-        reached = on.is_not_nan() & (on >= gate.threshold)
-        behind.append(pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.fallback))
-    return table.with_columns(behind)
+def _behind(gate: Gate, rewards: Sequence[str]) -> pl.Expr:
+    """The reward as it is behind its gate; a missing one stays missing."""
+    reward, on = pl.col(rewards[gate.reward]), pl.col(rewards[gate.on])
+    reached = on.is_not_nan() & (on >= gate.threshold)
+    return pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.fallback)

@@ -18,7 +18,6 @@ from gdpo_core._errors import expect
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name
 from gdpo_core._json import jsonable
-from gdpo_core._words import listing
 from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS
 from gdpo_core.registry import ALL_METHODS, method_named
 from gdpo_core.successors import TITLES
@@ -131,13 +130,7 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup)
     switches = other or setting.method not in (None, f.recipe and f.recipe.method)
     write = config_lines.switch_to if switches else config_lines.set_weights
     lines = write(framework.id, *f.functions(setup.weights), method)
-    origin = f.weights_from
-    weights = f"weights {WEIGHTS_FROM[origin]}"
-    if origin == "solved" and f.recipe is not None:
-        weights += " (the log shows their ratio alone)" * f.recipe.up_to_scale
-        hidden = [f.rewards[k] for k in f.recipe.unknown]
-        weights += f", but for {listing(hidden)}, whose weight it does not show" * bool(hidden)
-    notes = [f"“Had” is {f.lead_in.removeprefix('Under ')}, with {weights}."]
+    notes = [f"“Had” is {f.lead_in.removeprefix('Under ')}, with weights {WEIGHTS_FROM[f.weights_from]}."]
     if setup.changes and len(f.phases) > 1:
         notes.append("The weights of the run change, and each step has its own here; those listed are of most batches.")
     formula = method_named(method)
