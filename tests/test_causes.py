@@ -126,7 +126,9 @@ def test_shuffled_rows_are_grouped_by_their_prompt_on_request(tmp_path, one_file
     expected = ga.audit(ga.read_run(tmp_path))
     for path in files(tmp_path):
         pl.read_parquet(path).sample(fraction=1, shuffle=True, seed=3).write_parquet(path)
-    with pytest.raises(gc.InputError, match=r"as many per prompt, got others: .* give group_size, or --group prompt"):
+    with pytest.raises(
+        gc.InputError, match=r"a sample or shuffled; log all rows, with .* give group_size, .* --group prompt"
+    ):
         ga.read_run(tmp_path)
     report = ga.audit(ga.read_run(tmp_path, group="prompt"))
     assert report.source["groups"] == 24 and report.run["method"] == expected.run["method"]

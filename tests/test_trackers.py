@@ -70,7 +70,7 @@ def test_the_tables_of_other_frameworks_are_read_as_their_files(tmp_path, framew
 def test_a_table_of_unique_prompts_shows_no_groups(tmp_path):
     write_wandb(tmp_path, [frame.unique("prompt", keep="first", maintain_order=True) for frame in GDPO])
     setting = r"GRPOConfig\(log_unique_prompts=False, num_completions_to_print=None\)"
-    refused(tmp_path, rf"as many per prompt, got others: .* log all rows with {setting}")
+    refused(tmp_path, rf"a sample or shuffled; log all rows, with {setting}")
     for options in ({"group_size": 4}, {"group": "prompt"}):
         first = ga.audit(ga.read_run(tmp_path, **options)).findings[0]
         assert (first.id, first.severity) == ("groups-sampled", "error")
@@ -80,7 +80,7 @@ def test_a_table_of_unique_prompts_shows_no_groups(tmp_path):
 
 def test_a_table_of_some_rows_of_each_group_shows_no_groups(tmp_path):
     write_wandb(tmp_path, [frame.sample(7, seed=3) for frame in GDPO])
-    refused(tmp_path, "got others: a log that holds a sample .*log_unique")
+    refused(tmp_path, "a sample or shuffled; .*log_unique")
 
 
 # --- which tables are one run ----------------------------------------------------------------------------------------

@@ -357,41 +357,40 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
     taken = next((name for name in logged if name in own or name.startswith("_weight ")), None)
     expect(taken is None, where, "rewards and metrics of other names", f"one called {taken!r}")
 
-    def of_episode(*path: str) -> pl.Expr:
-        return _field(pl.Struct(dict(names)), path, where).cast(pl.String)
-
-    def of_trace(*path: str) -> pl.Expr:
-        return _field(pl.Struct({"traces": trace}), ("traces", *path), where)
+    def value(*path: str, numbers: bool = False) -> pl.Expr:
+        return _field(pl.Struct({**names, "traces": trace}), path, where, numbers)
 
     def number(*path: str) -> pl.Expr:
-        return _field(pl.Struct({"traces": trace}), ("traces", *path), where, numbers=True)
+        return value("traces", *path, numbers=True)
 
     columns = {
         GROUP: pl.concat_str(
-            "_env", of_trace("agent", "name").cast(pl.String).fill_null("agent"), "_id", separator="/"
+            "_env", value("traces", "agent", "name").cast(pl.String).fill_null("agent"), "_id", separator="/"
         ),
         LENGTH: number("num_output_tokens").cast(pl.Float64),
         **{name: number("metrics", name) for name in measured},
         **{name: number("rewards", name, "score") for name in scored},
-        **{f"_weight {n}": _weight(of_trace("rewards", n), number("rewards", n, "weight")) for n in scored},
+        **{f"_weight {n}": _weight(value("traces", "rewards", n), number("rewards", n, "weight")) for n in scored},
     }
     of_nodes = _fields(getattr(kinds.get("nodes"), "inner", None))
     if isinstance(of_nodes.get("advantages"), pl.List):
         each = pl.element().struct.field("advantages").explode().drop_nulls()
-        values = of_trace("nodes").list.eval(each).cast(pl.List(pl.Float64)).list
+        values = value("traces", "nodes").list.eval(each).cast(pl.List(pl.Float64)).list
         columns[ADVANTAGE] = pl.when(values.min() == values.max()).then(values.first()).otherwise(values.mean())
     if "message" in of_nodes:
-        columns["messages"] = of_trace("nodes").list.eval(pl.element().struct.field("message"))
+        columns["messages"] = value("traces", "nodes").list.eval(pl.element().struct.field("message"))
+
+    runs = value("run", "work", "type"), value("run", "type")
 
     def responses(table: pl.LazyFrame) -> pl.LazyFrame:
         table = table.with_columns(
-            _field(pl.Struct(dict(names)), ("run", "work", "step"), where, numbers=True).alias(STEP),
-            _evaluates=((of_episode("run", "work", "type") == "eval") | (of_episode("run", "type") == "eval")),
-            _id=pl.coalesce(of_episode(*path) for path in _IDS),
-            _env=pl.concat_str(of_episode("env", name).fill_null("") for name in ("id", "name")),
+            value("run", "work", "step", numbers=True).alias(STEP),
+            _evaluates=pl.any_horizontal(kind.cast(pl.String) == "eval" for kind in runs),
+            _id=pl.coalesce(value(*path).cast(pl.String) for path in _IDS),
+            _env=pl.concat_str(value("env", name).cast(pl.String).fill_null("") for name in ("id", "name")),
         )
         table = table.filter(pl.col("traces").list.len().fill_null(0) > 0).explode("traces")
-        table = table.filter(of_trace("agent", "trainable").cast(pl.Boolean).fill_null(True))
+        table = table.filter(value("traces", "agent", "trainable").cast(pl.Boolean).fill_null(True))
         return table.select("_file", "_row", STEP, "_id", pl.col("_evaluates").fill_null(False), **columns)
 
     parts = [responses(numbered(table, n)).drop("messages", strict=False) for n, table in enumerate(tables)]

@@ -41,7 +41,9 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
     Raises InputError if polars cannot take it, or if two columns have one name.
     """
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
-        return _of_records(data, odd)
+        no_name = next((name for row in data for name in row if not isinstance(name, str)), None)
+        expect(no_name is None, NAME, "texts as names of columns", repr(no_name))
+        return records(data, odd)
     import narwhals as nw  # slow, and most runs are read from files
     from narwhals.exceptions import DuplicateError
 
@@ -70,12 +72,6 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
         return table.to_polars()
     except (ImportError, TypeError, ValueError):
         return table_of(column(name, table[name].to_list(), odd) for name in table.columns)
-
-
-def _of_records(rows: Sequence[Mapping], odd: set[str]) -> pl.DataFrame:
-    no_name = next((name for row in rows for name in row if not isinstance(name, str)), None)
-    expect(no_name is None, NAME, "texts as names of columns", repr(no_name))
-    return records(rows, odd)
 
 
 def _scan(url: str) -> pl.LazyFrame:

@@ -129,13 +129,16 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
         _expect_none(cut, run, f"groups of {usual} rows by {rows.keyed_by}")
     issues = list(run.issues)
     if (sizes["rows"] == 1).all() and len(sizes) > sizes["batch"].n_unique():
-        details = {"step": sizes["step"][0], "steps": sizes["step"].n_unique(), "rows": len(sizes)}
-        issues.append(LogIssue("groups-sampled", details))
+        issues.append(LogIssue("groups-sampled", _steps(sizes) | {"rows": len(sizes)}))
     several = (pl.col("rows") > pl.col("usual")) & (pl.col("rows") % pl.col("usual") == 0)
     merged = sizes.filter(several & (pl.col("usual") > 1))
     if len(merged):
-        details = {"step": merged["step"][0], "steps": merged["step"].n_unique(), "groups": len(merged)}
-        details |= {"group_size": merged["usual"][0], "rows": merged["rows"][0], "looked_at_groups": len(sizes)}
+        details = _steps(merged) | {
+            "groups": len(merged),
+            "group_size": merged["usual"][0],
+            "rows": merged["rows"][0],
+            "looked_at_groups": len(sizes),
+        }
         issues.append(LogIssue("prompts-merged", details))
     if rows.equal_groups and 0 < len(cut) < MANY * len(sizes):
         details = {"group_size": cut["usual"][0], "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
@@ -149,6 +152,11 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
         issues=tuple(issues),
         other_sizes=_blocks_of(sizes) if rows.keyed_by_text and not group_size else (),
     )
+
+
+def _steps(rows: pl.DataFrame) -> dict[str, int]:
+    """The first step of rows, and how many there are."""
+    return {"step": rows["step"][0], "steps": rows["step"].n_unique()}
 
 
 def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
@@ -187,23 +195,18 @@ def _note_sample(run: Run) -> Run:
     whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
     if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
         return run
-    details = {"step": whole["step"][0], "steps": whole["step"].n_unique(), "rows": len(whole)}
+    details = _steps(whole) | {"rows": len(whole)}
     return replace(run, issues=(*run.issues, LogIssue("groups-sampled", details)))
 
 
 def _no_groups(run: Run) -> InputError:
     """The error where nothing shows the groups; it names the setting that makes a log a sample, if there is one."""
-    _, prompts = _in_window(run)
     setting = config_lines.log_whole_groups(run.framework)
-    if setting is None or prompts is None or len(prompts) < 2:
-        return InputError(
-            f"{run.path}: expected groups that can be told from prompts or advantages, got none; "
-            f"give group_size, the responses per prompt, or the group column (rewards: {', '.join(run.rewards)})"
-        )
+    whole = f"log all rows, with {setting.splitlines()[0]}, or " if setting else ""
     return InputError(
-        f"{run.path}: expected the rows of whole groups, one after the other and as many per prompt, got others: a log "
-        f"that holds a sample shows no groups; log all rows with {setting.splitlines()[0]}, or give group_size, or "
-        "--group prompt, or the column that tells groups apart"
+        f"{run.path}: expected groups that can be told from prompts or advantages, got none, as of rows that are "
+        f"a sample or shuffled; {whole}give group_size, the responses per prompt, or the group column, as "
+        f"--group prompt (rewards: {', '.join(run.rewards)})"
     )
 
 
@@ -218,8 +221,7 @@ def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] |
     if not len(shared):
         return None
     return {
-        "step": shared["step"][0],
-        "steps": shared["step"].n_unique(),
+        **_steps(shared),
         "groups": len(shared),
         "prompts": len(shared.unique(["batch", "_key"])),
         "looked_at_groups": len(groups),

@@ -110,11 +110,3 @@ def _text(value: object) -> str | None:
 def _utf8(text: str) -> str:
     """A text whose half characters are written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
-
-
-def expect_rows(file: LogFile, names: Sequence[str], rows: Sequence) -> None:
-    """Raise InputError for the first row of a table of lists that has not one value per column."""
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, list) or len(row) != len(names):
-            got = f"{len(row)}" if isinstance(row, list) else type(row).__name__
-            raise InputError(f"{file.name}, row {number}: expected {count(len(names), 'value')}, got {got}")

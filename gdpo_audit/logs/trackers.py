@@ -15,9 +15,9 @@ from urllib.parse import quote
 import polars as pl
 
 from gdpo_audit.logs.files import WANDB_TABLE, LogFile
-from gdpo_audit.logs.json_values import column, document, expect_names, expect_rows, records, table_of
+from gdpo_audit.logs.json_values import column, document, expect_names, records, table_of
 from gdpo_core._errors import InputError, expect, reason
-from gdpo_core._words import clip, listing
+from gdpo_core._words import clip, count, listing
 
 PATIENCE = 2.0  # seconds that a database may stay locked
 LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
@@ -50,7 +50,9 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
     expect(fits, file.name, wanted, "JSON of another form")
     expect_names(names, file.name)
-    expect_rows(file, names, rows)
+    for number, row in enumerate(rows, start=1):
+        got = len(row) if isinstance(row, list) else type(row).__name__
+        expect(got == len(names), f"{file.name}, row {number}", count(len(names), "value"), got)
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return table_of(column(name, list(v), odd) for name, v in zip(names, values, strict=True))
 
