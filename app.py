@@ -629,23 +629,28 @@ def run_claim(run_open):
 
 
 @app.cell
-def run_upload(run, sample):
+def run_upload(run):
     # What the reader chooses: files of a run, or a sample, and how they are read.
-    upload = run.choose.upload(sample.value)
-    run.choose.area(upload)
+    upload = run.choose.upload()
     return (upload,)
 
 
 @app.cell
-def run_sample(page, run):
-    sample = run.choose.sample(page)
+def run_area(log, run, upload):
+    run.choose.area(upload, log)
+    return
+
+
+@app.cell
+def run_sample(page, run, upload):
+    sample = run.choose.sample(page, upload.value)
     sample
     return (sample,)
 
 
 @app.cell
-def run_corrections(page, run, sample, upload):
-    corrections = run.choose.corrections(page, sample.value, upload.value)
+def run_corrections(page, run, sample):
+    corrections = run.choose.corrections(page, sample.value)
     run.choose.corrections_fold(corrections)
     return (corrections,)
 
@@ -675,11 +680,13 @@ def run_primary(log, page, run):
 def run_handover():
     # Use it follows the audited report, and must not depend on Your run being open: hence no variable.
     audited, set_audited = mo.state(None)
-    return audited, set_audited
+    # The framework of the reader's own files, which Use it then starts from.
+    own_framework, set_own_framework = mo.state("")
+    return audited, own_framework, set_audited, set_own_framework
 
 
 @app.cell
-def run_report(corrections, log, primary, run, set_audited, upload):
+def run_report(corrections, log, primary, run, set_audited, set_own_framework, upload):
     report, _said = None, None
     try:
         if log:
@@ -689,15 +696,10 @@ def run_report(corrections, log, primary, run, set_audited, upload):
     except gc.InputError as _error:
         _said = run.show.refusal(_error)
     set_audited(report)
+    if report and not log.sample:
+        set_own_framework(log.run.framework)
     _said
     return (report,)
-
-
-@app.cell
-def run_ask(report, run):
-    # The whole run under another setting, in the browser: nothing comes back.
-    run.ask.controls(report)
-    return
 
 
 @app.cell
@@ -744,30 +746,37 @@ def use_claim(use_open):
 
 
 @app.cell
-def use_controls(page, use):
-    # What the Lab shows, a trainer and a gate become the lines of a configuration.
-    trainer = use.configure.choice(page, "use-framework", "Trainer", use.configure.TRAINERS)
+def use_choices(own_framework, page, use):
+    # What the Lab shows and a gate, or the audited run, and a trainer become the lines of a configuration.
+    trainer = use.configure.choice(page, "use-framework", "Trainer", use.configure.TRAINERS, own_framework())
     gate = use.configure.choice(page, "use-gate", "Gate", use.configure.GATES)
-    source = use.configure.choice(page, "use-source", "Judge by", use.configure.SOURCES)
-    mo.hstack([trainer, gate, source], justify="start", gap=1, wrap=True)
+    source = use.configure.choice(page, "use-source", "Judge by", use.configure.SOURCES, own_framework() and "run")
     return gate, source, trainer
 
 
 @app.cell
-def use_lines(gate, shown, trainer, use, use_open):
-    mo.stop(not use_open())
-    framework = use.configure.FRAMEWORKS[trainer.value]
-    lines = use.configure.lines(framework.id, shown(), gate.value)
-    use.configure.section(lines, framework, shown(), gate.value)
-    return framework, lines
+def use_controls(gate, source, trainer):
+    # A gate is of the Lab's rewards.
+    mo.hstack([trainer, *[gate] * (source.value == "lab"), source], justify="start", gap=1, wrap=True)
+    return
 
 
 @app.cell
-def use_advice(audited, ga, gate, shown, source, use, use_open):
+def use_lines(audited, gate, shown, source, trainer, use, use_open):
+    mo.stop(not use_open())
+    framework = use.configure.FRAMEWORKS[trainer.value]
+    audited_run = audited() if source.value == "run" else None
+    lines = use.configure.lines(framework.id, shown(), gate.value, audited_run)
+    use.configure.section(lines, framework, shown(), gate.value, audited_run)
+    return audited_run, framework, lines
+
+
+@app.cell
+def use_advice(audited_run, ga, gate, shown, source, use, use_open):
     # Whose rewards are judged, judged, and what GDPO would change on them: advice.
     mo.stop(not use_open())
     _of_run = source.value == "run"
-    judged = audited() if _of_run else use.advise.report_of(shown(), gate.value)
+    judged = audited_run if _of_run else use.advise.report_of(shown(), gate.value)
     advice = ga.advise(judged) if judged else []
     use.advise.section(advice, judged, _of_run)
     return advice, judged

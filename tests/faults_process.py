@@ -106,7 +106,7 @@ def test_the_page_shows_the_lab_and_audits_an_upload(fault, browser, log_folder)
         arrived(page, ".audit.front")
         settled(page)
         page.locator(".upload input[type=file]").set_input_files(sorted(SAMPLE.glob("*.parquet")))
-        page.locator(".whose", has_text="Your files:").wait_for()
+        page.locator(".named", has_text="Your files:").wait_for()
         arrived(page, ".audit.front")
         page.close()
         assert answers(url) and not errors and not elsewhere

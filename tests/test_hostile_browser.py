@@ -67,7 +67,7 @@ def test_no_string_of_a_log_runs_in_the_page(visit, browser):
     page.get_by_role("button", name="Close").click()
     assert not page.locator(".ignored").is_visible()
     page.locator(".upload input[type=file]").set_input_files([upload()])
-    page.wait_for_function("() => document.querySelector('.whose')?.innerText.startsWith('Your file')")
+    page.wait_for_function("() => document.querySelector('.named')?.innerText.startsWith('Your file')")
     page.locator(".audit.front .card").first.wait_for()
     opened(page)
     page.get_by_role("button", name="What the run did").click()

@@ -66,7 +66,7 @@ def test_the_made_sample_is_what_its_script_makes(monkeypatch):
 
 def test_an_upload_is_kept_nowhere_but_a_sample_is_read_once():
     before = logs._of_sample.cache_info().currsize, logs._audit_of_sample.cache_info().currsize
-    log = read(MADE, files_of(SAME_NAME))
+    log = read(None, files_of(SAME_NAME))
     audit_log(log, None, "")
     assert (logs._of_sample.cache_info().currsize, logs._audit_of_sample.cache_info().currsize) == before
     assert read(TRL) is read(TRL)
@@ -78,10 +78,10 @@ def test_an_upload_is_kept_nowhere_but_a_sample_is_read_once():
 def test_uploads_have_a_limit_together_and_names_of_their_own(monkeypatch):
     monkeypatch.setattr(logs.sessions, "LARGEST", 20_000)
     with pytest.raises(gc.InputError, match=r"upload: expected at most 0 MB in all, got 0\.0 MB"):
-        read(MADE, files_of(TRL))
+        read(None, files_of(TRL))
     first, second, *_ = files_of(TRL)
     with pytest.raises(gc.InputError, match=r"files of different names.*got two called completions_00001"):
-        read(MADE, [first, uploaded(first.name, second.contents)])
+        read(None, [first, uploaded(first.name, second.contents)])
 
 
 def test_a_correction_by_hand_is_obeyed():
@@ -121,24 +121,24 @@ def written(page):
 
 def test_an_upload_stays_out_of_the_address():
     page = Nav({"run-primary": "format_reward", "run-weights": "format_reward=2"}, False)
-    log = read(MADE, files_of(TRL))
-    corrections = choose.corrections(page, MADE, files_of(TRL))
+    log = read(None, files_of(TRL))
+    corrections = choose.corrections(page, None)
     assert choose.primary(page, log).value is None and not any(corrections.value.values())
-    values, _ = choose.address(MADE, {"weights": "secret=2"}, log, "secret")
-    assert values == {"run-sample": MADE.id, "run-weights": None, "run-primary": None}
+    values, _ = choose.address(None, {"weights": "secret=2"}, log, "secret")
+    assert values == {"run-sample": None, "run-weights": None, "run-primary": None}
 
 
 def test_an_address_brings_sample_primary_and_corrections_which_another_sample_has_not():
     asked = {"run-sample": "trl_gdpo", "run-primary": "format_reward", "run-weights": "format_reward=2"}
     page = Nav(asked, False)
-    sample = choose.sample(page).value
-    corrections = choose.corrections(page, sample, ())
+    sample = choose.sample(page, ()).value
+    corrections = choose.corrections(page, sample)
     primary = choose.primary(page, read(sample))
     assert sample is TRL and primary.value == "format_reward"
     assert corrections.value["weights"] == "format_reward=2" and not page.unread
     page.write("run", *choose.address(sample, corrections.value, read(sample), primary.value))
     assert written(page) == asked
-    assert choose.corrections(page, MADE, ()).value["weights"] == ""
+    assert choose.corrections(page, MADE).value["weights"] == ""
     assert choose.primary(page, read(MADE)).value == "correctness"
 
 

@@ -41,10 +41,10 @@ def run(visit):
 
 def upload(page, *files):
     """Hand the files over; returns when the page has read them or says why not."""
-    before = page.locator(".whose, .unread").first.inner_text()
+    before = page.locator(".named").inner_text()
     page.locator(".upload input[type=file]").set_input_files(list(files))
     page.wait_for_function(
-        "before => { const e = document.querySelector('.whose, .unread'); return e && e.innerText !== before }",
+        "before => document.querySelector('.unread, .named:not(:empty)')?.innerText !== before",
         arg=before,
     )
 
@@ -61,6 +61,20 @@ def test_the_chapter_as_it_opens(run):
     for selector in ("h1:visible", ".upload", ".verdict-line", ".what-ran", ".audit.front table >> nth=0"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + min(box["height"], 100) <= 900, selector
+    # The sections of the file, in its order; the lines of the plan are copied.
+    order = (
+        "Plan",
+        "What each reward did",
+        "And with other weights, or another method?",
+        "Findings: 2 warnings, 1 info",
+    )
+    tops = [page.get_by_role("heading", name=title).bounding_box()["y"] for title in order]
+    assert tops == sorted(tops)
+    page.locator(".audit.front > details > summary").first.click()
+    lines = page.locator(".audit.front > details").first
+    lines.get_by_role("button", name="Copy").click()
+    page.get_by_text("Copied.").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == lines.locator("pre").inner_text()
     # A fold is computed when it is opened.
     assert page.get_by_text("Correlations inside groups").count() == 0
     page.get_by_role("button", name="Tables").click()
@@ -90,7 +104,14 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
         chooser.value.set_files(files)
         verdict(page).get_by_text(WEIGHTS).wait_for()
         if len(files) > 1:
-            page.get_by_role("button", name="Click to clear files").click()
+            assert (
+                page.locator(".named").inner_text() == "Your files: completions_00001.parquet and 3 more, 128 responses"
+            )
+            assert page.get_by_label("Sample", exact=True).evaluate("e => e.selectedOptions[0].text") == "your files"
+            assert page.locator(".whose").count() == 0
+            clear = page.get_by_role("button", name="Click to clear files")
+            assert clear.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= 16
+            clear.click()
             page.locator(".whose").get_by_text("A real run").wait_for()
     taken = {}
     for label in ("Report (JSON)", "Report (HTML)", "Table (CSV)"):
@@ -108,7 +129,9 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
     assert WEIGHTS in opened.locator("body").inner_text() and opened.locator("svg").count() > 0 and not requests
     offline.close()
     page.locator("nav").get_by_role("link", name="Use it").click()
-    page.get_by_label("Judge by").select_option("the run of chapter 4")
+    lines = page.locator(".use .copied pre").first
+    lines.get_by_text("reward_weights=[1.0, 0.5, 2.0], num_generations=8").wait_for()
+    assert page.get_by_label("Gate", exact=True).count() == 0
     page.locator(".should").get_by_text("Too few to judge (128 responses in 16 groups)").wait_for()
 
 
@@ -143,7 +166,7 @@ def test_files_that_are_too_large_leave_the_readers_report(run, tmp_path):
     assert len(posts) == 1 and verdict(page).get_by_text(WEIGHTS).is_visible()
 
 
-def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_files_away(run):
+def test_corrections_change_the_report_and_go_with_the_files_which_a_sample_leaves(run):
     page = run("&run-weights=conciseness=0.1")
     page.get_by_text("Which files, and how they are read").click()
     weights = page.get_by_label("Weights, if not those of the log")
@@ -164,8 +187,9 @@ def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_f
     page.wait_for_function("() => !new URLSearchParams(location.search).has('run-primary')")
     page.get_by_label("Sample", exact=True).select_option("verl, v1 trainer")
     page.locator(".whose").get_by_text("verl 0.9").wait_for()
-    assert page.get_by_text("Click to clear files").count() == 0
     page.wait_for_function("() => new URLSearchParams(location.search).get('run-sample') === 'verl_v1'")
+    page.get_by_label("Sample", exact=True).select_option("your files")
+    verdict(page).get_by_text(WEIGHTS).wait_for()
 
 
 def test_a_hostile_logs_own_group_opens_and_runs_nothing(run):

@@ -96,17 +96,17 @@ def test_who_trains_does_not_wait_for_files_that_never_end(monkeypatch):
 def test_an_upload_has_the_report_that_the_same_files_have_here():
     path = DATA / "samples" / "trl_gdpo"
     uploads = [SimpleNamespace(name=file.name, contents=file.read_bytes()) for file in sorted(path.iterdir())]
-    there = logs.read(SAMPLES[0], uploads)
+    there = logs.read(None, uploads)
     here = logs.read(next(sample for sample in SAMPLES if sample.path == path.name))
     assert here.files is None and there.run.rewards == here.run.rewards
-    assert there.source_note == "Your files: completions_00001.parquet and 3 more."
+    assert there.named == "Your files: completions_00001.parquet and 3 more, 128 responses"
     first = here.run.rewards[0]
     for primary, weights in ((None, ""), (first, f"{first}=3")):
         expected, found = (logs.audit_log(log, primary, weights) for log in (here, there))
         assert found.to_dict() == nearly(expected.to_dict())
     assert len({downloads(log, found)[2][2]() for log in (here, there)}) == 1
     with pytest.raises(InputError, match="groups of 1000000"):
-        logs.read(SAMPLES[0], uploads, group_size="1000000")
+        logs.read(None, uploads, group_size="1000000")
     with pytest.raises(InputError, match="weights"):
         logs.audit_log(there, None, "none=1")
 

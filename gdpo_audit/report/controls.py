@@ -18,9 +18,9 @@ def reward_look(k: int) -> str:
     return f"r{k % _COLOURS}"
 
 
-def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool = False) -> Html:
+def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool = False, folds: bool = True) -> Html:
     """A table whose first column names the rows; a wide one scrolls, and folds on a phone. prose: of words."""
-    wide = len(head) > (2 if prose else 4)
+    wide = folds and len(head) > (2 if prose else 4)
     drawn = _html.table(head, rows, " ".join(["runs"] * prose + ["wide"] * wide), folds=wide)
     return tag("div", drawn, kind="scroll", tabindex=0)
 

@@ -60,21 +60,21 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
     """
     cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
     above, below = above_and_below(report)
-    parts = [_verdict(report), *map(_section, above), asks, _findings(report, "h3", cards), *map(_section, below)]
+    parts = [_verdict(report), *map(_section, above), asks, _findings(report, cards), *map(_section, below)]
     return tag("div", *parts, kind="audit")
 
 
-def front(report: AuditReport, guide: Guide = _place) -> Html:
-    """What a reader sees first: what to do, what ran, the plan, what each reward did, the findings.
+def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "") -> Html:
+    """What the page shows first, in the order of `body` and with lines to copy, down to the findings.
 
-    guide: the way to what the page itself says about a finding.
+    guide: the way to what the page itself says about a finding; asks: what stands before the findings.
     """
     cards = []
     for finding in report.findings:
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
         cards.append(_card(report, finding, guide(finding), fix, opened=False))
-    above, _ = above_and_below(report)
-    return tag("div", _verdict(report), *map(_section, above), _findings(report, "h2", cards), kind="audit front")
+    above = (_section(section, copy_box) for section in above_and_below(report)[0])
+    return tag("div", _verdict(report), *above, asks, _findings(report, cards), kind="audit front")
 
 
 def details(report: AuditReport) -> dict[str, Callable[[], Html]]:
@@ -104,14 +104,16 @@ def _verdict(report: AuditReport) -> Html:
     return join(tag("p", report.what_first, kind="verdict-line"), tag("p", report.what_ran, kind="what-ran"))
 
 
-def _section(section: Section) -> Html:
+def _section(section: Section, box: Callable[[str, str], Html] | None = None) -> Html:
+    """box: how lines of configuration are drawn, with what they do; else as they are."""
+    box = box or (lambda lines, _: _lines(lines))
     facts = [tag("div", tag("dt", name), tag("dd", _with_lines(fact))) for name, fact in section.facts.items()]
     return join(
         tag("h3", section.title) if section.title else "",
         tag("dl", *facts) if facts else "",
         tag("ul", *(tag("li", item) for item in section.items)) if section.items else "",
         *map(_table, filter(None, section.tables)),
-        *(fold(title, _lines(lines)) for title, lines in section.lines.items()),
+        *(fold(title, box(lines, title)) for title, lines in section.lines.items()),
     )
 
 
@@ -121,7 +123,7 @@ def _with_lines(fact: str) -> Html:
 
 def _table(t: Table) -> Html:
     heading, meaning = tag("h3", t.title) if t.title else "", tag("p", t.meaning) if t.meaning else ""
-    return join(heading, table(t.head, t.rows, t.prose), meaning)
+    return join(heading, table(t.head, t.rows, t.prose, t.folds), meaning)
 
 
 def _lines(fix: str | None) -> Html:
@@ -138,8 +140,8 @@ def copy_box(lines: str, purpose: str) -> Html:
 # --- findings ---------------------------------------------------------------------------------------------------------
 
 
-def _findings(report: AuditReport, heading: str, cards: Sequence[Html]) -> Html:
-    return join(tag(heading, f"Findings: {severity_counts(report)}"), *cards)
+def _findings(report: AuditReport, cards: Sequence[Html]) -> Html:
+    return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards)
 
 
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:

@@ -51,7 +51,7 @@ def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
 def _plan(report: AuditReport) -> Section:
     """What was tried, and the lines of each setting: those of the recommended one first."""
     rows = sorted(report.plan[1:], key=lambda row: not row.recommended)
-    lines = {row.do: row.lines or "no lines are known" for row in rows}
+    lines = {row.do: row.lines or "# no lines are known" for row in rows}
     return Section(fold=PLAN, tables=[summary.plan_table(report)], lines=lines)
 
 

@@ -178,6 +178,7 @@ class Table:
     meaning: str = ""
     prose: bool = False  # whether its cells hold words, else numbers
     on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
+    folds: bool = True  # on a phone, if it is wide; else what comes first stands there, and the rest is scrolled to
 
 
 def rewards_table(report: AuditReport) -> Table:
@@ -222,7 +223,7 @@ def plan_table(report: AuditReport) -> Table | None:
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
     best = "←: recommended." if any(row.recommended for row in report.plan) else "None is recommended."
-    return Table("Plan", head, rows, f"Shares of the update. Each setting was tried on {where}. {best}")
+    return Table("Plan", head, rows, f"Shares of the update. Each setting was tried on {where}. {best}", folds=False)
 
 
 def correlations_table(report: AuditReport) -> Table | None:

@@ -124,11 +124,10 @@ def outcome(files: dict[str, bytes]) -> str:
     from gdpo_core._errors import InputError
     from views.run.downloads import downloads
     from views.run.log import audit_log, read
-    from views.run.samples import SAMPLES
 
     uploads = [type("File", (), {"name": name, "contents": content}) for name, content in files.items()]
     try:
-        log = read(SAMPLES[0], uploads)
+        log = read(None, uploads)
         audit = audit_log(log, None, "")
         report.front(audit)
         for _, _, content in downloads(log, audit):

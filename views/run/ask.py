@@ -6,7 +6,7 @@ import traitlets
 
 from gdpo_audit import report
 from gdpo_audit.report.audit_report import AuditReport
-from views.html import Html, show
+from views.html import Html, element
 
 _RENDER = """
 function render({ model, el }) {
@@ -23,11 +23,8 @@ class Ask(anywidget.AnyWidget):
     _esm = report.SCRIPT + _RENDER
     html = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, html: Html) -> None:
-        super().__init__(html=f"{report.STYLE}{html}")
 
-
-def controls(audit: AuditReport | None) -> mo.ui.anywidget | mo.Html:
-    """The controls of a report; nothing where there is none, or nothing to ask."""
-    asks = report.asking(audit) if audit else None
-    return mo.ui.anywidget(Ask(asks)) if asks else show()
+def controls(audit: AuditReport) -> Html:
+    """The controls of a report; nothing where there is nothing to ask."""
+    asks = report.asking(audit)
+    return element(mo.ui.anywidget(Ask(html=f"{report.STYLE}{asks}"))) if asks else asks

@@ -42,32 +42,31 @@ FILES = (
 )
 
 
-def sample(page: Nav) -> mo.ui.dropdown:
-    """The choice of a sample; the address may bring one."""
-    linked = page.given("run-sample", list(_BY_ID), SAMPLES[0].id)
-    options = {one.title: one for one in SAMPLES}
-    return mo.ui.dropdown(options, value=_BY_ID[linked].title, label="Sample")
+def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
+    """The choice of what is shown: the reader's files, where there are any, or a sample; the address may bring one."""
+    linked = _BY_ID[page.given("run-sample", list(_BY_ID), SAMPLES[0].id)].title
+    yours = {"your files" if len(files) > 1 else "your file": None} if files else {}
+    options = yours | {one.title: one for one in SAMPLES}
+    return mo.ui.dropdown(options, value=next(iter(yours), linked), label="Sample")
 
 
-def upload(sample: Sample) -> mo.ui.file:
-    """The area for the reader's files, empty again once they choose a sample, which they then want to see."""
-    label = (
-        f"**Drop the files of your run here**, or a zip of their directory ({sessions.LARGEST / 1e6:.0f} MB at most). "
-        f"Until then you see a sample, “{sample.title}”."
-    )
+def upload() -> mo.ui.file:
+    """The files of the reader."""
+    label = f"**Drop the files of your run here**, or a zip of their folder ({sessions.LARGEST / 1e6:.0f} MB at most)."
     return mo.ui.file(multiple=True, kind="area", max_size=sessions.LARGEST, label=label)
 
 
-def area(files: mo.ui.file) -> mo.Html:
-    """The area for files, with a name for a screen reader, and where nav.js says that files are too large."""
+def area(files: mo.ui.file, log: Log | None) -> mo.Html:
+    """The area for files, which names what is shown, and where nav.js says that files are too large."""
     says = f"{sessions.TOO_LARGE}. What you see is as it was."
     refused = tag("p", "", kind="refused", role="alert", data_most=sessions.LARGEST, data_says=says)
-    return show(div("upload", files, refused, role="group", aria_label="The files of your run"))
+    named = tag("p", log.named if log else "", kind="named")  # names of files are text, whatever they hold
+    return show(div("upload", files, named, refused, role="group", aria_label="The files of your run"))
 
 
-def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictionary:
-    """How a log is read and weighed, where the reader knows better; other files, another sample: nothing corrected."""
-    here = is_linked(page, sample) and not files
+def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
+    """How a log is read and weighed, where the reader knows better; of files, of another sample: nothing corrected."""
+    here = is_linked(page, sample)
     by_id = {key or "": title for title, key in FRAMEWORKS.items()}
     framework = by_id[page.given("run-framework") if here else ""]
     texts = {
@@ -96,21 +95,21 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
 
 
 def address(
-    sample: Sample, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
+    sample: Sample | None, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
 ) -> tuple[dict[str, str | None], dict[str, str]]:
     """What the controls write into the address, and what they would untouched; of an upload it tells nothing."""
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
     values |= {"run-primary": primary or NO_PRIMARY} if log else {}
-    if log and not log.sample:
+    if sample is None:
         values = dict.fromkeys(values)
-    return {"run-sample": sample.id, **values}, {"run-sample": SAMPLES[0].id, "run-primary": _known(log)}
+    return {"run-sample": sample and sample.id, **values}, {"run-sample": SAMPLES[0].id, "run-primary": _known(log)}
 
 
 def _known(log: Log | None) -> str:
     return (log.primary if log else None) or NO_PRIMARY
 
 
-def is_linked(page: Nav, sample: Sample) -> bool:
+def is_linked(page: Nav, sample: Sample | None) -> bool:
     """Whether the address is of this sample."""
     named = page.given("run-sample", default=SAMPLES[0].id)
     return sample is _BY_ID.get(named, SAMPLES[0])

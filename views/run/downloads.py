@@ -20,7 +20,7 @@ FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # what a spreadsheet t
 def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[], bytes]]]:
     """Label, file name and content of each file; the content is made when it is asked for."""
     # A file of a sample says what the page says about it; an upload is its reader's own.
-    note = log.source_note.replace("**", "") if log.sample else ""
+    note = log.sample.source_note.replace("**", "") if log.sample else ""
 
     def as_json() -> bytes:
         content = report.to_dict() | ({"note": note} if note else {})

@@ -20,7 +20,7 @@ class Log:
     """A log that was read."""
 
     run: Run
-    source_note: str  # whose it is
+    named: str  # what it is, in a line
     how: How
     sample: Sample | None = None  # None: the reader's own files
     files: Mapping[str, bytes] | None = None  # the reader's, whose tables are read again where they are needed
@@ -56,13 +56,13 @@ def arguments(how: How) -> dict[str, Any]:
     return {key: dict(value) if key == "parts" else value for key, value in how}
 
 
-def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
-    """The log in the uploaded files, each with `name` and `contents`, or in the sample where there are none.
+def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
+    """The log in the sample, or without one in the uploaded files, each with `name` and `contents`.
 
     corrected: as `parse_corrections` has it. Raises InputError, also for uploads too large together or two of one name.
     """
     how = parse_corrections(**corrected)
-    if not uploads:
+    if sample:
         return _of_sample(sample, how)
     total, most = sum(len(file.contents) for file in uploads), sessions.LARGEST
     expect(total <= most, "upload", f"at most {most / 1e6:.0f} MB in all", f"{total / 1e6:.1f} MB")
@@ -71,18 +71,19 @@ def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
         different = "files of different names, or a zip of their directory"
         expect(file.name not in files, "upload", different, f"two called {file.name}")
         files[file.name] = file.contents
-    first, *more = files
-    source_note = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
     with memory.reserved(total) as fits:
         if not fits:
             raise InputError(sessions.NO_ROOM)
         run, report = worker.call(worker.audit_upload, files, arguments(how), None, None)
-    return Log(run, source_note, how, files=files, report=report)
+    first, *more = files
+    holds = "" if isinstance(report, InputError) else f", {count(report.source['responses'], 'response')}"
+    named = f"{first} and {count(len(more))} more" if more else first
+    return Log(run, f"Your {'files' if more else 'file'}: {named}{holds}", how, files=files, report=report)
 
 
 @lru_cache(8)
 def _of_sample(sample: Sample, how: How) -> Log:
-    return Log(read_run(sample.files(), **arguments(how)), sample.source_note, how, sample)
+    return Log(read_run(sample.files(), **arguments(how)), f"You see a sample, “{sample.title}”.", how, sample)
 
 
 def named_weights(text: str) -> dict[str, float] | None:

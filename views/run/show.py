@@ -14,6 +14,7 @@ from views import terms
 from views.address import CHAPTERS
 from views.html import Html, div, prose, reason, show, tag
 from views.onward import onward
+from views.run.ask import controls
 from views.run.choose import HOW
 from views.run.downloads import downloads
 from views.run.log import Log
@@ -29,8 +30,8 @@ def progress_note(doing: str, files: Sequence[Any]) -> None:
 
 
 def source_note(log: Log) -> mo.Html:
-    """Whose log this is; the names of uploaded files are text, whatever they hold."""
-    return show(tag("p", prose(log.source_note) if log.sample else log.source_note, kind="whose"))
+    """What a sample is; the reader's own files are named in the area for them."""
+    return show(tag("p", prose(log.sample.source_note), kind="whose")) if log.sample else show()
 
 
 def refusal(error: InputError) -> mo.Html:
@@ -39,8 +40,8 @@ def refusal(error: InputError) -> mo.Html:
 
 
 def front(audit: AuditReport) -> mo.Html:
-    """What to do, what ran, the findings, and the figure of the first one."""
-    return show(report.STYLE, report.front(audit, guide))
+    """What to do, what ran, the plan, what each reward did, another setting in the browser, and the findings."""
+    return show(report.STYLE, report.front(audit, guide, controls(audit)))
 
 
 def folds(audit: AuditReport) -> mo.Html:

@@ -4,6 +4,7 @@ import marimo as mo
 
 import gdpo_core as gc
 from gdpo_audit import report
+from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core import config_lines
 from gdpo_core._words import listing
 from gdpo_core.bfcl import REWARDS
@@ -21,18 +22,19 @@ GATES = {  # which rewards count only for right answers
     "all": f"{listing(OTHERS)} only where {FIRST} is passed",
 }
 SOURCES = {"lab": "the Lab's answers", "run": "the run of chapter 4"}
+_OF_RUN = [f"Names, weights and group size are those of {SOURCES['run']}."]
 UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-source": "lab"}
 
 OPENING = """# A few lines switch it on. Your rewards say whether to
 
-The lines for your trainer, **for the pays and weights that the Lab shows now**, what this trainer does differently, \
-and how to make sure that it ran. And what GDPO would change on these rewards, or on those of the run you audited: \
-where it helps, changes nothing, or hurts."""
+The lines for your trainer, **for the pays and weights that the Lab shows now, or for the run you audited**, what \
+this trainer does differently, and how to make sure that it ran. And what GDPO would change on these rewards: where it \
+helps, changes nothing, or hurts."""
 
 
-def choice(page: Nav, key: str, label: str, titles: dict[str, str]) -> mo.ui.dropdown:
-    """A choice by titles, the first by default; the address may bring another."""
-    linked = page.given(key, list(titles), next(iter(titles)))
+def choice(page: Nav, key: str, label: str, titles: dict[str, str], own: str = "") -> mo.ui.dropdown:
+    """A choice by titles, the first by default; the reader's own run may bring another, else the address."""
+    linked = own if own in titles else page.given(key, list(titles), next(iter(titles)))
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
 
 
@@ -54,8 +56,12 @@ def lengths(lab: State) -> list[int]:
     return list(lab.lengths) or [1] * len(lab.marks)
 
 
-def lines(framework: str, lab: State, gate: str) -> str:
-    """All lines of configuration for what the Lab shows."""
+def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None) -> str:
+    """All lines of configuration for what the Lab shows, or for an audited run's names, weights and group size."""
+    if run:
+        weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
+        size = run.source["group_size"]
+        return _own(config_lines.switch_to_gdpo(framework, _names(run), weights, size, of_grpo=of_grpo))
     pays = ", ".join(f"{name} 0 or {pay:g}" for name, pay in zip(REWARDS, lab.pays, strict=True))
     parts = [f"# what the rewards pay: {pays}"]
     parts += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated_rewards(gate)]
@@ -63,14 +69,18 @@ def lines(framework: str, lab: State, gate: str) -> str:
     return _own("\n".join(parts))
 
 
+def _names(run: AuditReport | None) -> list[str]:
+    return [reward["name"] for reward in run.rewards] if run else list(REWARDS)
+
+
 def _own(text: str) -> str:
     """Without the notes for axolotl beside TRL's lines: who uses it chooses it here."""
     return "\n".join(line for line in text.split("\n") if not line.startswith("# axolotl"))
 
 
-def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
+def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditReport | None = None) -> mo.Html:
     """The lines, all that is needed; then what makes sure of them, and what this trainer does differently."""
-    log = _own(config_lines.log_rewards(framework.id, REWARDS))
+    log = _own(config_lines.log_rewards(framework.id, _names(run)))
     title = f"What {framework.title} does differently" if framework.id != "generic" else "What to know"
     return show(
         report.STYLE,
@@ -78,7 +88,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
             "section",
             tag("h2", f"GDPO in {framework.title} ", tag("small", f"all that is needed; {framework.version}")),
             report.copy_box(lines, f"GDPO in {framework.title}"),
-            *(tag("p", prose(sentence)) for sentence in _about(lab, gate)),
+            *(tag("p", prose(sentence)) for sentence in (_OF_RUN if run else _about(lab, gate))),
             tag("h3", "Write a log that can be audited ", tag("small", "extra")),
             report.copy_box(log, "a log that can be audited"),
             tag("h3", "Make sure that it ran ", tag("small", "extra")),
@@ -90,7 +100,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
             if framework.facts
             else "",
             fold("While it trains", points(_while_it_trains(framework))),
-            fold("Its last step, missing rewards, a group of one", points(left_open(framework, len(REWARDS)))),
+            fold("Its last step, missing rewards, a group of one", points(left_open(framework, len(_names(run))))),
             kind="audit use",
         ),
     )
