@@ -18,6 +18,7 @@ import pytest
 from fake_logs import Step, generic_frame, write_ms_swift, write_nemo_rl, write_trl, write_verl
 from logs import LOGS, frames_of, lines, parquet, write_trackio, write_wandb
 from test_logs import METHODS, OF_ANY_TABLE, OF_TRAINERS
+from test_schema import VALID
 
 import gdpo_audit as ga
 import gdpo_core as gc
@@ -212,6 +213,7 @@ def figures(name: str, folder: Path) -> dict:
         report = ga.audit(run, **{"primary": run.rewards[0]} | arguments).to_dict()
     except gc.InputError as error:
         return {"refused": str(error).replace(str(folder), "")}
+    VALID.validate(json.loads(json.dumps(report)))
     counts, recipe = ("framework", "rewards", "groups", "group_size", "responses", "steps"), report["run"]
     said = {key: recipe[key] for key in ("method", "convention", "remarks", "reproduced", "weights_up_to_scale")}
     said |= {"weights_by": recipe["weights_from"], "turns": len(recipe["weights_in_turn"])}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 
 from gdpo_audit.findings import findings_log, findings_methods, findings_primary, findings_rewards
 from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding
@@ -91,7 +92,7 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     rows = dict.fromkeys((id_ for id_, kind in KINDS.items() if kind.planned), best)
     rows |= dict.fromkeys(("conflict", "priority-inversion"), gate if best is None else best)
     found = [
-        replace(x, id=id_, read_more=kind.place, row=rows.get(id_))
+        replace(x, id=id_, read_more=kind.place, row=rows.get(id_), extent=0.0 if isnan(x.extent) else x.extent)
         for id_, kind in KINDS.items()
         for x in kind.look(facts)
     ]

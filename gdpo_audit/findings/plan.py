@@ -50,7 +50,8 @@ class Setting:
 
 def plan_of(f: Facts) -> tuple[Setting, ...]:
     """What the run could have used, each tried on its log; empty where the log does not tell what did what."""
-    if len(f.rewards) < 2 or f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward or not f.sample:
+    unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
+    if len(f.rewards) < 2 or unknown or not any(f.setup.weights) or not f.sample:
         return ()
     own, name = f.setup.weights, NAMES[f.method]
     ran = "as it ran" if f.recipe else f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
