@@ -59,14 +59,6 @@ def test_right_or_wrong_with_a_constant_added_is_no_noise():
     assert "reward-noise" not in ids(audit(two(graded, characters)))
 
 
-def test_noise_is_loud_under_gdpo_and_not_under_grpo():
-    noise = 1 + 4e-3 * np.random.default_rng(0).normal(size=SHAPE)
-    rewards = np.stack([coin(SHAPE), noise], axis=-1)
-    finding = one(audit(made_run(rewards, "gdpo", names=("correct", "other"))), "reward-noise")
-    assert 0 < finding.evidence["update_share_grpo"] < 1e-3 < 0.1 < finding.evidence["update_share_gdpo"]
-    assert "under GRPO: under 0.1 %" in finding.message
-
-
 # --- missing is not constant ------------------------------------------------------------------------------------------
 
 
