@@ -86,6 +86,12 @@ function render({ model, el, signal }) {
   for (const deed of ["wheel", "touchstart", "pointerdown", "keydown"]) window.addEventListener(deed, () => held.disconnect(), { passive: true, signal });
   document.addEventListener("click", lead, { signal });
 
+  // The Lab's headline is of what its board shows.
+  document.addEventListener("claim", ({ detail }) => {
+    const headline = document.querySelector("[data-cell-name=lab_claim] h1");
+    if (headline && headline.textContent !== detail) headline.textContent = detail;
+  }, { signal });
+
   // --- copying -------------------------------------------------------------------------------------------------
   const status = make("p", { class: "status", role: "status" });
   let fading = 0;
