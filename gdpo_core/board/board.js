@@ -258,7 +258,6 @@ function render({ model, el }) {
     share(drawing);
     outline(sets);
     if (drop) {
-      drop.node.classList.toggle("upright", narrow());
       drop.draw(drawing, width, narrow(), domains[0], [["grpo", choices.base], [now("method"), title(now("method"))]].map(([name, said], side) => [said, choices.spelled[name], CAPTIONS[side ? name : "base"] ?? ""]));
       el.dispatchEvent(new CustomEvent("claim", { bubbles: true, composed: true, detail: drawing.claim }));
     }

@@ -6,9 +6,9 @@ const SIDES = ["base", "other"];
 const R = 9; // px, the radius of a dot
 const STEP = 14; // px from one dot of a pile to the next, less where a pile would leave its room
 const [FALL, REST, SLIDE] = [800, 400, 1200]; // ms
-// px: where the axis begins and ends (from its end), where both lines lie, and the room that the first one's piles have
-const WIDE = { from: 168, to: 36, lines: [130, 246], room: [118, 88] };
-const UPRIGHT = { from: 14, to: 34, lines: [122, 240], room: [112, 98], high: 220 };
+// px: where the axis begins, how far from the end it ends, and where both lines lie; upright, as parts of the width.
+const WIDE = { from: 168, to: 36, lines: [130, 246] };
+const UPRIGHT = { from: 14, to: 34, lines: [0.34, 0.67], high: 220 };
 
 function make(tag, attributes = {}, ...children) {
   const svg = ["svg", "path", "g"].includes(tag);
@@ -33,6 +33,8 @@ function makeDrop(many, point) {
   const node = make("div", { class: "drop" }, picture, ...heads, play);
   dots.flat().forEach((dot, n) => dot.addEventListener("pointerenter", () => point(n % many)));
   let spots = null; // per side and answer: [x, y, place in its pile]
+  let at = WIDE.lines;
+  let upright = false;
   let running = [];
   play.addEventListener("click", run);
 
@@ -49,12 +51,16 @@ function makeDrop(many, point) {
     return placed;
   }
 
-  function draw({ a, right, notes: said }, width, upright, domain, titles) {
-    const { from, to, lines: at, room, high } = upright ? UPRIGHT : WIDE;
+  function draw({ a, right, notes: said }, width, narrow, domain, titles) {
+    upright = narrow;
+    node.classList.toggle("upright", upright);
+    const { from, to, lines: places, high } = upright ? UPRIGHT : WIDE;
+    at = upright ? places.map((part) => part * Math.min(width, 460)) : places;
     const end = (upright ? high : width) - to;
     const along = (x) => from + ((x + domain[0]) / (domain[0] + domain[1])) * (end - from);
     const turned = (x, y) => (upright ? [y, high - x] : [x, y]);
     const piles = a.map((side) => pile(side, along));
+    const room = [at[0] - 12, at[1] - at[0] - 26];
     const steps = piles.map((one, side) => Math.min(STEP, (room[side] - 2 * R) / Math.max(1, ...one.map(([, level]) => level))));
     const before = JSON.stringify(spots);
     spots = piles.map((one, side) => one.map(([x, level]) => [...turned(x, at[side] - R - 2 - level * steps[side]), level]));
@@ -99,27 +105,25 @@ function makeDrop(many, point) {
     }
     notes.forEach((note, n) => {
       note.hidden = n >= said.length;
-      if (!note.hidden) write(note, said[n], piles[said[n].side], upright, end, said[0].side === said[n].side && n === 0);
+      if (!note.hidden) write(note, said[n], piles[said[n].side], upright ? width : end);
     });
     picture.setAttribute("aria-label", `${titles[0][0]} above ${titles[1][0]}. ${said.map((one) => one.lines.join(": ")).join(". ")}`);
   }
 
   // A note stands beside its answers, where more room is.
-  function write(note, { side, answers, lines: [first, second] }, one, upright, end, shared) {
+  function write(note, { side, answers, lines: [first, second] }, one, end) {
     note.replaceChildren(make("b", {}, first), make("span", {}, second));
     const here = answers.map((i) => spots[side][i]);
     const [xs, ys] = [0, 1].map((k) => here.map((spot) => spot[k]));
     const middle = (all) => (Math.min(...all) + Math.max(...all)) / 2;
     note.className = `note ${SIDES[side]}${answers.every((i) => dots[side][i].matches(".wrong")) ? " wrong" : ""}`;
-    note.style.width = note.style.maxWidth = "";
     if (upright) {
-      const line = UPRIGHT.lines[side];
       const others = spots[side].filter((_, i) => !answers.includes(i)).map(([, y]) => y);
       const above = Math.min(...ys) - Math.max(0, ...others.filter((y) => y < ys[0]));
       const below = Math.min(UPRIGHT.high, ...others.filter((y) => y > ys[0])) - Math.max(...ys);
       const y = above < below ? `${ys[0] + R + 5}px` : `calc(${ys[0] - R - 5}px - 100%)`;
-      note.style.width = shared ? `${line}px` : "";
-      note.style.translate = shared ? `0 ${y}` : `${line + 10}px calc(${middle(ys)}px - 50%)`;
+      note.style.maxWidth = `${side ? end - at[1] - 10 : at[0] - 4}px`;
+      note.style.translate = side ? `${at[1] + 10}px calc(${middle(ys)}px - 50%)` : `0 ${y}`;
       return;
     }
     const others = one.map(([x]) => x).filter((_, i) => !answers.includes(i));
@@ -135,8 +139,7 @@ function makeDrop(many, point) {
   // The four points of an answer's thread, from the first line to the dot on the second.
   function bend(i, n) {
     const [[x0, y0], [x1, y1]] = [spots[0][i], spots[1][i]];
-    const upright = node.classList.contains("upright");
-    const start = (upright ? UPRIGHT : WIDE).lines[0] + 2;
+    const start = at[0] + 2;
     const half = ((upright ? x1 : y1) + start) / 2;
     return (upright ? [[start, y0], [half, y0], [half, y1], [x1, y1]] : [[x0, start], [x0, half], [x1, half], [x1, y1]])[n];
   }
@@ -149,7 +152,6 @@ function makeDrop(many, point) {
     if (still() || !spots) return;
     const move = (one, frames, duration, delay, easing = "linear") => running.push(one.animate(frames, { duration, delay, easing, fill: "backwards" }));
     const appear = (one, delay) => move(one, [{ opacity: 0 }, {}], 250, delay);
-    const upright = node.classList.contains("upright");
     const highest = Math.max(1, ...spots[0].map(([, , level]) => level));
     dots[0].forEach((dot, i) => {
       const [x, y, level] = spots[0][i];
