@@ -50,6 +50,7 @@ def test_bars_sums_ties_and_shares_are_those_of_the_core(group, convention, meth
         assert sum(rewards[i] != rewards[j] for i, j in tied) == c.tied_pair_count
         results = [re.search(r"\*\*(.*)\*\*", lines[side])[1] for lines in board.drawing["lines"]]
         assert results == board.drawing["said"][side]
+    board.why = True
     for side, one in enumerate(both):
         parts = torch.tensor(board.drawing["parts"][side])
         assert parts.sum(-1).tolist() == pytest.approx(one.advantages.tolist(), abs=5e-4)

@@ -7,6 +7,7 @@ const CLIP = 300; // characters of an answer that are shown at once
 const CAPTIONS = { base: "add, then normalise", gdpo: "normalise, then add" };
 const SHARE = "A reward's part of the variance of the advantages: how much of the push is its own.";
 
+const put = (node, name, value) => node.getAttribute(name) === `${value}` || node.setAttribute(name, value);
 const say = (node, text) => node.textContent === text || (node.textContent = text);
 const flat = (text) => text.replaceAll("\n", "⏎"); // in one line
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -78,7 +79,7 @@ function render({ model, el }) {
   const captions = SIDES.map(() => make("span", { class: "tip", tabindex: 0 }));
   const whys = SIDES.map(() => {
     const button = make("button", { type: "button", class: "split" }, "why");
-    button.addEventListener("click", () => (model.set("why", !now("why")), model.save_changes(), draw()));
+    button.addEventListener("click", () => (model.set("why", !now("why")), model.save_changes()));
     return button;
   });
   const head = make(
@@ -204,23 +205,26 @@ function render({ model, el }) {
     reset.hidden = !editable || Object.entries({ marks: given, ...start }).every(([name, value]) => same(value, now(name)));
     ["grpo", now("method")].forEach((name, n) => {
       say(captions[n], CAPTIONS[n ? name : "base"] ?? "what it is");
-      captions[n].dataset.tip = `${title(name)}: ${choices.spelled[name]}`;
+      put(captions[n], "data-tip", `${title(name)}: ${choices.spelled[name]}`);
     });
   }
 
   // --- drawing -----------------------------------------------------------------------------------------------------
+  const stale = ({ state }) => !Object.entries(state).every(([name, value]) => same(value, now(name))); // of an earlier state
+
   function draw() {
     const drawing = now("drawing");
-    if (!Object.entries(drawing.state).every(([name, value]) => same(value, now(name)))) return; // of an earlier state
+    if (stale(drawing)) return;
     tick();
-    const why = now("why");
+    const why = drawing.parts !== null;
     const domain = grow(drawing, why);
     const span = domain[0] + domain[1];
     list.style.setProperty("--zero", `${(100 * domain[0]) / span}%`);
+    const parted = why || board.classList.contains("why");
     board.classList.toggle("why", why);
     whys.forEach((button, side) => {
-      button.setAttribute("aria-pressed", why);
-      button.setAttribute("aria-label", `Why: each bar of ${side ? title(now("method")) : choices.base} as what its rewards add`);
+      put(button, "aria-pressed", why);
+      put(button, "aria-label", `Why: each bar of ${side ? title(now("method")) : choices.base} as what its rewards add`);
     });
     const sets = shapes(drawing.ties);
     const [marks, worth] = [now("marks"), now("pays").map((pay, k) => pay * now("weights")[k])];
@@ -233,9 +237,9 @@ function render({ model, el }) {
         const [left, size] = [(x) => `${(100 * (x + domain[0])) / span}%`, (x) => `${(100 * Math.abs(x)) / span}%`];
         // A bar of parts: those that push up from 0 to the right, the others to the left; the tick is their sum.
         [fill.style.left, fill.style.width] = [left(Math.min(a, 0)), size(why ? 0 : a)];
-        mark.style.left = left(a);
+        if (parted) mark.style.left = left(a);
         const ends = [0, 0];
-        parts.forEach((part, k) => {
+        if (parted) parts.forEach((part, k) => {
           const x = why ? drawing.parts[side][answer][k] : 0;
           const from = ends[Number(x > 0)];
           ends[Number(x > 0)] += x;
@@ -257,14 +261,18 @@ function render({ model, el }) {
     if (!listed.length) sort();
     share(drawing);
     outline(sets);
-    if (drop) {
-      drop.draw(drawing, width, narrow(), domains[0], [["grpo", choices.base], [now("method"), title(now("method"))]].map(([name, said], side) => [said, choices.spelled[name], CAPTIONS[side ? name : "base"] ?? ""]));
-      el.dispatchEvent(new CustomEvent("claim", { bubbles: true, composed: true, detail: drawing.claim }));
-    }
     follow(drawing);
     if (numbers.open) tabulate();
     say(order, `Sort by ${title(now("method"))}`);
     order.hidden = same(drawing.order, listed);
+  }
+
+  function picture() {
+    const drawing = now("drawing");
+    if (!drop || stale(drawing)) return;
+    const titles = [[choices.base, "grpo", "base"], [title(now("method")), now("method"), now("method")]];
+    drop.draw(drawing, width, narrow(), domains[0], titles.map(([said, name, key]) => [said, choices.spelled[name], CAPTIONS[key] ?? ""]));
+    el.dispatchEvent(new CustomEvent("claim", { bubbles: true, composed: true, detail: drawing.claim }));
   }
 
   // Per side, the number of each tied answer's tie. One set that both methods tie has one number, any other its own.
@@ -352,7 +360,7 @@ function render({ model, el }) {
       });
       return make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...parts));
     };
-    const added = (side) => (now("why") ? `${parts[side][answer].map((x, k) => `⟨${k}|${signed(x)}⟩`).join(" ")} = **${said[side][answer]}**` : lines[answer][side]);
+    const added = (side) => (parts ? `${parts[side][answer].map((x, k) => `⟨${k}|${signed(x)}⟩`).join(" ")} = **${said[side][answer]}**` : lines[answer][side]);
     detail.replaceChildren(
       close,
       make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", text, ...(answers[answer].length > CLIP ? [more] : []), ...why),
@@ -374,20 +382,20 @@ function render({ model, el }) {
   rove(listed[0], 0);
   // The drop falls when it is first seen.
   const watch = new ResizeObserver(() => {
-    if (width === board.clientWidth) return;
+    if (!board.clientWidth || (fallen && width === board.clientWidth)) return;
     width = board.clientWidth;
-    if (!width) return;
     draw();
+    picture();
     if (!fallen) drop?.run();
     fallen = true;
   });
   watch.observe(board);
-  model.on("change:drawing", draw);
-  model.on("change:why", draw);
+  // The bars first: the dots set out in the frame after.
+  const flipped = () => (draw(), requestAnimationFrame(() => setTimeout(picture)));
+  model.on("change:drawing", flipped);
   return () => {
     watch.disconnect();
-    model.off("change:drawing", draw);
-    model.off("change:why", draw);
+    model.off("change:drawing", flipped);
   };
 }
 

@@ -205,11 +205,12 @@ class Board(anywidget.AnyWidget):
         fits = [both["method"], both["convention"]] not in UNDEFINED
         return _accepted(fits, name, f"one that defines {both['method']} with {both['convention']}", value)
 
-    @traitlets.observe("marks", "pays", "weights", "convention", "method")
+    @traitlets.observe("marks", "pays", "weights", "convention", "method", "why")
     def _draw(self, _change: Any = None) -> None:
         if not self.names:
             return  # before it is whole
-        self.drawing = self.make_drawing(self.state, tuple(self.names))
+        drawing = self.make_drawing(self.state, tuple(self.names))
+        self.drawing = drawing if self.why else drawing | {"parts": None}  # a third of it, which a flip need not carry
 
 
 def _group(rewards: ArrayLike) -> list[list[float]]:

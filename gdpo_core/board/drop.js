@@ -27,14 +27,15 @@ function makeDrop(many, point) {
   const heads = SIDES.map((side) => make("p", { class: `head-of ${side}` }));
   const numbers = Array.from({ length: 9 }, () => make("span", { class: "tick soft" }));
   const notes = Array.from({ length: 8 }, () => make("p", { class: "note" }));
-  const ring = make("i", { class: "tie" });
+  const tie = make("i", { class: "tie" });
   const play = make("button", { type: "button", class: "play" }, "▶ Play");
-  const picture = make("div", { class: "picture", role: "img" }, make("svg", {}, grid, falling, ...lines), ring, ...dots[1], ...dots[0], ...numbers, ...notes);
+  const picture = make("div", { class: "picture", role: "img" }, make("svg", {}, grid, falling, ...lines), tie, ...dots[1], ...dots[0], ...numbers, ...notes);
   const node = make("div", { class: "drop" }, picture, ...heads, play);
   dots.flat().forEach((dot, n) => dot.addEventListener("pointerenter", () => point(n % many)));
   let spots = null; // per side and answer: [x, y, place in its pile]
   let at = WIDE.lines;
   let upright = false;
+  let framed = "";
   let running = [];
   play.addEventListener("click", run);
 
@@ -78,6 +79,29 @@ function makeDrop(many, point) {
       thread.setAttribute("d", `M${bend(i, 0)}C${bend(i, 1)} ${bend(i, 2)} ${bend(i, 3)}`);
       thread.classList.toggle("wrong", right !== null && !right[i]);
     });
+    const frame = JSON.stringify([width, upright, domain, titles]);
+    if (frame !== framed) scale(along, turned, end, from, domain, titles);
+    framed = frame;
+    node.style.setProperty("--printed", Math.min(1, 640 / width)); // on a sheet of paper
+    // The outline of the pile that the first note is about.
+    const tied = said.length ? said[0].answers.map((i) => spots[said[0].side][i]) : [];
+    tie.hidden = !tied.length;
+    if (tied.length) {
+      const [xs, ys] = [0, 1].map((k) => tied.map((spot) => spot[k]));
+      tie.className = `tie ${SIDES[said[0].side]}`;
+      tie.style.translate = `${Math.min(...xs) - R - 3}px ${Math.min(...ys) - R - 3}px`;
+      tie.style.width = `${Math.max(...xs) - Math.min(...xs) + 2 * R + 6}px`;
+      tie.style.height = `${Math.max(...ys) - Math.min(...ys) + 2 * R + 6}px`;
+    }
+    notes.forEach((note, n) => {
+      note.hidden = n >= said.length;
+      if (!note.hidden) write(note, said[n], piles[said[n].side], upright ? width : end);
+    });
+    picture.setAttribute("aria-label", `${titles[0][0]} above ${titles[1][0]}. ${said.map((one) => one.lines.join(": ")).join(". ")}`);
+  }
+
+  // The lines, their numbers and names, which a flip leaves as they are.
+  function scale(along, turned, end, from, domain, titles) {
     const values = numbers.map((_, n) => n - 4).filter((x) => x > -domain[0] && x < domain[1]);
     lines.forEach((line, side) => line.setAttribute("d", `M${turned(from - 8, at[side])}L${turned(end + 8, at[side])}`));
     grid.setAttribute("d", values.map((x) => `M${turned(along(x), at[0])}L${turned(along(x), at[1] + (upright ? 0 : 4))}`).join(""));
@@ -87,27 +111,9 @@ function makeDrop(many, point) {
       tick.style.translate = `${x}px ${y}px`;
     });
     heads.forEach((head, side) => {
-      if (head.dataset.said !== titles[side].join()) {
-        head.dataset.said = titles[side].join();
-        head.replaceChildren(make("b", { class: "tip", tabindex: 0, "data-tip": titles[side][1] }, titles[side][0]), make("span", { class: "soft" }, titles[side][2]));
-      }
+      head.replaceChildren(make("b", { class: "tip", tabindex: 0, "data-tip": titles[side][1] }, titles[side][0]), make("span", { class: "soft" }, titles[side][2]));
       head.style.translate = upright ? `${side ? at[1] - 84 : 0}px 0` : `0 ${at[side] - 26}px`;
     });
-    // The outline of the pile that the first note is about.
-    const tied = said.length ? said[0].answers.map((i) => spots[said[0].side][i]) : [];
-    ring.hidden = !tied.length;
-    if (tied.length) {
-      const [xs, ys] = [0, 1].map((k) => tied.map((spot) => spot[k]));
-      ring.className = `tie ${SIDES[said[0].side]}`;
-      ring.style.translate = `${Math.min(...xs) - R - 3}px ${Math.min(...ys) - R - 3}px`;
-      ring.style.width = `${Math.max(...xs) - Math.min(...xs) + 2 * R + 6}px`;
-      ring.style.height = `${Math.max(...ys) - Math.min(...ys) + 2 * R + 6}px`;
-    }
-    notes.forEach((note, n) => {
-      note.hidden = n >= said.length;
-      if (!note.hidden) write(note, said[n], piles[said[n].side], upright ? width : end);
-    });
-    picture.setAttribute("aria-label", `${titles[0][0]} above ${titles[1][0]}. ${said.map((one) => one.lines.join(": ")).join(". ")}`);
   }
 
   // A note stands beside its answers, where more room is.
@@ -168,7 +174,7 @@ function makeDrop(many, point) {
     });
     const hidden = upright ? "inset(0 100% 0 0)" : "inset(0 0 100% 0)";
     move(falling, [{ clipPath: hidden }, { clipPath: "inset(0)" }], SLIDE, later, "ease-in-out");
-    appear(ring, FALL);
+    appear(tie, FALL);
     notes.forEach((note) => appear(note, note.classList.contains("base") ? FALL : later + SLIDE - 250));
   }
 
