@@ -150,12 +150,10 @@ function makeDrop(many, point) {
     return (upright ? [[start, y0], [half, y0], [half, y1], [x1, y1]] : [[x0, start], [x0, half], [x1, half], [x1, y1]])[n];
   }
 
-  const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches || !node.animate;
-
   function run() {
     running.forEach((one) => one.cancel());
     running = [];
-    if (still() || !spots) return;
+    if (!spots || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
     const move = (one, frames, duration, delay, easing = "linear") => running.push(one.animate(frames, { duration, delay, easing, fill: "backwards" }));
     const appear = (one, delay) => move(one, [{ opacity: 0 }, {}], 250, delay);
     const highest = Math.max(1, ...spots[0].map(([, , level]) => level));
@@ -167,10 +165,12 @@ function makeDrop(many, point) {
     const later = FALL + REST;
     dots[1].forEach((dot, i) => {
       const [x, y, level] = spots[0][i];
-      const path = Array.from({ length: 13 }, (_, n) => curve(i, n / 12)).map(([u, v]) => ({ translate: `${u}px ${v}px`, opacity: 1 }));
+      const translate = `${x}px ${y}px`;
       const wait = 0.2 * (level / highest); // the lowest of a pile leaves first
-      const spot = `${x}px ${y}px`;
-      move(dot, [{ translate: spot, opacity: 0 }, { translate: spot, opacity: 1, offset: 0.01 }, { translate: spot, offset: 0.01 + wait }, ...path.map((one, n) => ({ ...one, offset: 0.1 + wait + (0.7 * n) / 12 })), {}], SLIDE, later, "ease-in-out");
+      const path = Array.from({ length: 13 }, (_, n) => [curve(i, n / 12), 0.1 + wait + (0.7 * n) / 12]);
+      const down = path.map(([[u, v], offset]) => ({ translate: `${u}px ${v}px`, offset }));
+      const waits = [{ translate, opacity: 0 }, { translate, opacity: 1, offset: 0.01 }, { translate, offset: 0.01 + wait }];
+      move(dot, [...waits, ...down, {}], SLIDE, later, "ease-in-out");
     });
     const hidden = upright ? "inset(0 100% 0 0)" : "inset(0 0 100% 0)";
     move(falling, [{ clipPath: hidden }, { clipPath: "inset(0)" }], SLIDE, later, "ease-in-out");
