@@ -29,7 +29,7 @@ with app.setup:
     from views.terms import term
 
     DATA = mo.notebook_dir() / "data"
-    GRPO, GDPO = "https://arxiv.org/abs/2402.03300", "https://arxiv.org/abs/2601.05242"
+    GDPO = "https://arxiv.org/abs/2601.05242"
 
 
 @app.cell
@@ -77,13 +77,12 @@ def chapter(ask_scenario, doors, nav):
 
 
 @app.cell
-def lab_claim():
+def lab_claim(task):
     mo.md(f"""
-    # Different answers, the same advantage
+    # {answers.claim(task)}
 
-    Training pushes towards an answer, or away from it, by its {term("advantage")}. GRPO ([group relative policy
-    optimization]({GRPO})) adds the marks of an answer, then {term("normalise", "normalises")}. GDPO ([group
-    reward-decoupled normalization policy optimization]({GDPO})) normalises each mark, then adds. **Flip a mark.**
+    Twelve answers to one request. A method turns their marks into a push for each, up or down: its
+    {term("advantage")}. A filled dot is a wrong answer. **Flip a mark.**
     """)
     return
 
@@ -92,7 +91,7 @@ def lab_claim():
 def lab_tasks(page):
     # Three requests with twelve answers each, written by hand and marked by three programs.
     tasks = html.loaded(load_tasks, DATA / "tasks")
-    lab_task = mo.ui.radio({task.title: task for task in tasks}, value=answers.linked_title(tasks, page), inline=True)
+    lab_task = answers.choice(tasks, page)
     # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
     shown, share = mo.state(answers.grade_answers(tasks[0]).state)
     touched, touch = mo.state(0)
@@ -128,7 +127,7 @@ def lab_rewards(board_to_read):
 def lab_address(all_conventions, at, board, figure_two, page, share, shown, task, tasks, touch):
     page.write(
         "lab",
-        answers.controls(task, board.state),
+        answers.controls(task, board.state, board.why),
         answers.defaults(tasks[0], task),
         answers.program(board.state),
     )

@@ -99,12 +99,14 @@ def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options
 @with_options
 def explain_and_collapse(
     rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
-) -> tuple[Explanation, Collapse]:
+) -> tuple[Explanation, Collapse, Tensor]:
     """`explain` and `collapse` of the same rewards from one computation; arguments and errors as there.
 
-    >>> e, c = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
-    >>> e.weighted_sums.tolist(), c.level.tolist()
-    ([2.0, 2.0, 2.0, 0.0], [1, 1, 1, 0])
+    The third is (responses, rewards), float64: each reward's signed part of the advantages, as in `update_share`.
+
+    >>> e, c, parts = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
+    >>> e.weighted_sums.tolist(), c.level.tolist(), [round(part, 2) for part in parts[0].tolist()]
+    ([2.0, 2.0, 2.0, 0.0], [1, 1, 1, 0], [0.5, -0.5, 0.5])
     """
     batch = make_batch(rewards, **options)
     formula, prepared = method_for(method, batch)
@@ -115,7 +117,8 @@ def explain_and_collapse(
         batch = batch.in_float64()
         formula, prepared = method_for(method, batch)
         steps = formula(prepared)
-    return explanation, _collapsed(method, batch, prepared, steps, same)
+    parts = reward_parts(prepared, steps).flatten(1).T
+    return explanation, _collapsed(method, batch, prepared, steps, same), parts
 
 
 def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:

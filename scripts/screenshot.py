@@ -133,7 +133,8 @@ def main(url: str) -> None:
 
 def open_page(running: Browser, url: str, width: int, height: int, **options: object) -> Page:
     """The page in a window of that size, once the Lab is drawn."""
-    page = running.new_page(viewport={"width": width, "height": height}, **options)
+    still = {"reduced_motion": "reduce"}  # the drop as it ends
+    page = running.new_page(viewport={"width": width, "height": height}, **still, **options)
     page.goto(url)
     page.locator(".board .bar").first.wait_for()
     page.wait_for_timeout(1500)  # fonts and the first drawing

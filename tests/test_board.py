@@ -50,7 +50,10 @@ def test_bars_sums_ties_and_shares_are_those_of_the_core(group, convention, meth
         assert sum(rewards[i] != rewards[j] for i, j in tied) == c.tied_pair_count
         results = [re.search(r"\*\*(.*)\*\*", lines[side])[1] for lines in board.drawing["lines"]]
         assert results == board.drawing["said"][side]
-    assert board.drawing["sums"] == pytest.approx(both[0].weighted_sums.tolist(), abs=1e-9)
+    board.why = True
+    for side, one in enumerate(both):
+        parts = torch.tensor(board.drawing["parts"][side])
+        assert parts.sum(-1).tolist() == pytest.approx(one.advantages.tolist(), abs=5e-4)
     assert torch.equal(board.rewards, torch.tensor(rewards, dtype=torch.float64))
     assert json.dumps(board.drawing, allow_nan=False)
     words = " ".join(board.drawing["verdict"])

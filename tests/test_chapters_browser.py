@@ -3,6 +3,7 @@
 import re
 import time
 
+import numpy as np
 import pytest
 from helpers import becomes, settled
 from links import TASKS
@@ -123,7 +124,7 @@ ORDER = """() => [...[...document.querySelectorAll('marimo-anywidget')].map(e =>
 
 def test_a_journey_through_the_lab(visit):
     page = visit(width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
-    for selector in ("h1", ".board .rows", ".sentences", ".detail", ".shares"):  # the first screen
+    for selector in ("h1", ".drop", ".board .rows"):  # the first screen
         box = page.locator(selector).locator("visible=true").first.bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 900, selector
     page.get_by_role("button", name="Skip to the chapter").focus()
@@ -170,6 +171,76 @@ def test_a_journey_through_the_lab(visit):
     drawn(page, computed(marks))
 
 
+DOTS = """() => ["base", "other"].map(side => [...document.querySelectorAll("marimo-anywidget")].map(e => e.shadowRoot)
+  .find(s => s?.querySelector(".drop")).querySelectorAll(`.dot.${side}`)).map(dots => [...dots].map(dot =>
+    dot.getBoundingClientRect()).map(box => [box.x + box.width / 2, box.y + box.height / 2]))"""
+PARTS = """all => all.map(row => [...row.querySelectorAll(".plot")].map(plot => {
+  const [zero] = [plot.querySelector(".tick").getBoundingClientRect()].map(box => box.x + box.width / 2)
+  const boxes = [...plot.querySelectorAll(".part")].map(part => part.getBoundingClientRect())
+  return [zero, ...boxes.flatMap(box => [box.left, box.right])]
+}))"""
+
+
+def by_hand(marks):
+    """(advantages, parts) of GRPO and of GDPO as the paper has them."""
+    r = np.array(marks, dtype=float)
+    sums, z = r.sum(1), (r - r.mean(0)) / r.std(0, ddof=1)
+    spreads = sums.std(ddof=1), z.sum(1).std(ddof=1)
+    return [(parts.sum(1), parts) for parts in ((r - r.mean(0)) / spreads[0], z / spreads[1])]
+
+
+def test_dots_and_parts_stand_where_numpy_has_them(visit):
+    page = visit("?lab-task=interest")
+    assert page.locator("h1").inner_text() == "One of these eight is wrong. GRPO cannot see it."
+    assert page.locator(".play").is_hidden()  # who wants no motion has the still picture
+    marks = [list(row) for row in GRADED]
+    for answer, reward in ((None, None), (8, 0), (4, 1)):
+        if answer is not None:
+            toggle(page, answer, reward).click()
+            marks[answer][reward] = 1 - marks[answer][reward]
+        drawn(page, computed(marks))
+        settled(page)
+        x, y = np.moveaxis(np.array(page.evaluate(DOTS)), -1, 0)
+        a = np.array([one for one, _ in by_hand(marks)])
+        unit, zero = np.polyfit(a.ravel(), x.ravel(), 1)
+        assert unit > 200 and np.abs(zero + unit * a - x).max() < 0.1
+        assert len({(round(u), round(v)) for u, v in zip(x[0], y[0], strict=True)}) == 12, "no dot hides another"
+        wrong = page.locator(".row.wrong .number").all_inner_texts()
+        assert wrong == [str(i + 1) for i, row in enumerate(marks) if not row[0]]
+        dots = page.locator(".dot.base.wrong").all_inner_texts()
+        assert dots == wrong
+    assert page.locator("h1").inner_text() != "One of these eight is wrong. GRPO cannot see it."
+    # Every bar as what its rewards add, by keyboard; a link keeps it.
+    page.get_by_role("button", name="Why: each bar of GDPO").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => new URLSearchParams(location.search).get('lab-why') === 'yes'")
+    settled(page)
+    drawn_parts = np.array(page.locator(".board .row").evaluate_all(PARTS))
+    for side, (a, parts) in enumerate(by_hand(marks)):
+        tick, *ends = drawn_parts[:, side].T
+        widths = np.array(ends[1::2]) - np.array(ends[::2])
+        unit, zero = np.polyfit(a, tick, 1)
+        assert unit > 40 and np.abs(zero + unit * a - tick).max() < 0.1
+        assert np.abs(widths.T - unit * np.abs(parts)).max() < 0.1
+        up = parts.clip(min=0).sum(1)
+        assert np.abs(zero + unit * up - np.maximum(np.max(ends, axis=0), zero)).max() < 0.1
+    assert page.locator(".board .bar.base .tick").first.is_visible()
+
+
+def test_the_drop_falls_piles_up_and_lets_go(visit):
+    page = visit()
+    page.emulate_media(reduced_motion="no-preference")
+    end = page.evaluate(DOTS)
+    page.get_by_role("button", name="Play").click()
+    begun = page.evaluate(DOTS)
+    assert max(y for _, y in begun[0]) < min(y for _, y in end[0]), "all are above the pile"
+    page.wait_for_timeout(3000)
+    assert page.evaluate(DOTS) == end
+    for task, said in (("hurts", "The same arithmetic,"), ("changes nothing", "Here both are alike.")):
+        page.get_by_role("radio", name=task).check(force=True)
+        becomes(page, "() => document.querySelector('h1').textContent.slice(0, 20)", said)
+
+
 def test_on_a_phone_everything_can_be_touched(visit):
     page = visit(width=390, height=844, has_touch=True, is_mobile=True)
     drawn(page, computed(GRADED))
@@ -184,5 +255,14 @@ def test_on_a_phone_everything_can_be_touched(visit):
     )
     cut = page.locator(".board .value").evaluate_all("all => all.filter(v => v.scrollWidth > v.clientWidth + 1).length")
     assert (small, cut) == (0, 0)
-    toggle(page, 5, 0).tap()
-    page.locator(".row .detail").wait_for()
+    # The first words of an answer in its row; all of it in a sheet at the foot, which leaves the row's bars in sight.
+    assert page.locator(".row code").nth(9).inner_text().startswith("[compound(rate=5")
+    toggle(page, 9, 0).tap()
+    sheet = page.locator(".board .detail")
+    sheet.wait_for()
+    settled(page)
+    row, box = page.locator(".row").nth(9).bounding_box(), sheet.bounding_box()
+    assert row["y"] + row["height"] <= box["y"] + 1 and box["y"] + box["height"] == pytest.approx(844, abs=1)
+    assert "years=10" in sheet.inner_text() and sheet.evaluate("one => one.scrollWidth <= one.clientWidth")
+    page.get_by_role("button", name="Close the arithmetic").tap()
+    assert not sheet.is_visible()

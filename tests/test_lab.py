@@ -85,6 +85,25 @@ def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
     assert "2 of 11 pairs of wrong and right, as many under GRPO" in said and "But" not in said
 
 
+def test_headline_and_notes_say_what_becomes_of_the_largest_tie():
+    said = [drawn(sheet.state)["claim"] for sheet in SHEETS]
+    assert said[0] == "One of these eight is wrong. GRPO cannot see it."
+    assert said[1] == "The same arithmetic, turned round: now GDPO punishes a right answer."
+    assert said[2] == "Here both are alike."
+    d = drawn(START)
+    assert [one["lines"] for one in d["notes"]] == [
+        ["8 answers, one advantage: 0.00", "seven right, one wrong"],
+        ["answer 10, wrong", "−1.13"],
+        ["seven right", "+0.09 and +0.11"],
+    ]
+    assert [round(x, 2) for x in d["parts"][0][9]] == [-1.52, 0.69, 0.83]
+    assert [round(x, 2) for x in d["parts"][1][9]] == [-2.55, 0.65, 0.77]
+    mended = equal((*GRADED[:9], (1, 1, 1), *GRADED[10:]))
+    assert "wrong" not in drawn(mended)["claim"] and drawn(mended)["right"] == (True,) * 12
+    weighed = replace(START, weights=(2.0, 1.0, 1.0))
+    assert all(len(one["lines"]) == 2 for one in drawn(weighed)["notes"])
+
+
 # --- the arithmetic --------------------------------------------------------------------------------------------------
 
 

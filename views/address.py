@@ -77,6 +77,7 @@ CONTROLS = {
     "lab-weights": numbers(0, 5),
     "lab-convention": Control("paper"),
     "lab-method": Control("gdpo"),
+    "lab-why": choice("", "yes"),
     "lab-books": numbers(1, 10),
     "train-scenario": Control(None),
     "train-compare": choice("equal", "published", "neither"),

@@ -86,6 +86,31 @@ function render({ model, el, signal }) {
   for (const deed of ["wheel", "touchstart", "pointerdown", "keydown"]) window.addEventListener(deed, () => held.disconnect(), { passive: true, signal });
   document.addEventListener("click", lead, { signal });
 
+  // The Lab's headline is of what its board shows.
+  document.addEventListener("claim", ({ detail }) => {
+    const headline = document.querySelector("[data-cell-name=lab_claim] h1");
+    if (headline && headline.textContent !== detail) headline.textContent = detail;
+  }, { signal });
+
+  // marimo's sliders tell a screen reader the number of their step; their value is beside it from here on.
+  const heard = new WeakSet();
+  const moved = new MutationObserver((changes) => new Set(changes.map(({ target }) => target.getRootNode())).forEach(tell));
+  function tell(root) {
+    const steps = JSON.parse(root.host?.dataset.steps ?? null);
+    for (const thumb of root.querySelectorAll("[role=slider]")) {
+      const now = thumb.getAttribute("aria-valuenow");
+      thumb.setAttribute("aria-valuetext", steps?.[now] ?? now);
+    }
+  }
+  const arrived = new MutationObserver(() => document.querySelectorAll("marimo-slider").forEach(({ shadowRoot: inside }) => {
+    if (!inside || heard.has(inside)) return;
+    heard.add(inside);
+    moved.observe(inside, { subtree: true, childList: true, attributeFilter: ["aria-valuenow"] });
+    tell(inside);
+  }));
+  arrived.observe(document.body, { subtree: true, childList: true });
+  signal.addEventListener("abort", () => arrived.disconnect());
+
   // --- copying -------------------------------------------------------------------------------------------------
   const status = make("p", { class: "status", role: "status" });
   let fading = 0;

@@ -86,7 +86,7 @@ def load_tasks(directory: str | Path) -> tuple[Task, ...]:
     """Load every *.json of a directory in the order of file names; InputError for none or a broken one.
 
     >>> [task.title for task in load_tasks("data/tasks")]
-    ['Where it helps', 'Where it hurts', 'Where it changes nothing']
+    ['helps', 'hurts', 'changes nothing']
     """
     paths = sorted(Path(directory).glob("*.json"))
     expect(bool(paths), str(directory), "a directory with *.json tasks", "none")

@@ -2,27 +2,16 @@
 // number comes from Python in `drawing`, which is recognised by its state, so that an older one is never drawn.
 
 const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
-const WORDS = 47; // px from the middle of the lane to where its lines end, so that they leave its words room
-const APART = 56; // px from one tie's words to the next
 const NARROW = 680; // px, as in board.css
 const CLIP = 300; // characters of an answer that are shown at once
-const LABEL = 50; // px that a value takes beside its bar
-const FUSED = 14; // px that the bar of a tied answer has at least, so that the bars of one tie make one block
 const CAPTIONS = { base: "add, then normalise", gdpo: "normalise, then add" };
 const SHARE = "A reward's part of the variance of the advantages: how much of the push is its own.";
 
-function make(tag, attributes = {}, ...children) {
-  const svg = ["svg", "path"].includes(tag);
-  const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
+const put = (node, name, value) => node.getAttribute(name) === `${value}` || node.setAttribute(name, value);
 const say = (node, text) => node.textContent === text || (node.textContent = text);
 const flat = (text) => text.replaceAll("\n", "⏎"); // in one line
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
-const wave = (x0, y0, x1, y1) => `M${x0} ${y0}C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`;
+const signed = (x) => `${x < -0.005 ? "−" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`;
 
 function choose(label, pairs, chosen, changed) {
   const select = make("select", { "aria-label": label }, ...pairs.map(([value, title]) => make("option", { value }, title)));
@@ -38,10 +27,12 @@ function render({ model, el }) {
   const now = (name) => model.get(name);
   const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
   let width = innerWidth; // of the board
+  let fallen = false;
   const narrow = () => width <= NARROW && !matchMedia("print").matches;
   let listed = []; // answers from top to bottom
   let active = null;
-  let domain = [0.5, 0.5]; // how far the axis goes below and above 0; it grows, so that nothing jumps
+  // How far the axis of the bars, and that of their parts, goes below and above 0; it grows, so that nothing jumps.
+  const domains = [[0.5, 0.5], [0.5, 0.5]];
   let changed = false;
 
   function set(values) {
@@ -85,31 +76,37 @@ function render({ model, el }) {
 
   // --- the parts that stay ---------------------------------------------------------------------------------------
   const passes = names.map(() => make("span", { class: "soft" }));
-  const caption = make("p", { class: "soft" });
+  const captions = SIDES.map(() => make("span", { class: "tip", tabindex: 0 }));
+  const whys = SIDES.map(() => {
+    const button = make("button", { type: "button", class: "split" }, "why");
+    button.addEventListener("click", () => (model.set("why", !now("why")), model.save_changes()));
+    return button;
+  });
   const head = make(
     "div",
     { class: "head" },
-    make("div", { class: "who" }, make("h2", {}, `${many} answers`), make("p", { class: "soft" }, make("span", { class: "tight" }, "Tap a row. "), make("i", { class: "hatched", "aria-hidden": "true" }), " different marks, same number")),
+    make("div", { class: "who" }, make("h2", {}, `${many} answers`), make("p", { class: "soft" }, make("span", { class: "tight" }, "Tap a row. "), make("i", { class: "ringed", "aria-hidden": "true" }), " tied", make("span", { class: "long" }, ": different marks, one number"))),
     make("div", { class: "marks" }, ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", { title: name }, labels[k]), passes[k]))),
     make("div", { class: "sum soft", "aria-hidden": "true" }, "sum"),
     make("div", { class: "logged soft" }, "logged"),
-    make("div", { class: "panel base" }, make("h2", {}, choices.base), make("p", { class: "soft" }, CAPTIONS.base)),
-    make("div", { class: "panel other" }, make("h2", {}, method), caption),
+    ...SIDES.map((side, n) => make("div", { class: `panel ${side}` }, make("h2", {}, n ? method : choices.base), whys[n], make("p", { class: "soft" }, captions[n]))),
   );
   const list = make("ol", { class: "rows" });
-  const lane = make("svg", { class: "lane", "aria-hidden": "true" });
-  const words = make("div", { class: "words", "aria-hidden": "true" });
+  const drop = choices.drop ? makeDrop(many, point) : null;
   const verdict = make("div", { class: "sentences" }); // a live region from the first change on
   const shares = make("div", { class: "shares" });
   const detail = make("div", { class: "detail" });
   const table = make("table");
+  const close = make("button", { type: "button", class: "close", "aria-label": "Close the arithmetic" }, "×");
+  close.addEventListener("click", () => board.classList.remove("asked"));
   const numbers = make("details", { class: "numbers" }, make("summary", {}, "The same as a table"), table);
   const worked = make("div", { class: "worked" }, detail, shares);
   const board = make(
     "div",
     { class: `board${logged.length ? " compared" : ""}${names.length > 4 || levels.includes(null) ? " broad" : ""}`, style: `--rewards: ${names.length}` },
+    ...(drop ? [drop.node] : []),
     make("div", { class: "sheet" },
-      make("div", { class: "frame" }, head, make("div", { class: "grid" }, list, lane, words)),
+      make("div", { class: "frame" }, head, list),
       make("div", { class: "foot" }, paying, make("div", { class: "buttons" }, order, reset)),
       make("div", { class: "below" }, make("div", { class: "verdict" }, verdict), worked),
       numbers,
@@ -138,10 +135,12 @@ function render({ model, el }) {
       input.addEventListener("keydown", (event) => move(event, answer, k));
       return input;
     });
-    const bars = ["base", "other"].map((side) => {
+    const bars = SIDES.map((side) => {
       const fill = make("span", { class: "fill" });
+      const parts = names.map((name, k) => make("i", { class: `part r${k}` }));
+      const tick = make("span", { class: "tick" });
       const value = make("span", { class: "value" });
-      return { node: make("div", { class: `bar ${side}` }, fill, value), fill, value };
+      return { node: make("div", { class: `bar ${side}` }, make("div", { class: "plot" }, fill, ...parts, tick), value), fill, parts, tick, value };
     });
     const stack = make("span", { class: "stack" }, ...names.map((_, k) => make("i", { class: `r${k}` })));
     const total = make("b");
@@ -149,7 +148,7 @@ function render({ model, el }) {
     const node = make(
       "li",
       { class: "row" },
-      make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), make("code", { title: short }, short)),
+      make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), make("b", { class: "word" }, "wrong"), make("code", { title: short }, short)),
       make("div", { class: "marks" }, ...marks.map((input, k) => make("label", { class: `${levels[k] ? "toggle" : "field"} r${k}` }, input))),
       make("div", { class: "sum" }, stack, total),
       make("div", { class: "logged" }, logged[answer] ?? ""),
@@ -157,6 +156,10 @@ function render({ model, el }) {
       bars[1].node,
     );
     for (const event of ["pointerenter", "focusin", "click"]) node.addEventListener(event, () => point(answer));
+    node.addEventListener("click", () => {
+      board.classList.add("asked");
+      if (narrow()) node.scrollIntoView({ block: "nearest" }); // above the sheet
+    });
     return { node, marks, bars, stack, total };
   });
 
@@ -200,39 +203,49 @@ function render({ model, el }) {
     [...method.options].forEach((option) => (option.disabled = lacks(option.value, convention.value)));
     [...convention.options].forEach((option) => (option.disabled = lacks(method.value, option.value)));
     reset.hidden = !editable || Object.entries({ marks: given, ...start }).every(([name, value]) => same(value, now(name)));
-    say(caption, CAPTIONS[now("method")] ?? "");
+    ["grpo", now("method")].forEach((name, n) => {
+      say(captions[n], CAPTIONS[n ? name : "base"] ?? "what it is");
+      put(captions[n], "data-tip", `${title(name)}: ${choices.spelled[name]}`);
+    });
   }
 
   // --- drawing -----------------------------------------------------------------------------------------------------
+  const stale = ({ state }) => !Object.entries(state).every(([name, value]) => same(value, now(name))); // of an earlier state
+
   function draw() {
     const drawing = now("drawing");
-    if (!Object.entries(drawing.state).every(([name, value]) => same(value, now(name)))) return; // of an earlier state
-    const sizes = listed.length ? measure() : null; // before anything changes: later it would cost a layout
+    if (stale(drawing)) return;
     tick();
-    const values = drawing.a.flat();
-    const step = (x) => Math.max(0.5, Math.ceil(x * 2 - 1e-9) / 2);
-    domain = [Math.max(domain[0], step(-Math.min(...values))), Math.max(domain[1], step(Math.max(...values)))];
-    // On a phone a value stands above its bar, so that the bar has the whole width.
-    const tight = narrow();
+    const why = drawing.parts !== null;
+    const domain = grow(drawing, why);
     const span = domain[0] + domain[1];
-    const label = tight ? 8 : LABEL;
-    const room = `(100% - ${2 * label}px)`;
-    list.style.setProperty("--zero", `calc(${label}px + ${room} * ${domain[0] / span})`);
+    list.style.setProperty("--zero", `${(100 * domain[0]) / span}%`);
+    const parted = why || board.classList.contains("why");
+    board.classList.toggle("why", why);
+    whys.forEach((button, side) => {
+      put(button, "aria-pressed", why);
+      put(button, "aria-label", `Why: each bar of ${side ? title(now("method")) : choices.base} as what its rewards add`);
+    });
     const sets = shapes(drawing.ties);
     const [marks, worth] = [now("marks"), now("pays").map((pay, k) => pay * now("weights")[k])];
     const most = (k) => Math.max(...(levels[k] ?? []).map(Math.abs), ...marks.map((row) => Math.abs(row[k])));
     const whole = worth.reduce((sum, one, k) => sum + Math.abs(one) * most(k), 0) || 1;
     rows.forEach(({ node, bars, stack, total }, answer) => {
-      bars.forEach(({ node: bar, fill, value }, side) => {
+      bars.forEach(({ node: bar, fill, parts, tick: mark, value }, side) => {
         const a = drawing.a[side][answer];
         const tied = sets[side].get(answer);
-        const width = `${room} * ${Math.abs(a) / span}`;
-        const least = tied === undefined ? "1px" : `${FUSED}px`;
-        fill.style.width = `max(${least}, ${width})`;
-        fill.style.left = `calc(var(--zero) - ${a < 0 ? `max(${width}, (${least} + ${width}) / 2)` : `max(0px, (${least} - ${width}) / 2)`})`;
-        value.style.left = tight ? "" : a < 0 ? `calc(var(--zero) - ${width} - ${LABEL}px)` : `calc(var(--zero) + ${width})`;
-        bar.classList.toggle("left", a < 0);
-        bar.classList.toggle("tied", tied !== undefined);
+        const [left, size] = [(x) => `${(100 * (x + domain[0])) / span}%`, (x) => `${(100 * Math.abs(x)) / span}%`];
+        // A bar of parts: those that push up from 0 to the right, the others to the left; the tick is their sum.
+        [fill.style.left, fill.style.width] = [left(Math.min(a, 0)), size(why ? 0 : a)];
+        if (parted) mark.style.left = left(a);
+        const ends = [0, 0];
+        if (parted) parts.forEach((part, k) => {
+          const x = why ? drawing.parts[side][answer][k] : 0;
+          const from = ends[Number(x > 0)];
+          ends[Number(x > 0)] += x;
+          [part.style.left, part.style.width] = [left(Math.min(from, from + x)), size(x)];
+          if (why) part.title = `${names[k]} ${signed(x)}`;
+        });
         say(value, (tied === undefined ? "" : GLYPHS[tied % GLYPHS.length] + " ") + drawing.said[side][answer]);
       });
       [...stack.children].forEach((piece, k) => {
@@ -240,19 +253,26 @@ function render({ model, el }) {
         piece.classList.toggle("minus", marks[answer][k] * worth[k] < 0);
       });
       say(total, drawing.sums_said[answer]);
-      node.classList.toggle("tied", sets[0].has(answer));
-      node.classList.toggle("odd", sets[0].get(answer) % 2 === 1);
+      node.classList.toggle("wrong", drawing.right !== null && !drawing.right[answer]);
     });
     const html = drawing.verdict.map((one) => `<p>${one}</p>`).join("");
     if (verdict.dataset.html !== html) verdict.dataset.html = verdict.innerHTML = html;
     if (changed) verdict.setAttribute("role", "status");
     if (!listed.length) sort();
     share(drawing);
-    if (sizes) link(drawing, sizes);
+    outline(sets);
     follow(drawing);
     if (numbers.open) tabulate();
     say(order, `Sort by ${title(now("method"))}`);
     order.hidden = same(drawing.order, listed);
+  }
+
+  function picture() {
+    const drawing = now("drawing");
+    if (!drop || stale(drawing)) return;
+    const titles = [[choices.base, "grpo", "base"], [title(now("method")), now("method"), now("method")]];
+    drop.draw(drawing, width, narrow(), domains[0], titles.map(([said, name, key]) => [said, choices.spelled[name], CAPTIONS[key] ?? ""]));
+    el.dispatchEvent(new CustomEvent("claim", { bubbles: true, composed: true, detail: drawing.claim }));
   }
 
   // Per side, the number of each tied answer's tie. One set that both methods tie has one number, any other its own.
@@ -265,48 +285,31 @@ function render({ model, el }) {
     })));
   }
 
+  // The axis of what is shown now, of both methods alike.
+  function grow({ a, parts }, why) {
+    const ends = why ? parts.flat().map((row) => [0, 0, ...row]).flatMap((row) => [-1, 1].map((sign) => row.filter((x) => x * sign > 0).reduce((sum, x) => sum + x, 0))) : a.flat();
+    const step = (x) => Math.max(0.5, Math.ceil(x * 4 - 1e-9) / 4);
+    const known = domains[Number(why)];
+    return (domains[Number(why)] = [Math.max(known[0], step(-Math.min(...ends))), Math.max(known[1], step(Math.max(...ends)))]);
+  }
+
+  // The rows of a tie that stand together have one outline.
+  function outline(sets) {
+    listed.forEach((answer, at) => rows[answer].bars.forEach(({ node }, side) => {
+      const tie = sets[side].get(answer);
+      const beside = (other) => tie !== undefined && sets[side].get(listed[other]) === tie;
+      node.classList.toggle("tied", tie !== undefined);
+      node.classList.toggle("first", tie !== undefined && !beside(at - 1));
+      node.classList.toggle("last", tie !== undefined && !beside(at + 1));
+    }));
+  }
+
   // Rows never move under a hand: a button moves them.
   function sort() {
     listed = [...now("drawing").order];
     list.append(...listed.map((answer) => rows[answer].node));
-    link(now("drawing"), measure());
+    outline(shapes(now("drawing").ties));
     order.hidden = true;
-  }
-
-  const measure = () => ({ height: rows[listed[0]].node.offsetHeight || 31, wide: lane.clientWidth || 164 });
-
-  // Each tie: lines from the answers that share an advantage to what they share, and on to where the other method has
-  // them; a tie of the other method alone hangs on its side.
-  function link({ ties, level }, { height, wide }) {
-    const bottom = listed.length * height;
-    const y = (answer) => (listed.indexOf(answer) + 0.5) * height;
-    const sets = shapes(ties);
-    const inside = (tie) => ties[0].some((one) => tie.answers.every((answer) => one.answers.includes(answer)));
-    const all = [...ties[0].map((tie) => ({ ...tie, side: 0 })), ...ties[1].filter((tie) => !inside(tie)).map((tie) => ({ ...tie, side: 1 }))];
-    for (const tie of all) {
-      tie.ys = tie.answers.map(y);
-      tie.at = tie.ys.reduce((sum, one) => sum + one, 0) / tie.ys.length;
-    }
-    // Words that would collide move apart, within the grid.
-    all.sort((one, other) => one.at - other.at);
-    all.forEach((tie, i) => (tie.at = Math.max(tie.at, i ? all[i - 1].at + APART : APART / 2)));
-    all.toReversed().forEach((tie, i, back) => (tie.at = Math.min(tie.at, i ? back[i - 1].at - APART : bottom - APART / 2)));
-    const paths = [];
-    const texts = [];
-    for (const { answers: tied, mixes, side, ys, at } of all) {
-      for (const one of ys) {
-        if (!side) paths.push(make("path", { class: "from", d: wave(2, one, wide / 2 - WORDS, at) }));
-        paths.push(make("path", { class: "to", d: wave(wide / 2 + WORDS, at, wide - 2, one) }));
-      }
-      const who = side ? "other" : "base";
-      const text = make("p", {}, make("b", { class: who }, `${GLYPHS[sets[side].get(tied[0]) % GLYPHS.length]} ${mixes} kinds,`), make("b", { class: who }, "1 advantage"));
-      if (!side) text.append(make("b", { class: "other" }, `${title(now("method"))}: ${`${new Set(tied.map((answer) => level[1][answer])).size}`.replace(/^1$/, "still 1")}`));
-      text.style.top = `${at}px`;
-      texts.push(text);
-    }
-    lane.setAttribute("viewBox", `0 0 ${wide} ${bottom}`);
-    lane.replaceChildren(...paths);
-    words.replaceChildren(...texts);
   }
 
   function share({ shares: parts, percents }) {
@@ -333,9 +336,10 @@ function render({ model, el }) {
     follow(now("drawing"));
   }
 
-  function follow({ ties, lines, order: sorted }) {
+  function follow({ ties, lines, parts, said, order: sorted }) {
     const answer = active ?? ties[0].at(0)?.answers.at(-1) ?? sorted[0];
     rows.forEach(({ node }, i) => node.classList.toggle("active", i === answer));
+    drop?.mark(answer);
     const marks = now("marks");
     // A grader's reason is that of its mark; of a mark that was flipped nobody but the reader knows why.
     const why = names.flatMap((name, k) => {
@@ -356,13 +360,13 @@ function render({ model, el }) {
       });
       return make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...parts));
     };
+    const added = (side) => (parts ? `${parts[side][answer].map((x, k) => `⟨${k}|${signed(x)}⟩`).join(" ")} = **${said[side][answer]}**` : lines[answer][side]);
     detail.replaceChildren(
+      close,
       make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", text, ...(answers[answer].length > CLIP ? [more] : []), ...why),
-      line(choices.base, "base", lines[answer][0]),
-      line(title(now("method")), "other", lines[answer][1]),
+      line(choices.base, "base", added(0)),
+      line(title(now("method")), "other", added(1)),
     );
-    if (narrow() && active !== null) rows[answer].node.append(detail);
-    else if (detail.parentNode !== worked) worked.prepend(detail);
   }
 
   function tabulate() {
@@ -376,12 +380,22 @@ function render({ model, el }) {
 
   draw();
   rove(listed[0], 0);
-  const watch = new ResizeObserver(() => width !== board.clientWidth && ((width = board.clientWidth), draw()));
+  // The drop falls when it is first seen.
+  const watch = new ResizeObserver(() => {
+    if (!board.clientWidth || (fallen && width === board.clientWidth)) return;
+    width = board.clientWidth;
+    draw();
+    picture();
+    if (!fallen) drop?.run();
+    fallen = true;
+  });
   watch.observe(board);
-  model.on("change:drawing", draw);
+  // The bars first: the dots set out in the frame after.
+  const flipped = () => (draw(), requestAnimationFrame(() => setTimeout(picture)));
+  model.on("change:drawing", flipped);
   return () => {
     watch.disconnect();
-    model.off("change:drawing", draw);
+    model.off("change:drawing", flipped);
   };
 }
 

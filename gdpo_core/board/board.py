@@ -22,6 +22,7 @@ from gdpo_core.board.state import (
     LARGEST,
     METHODS,
     PAYS,
+    SPELLED,
     UNDEFINED,
     State,
     frozen,
@@ -44,6 +45,7 @@ class Board(anywidget.AnyWidget):
     editable: whether what it shows can be changed by hand.
     labels: short names, over the columns; primary: the name of the reward that tells right answers from wrong ones.
     lengths: tokens per answer, by default its characters; logged: the advantages that a run logged.
+    drop: whether each answer also stands above the board as a dot on each method's line.
     Its value is its traits; with marimo, `mo.ui.anywidget(Board(…))` reruns the cells that name it.
     Raises InputError; a trait that is set to what does not fit raises traitlets.TraitError.
 
@@ -53,8 +55,10 @@ class Board(anywidget.AnyWidget):
     ['+0.58', '−1.15', '+0.58']
     """
 
-    _esm = (HERE / "board.js").read_text(encoding="utf-8")
-    _css = _theme.css(".board") + (HERE / "board.css").read_text(encoding="utf-8")
+    _esm = "".join((HERE / name).read_text(encoding="utf-8") for name in ("drop.js", "board.js"))
+    _css = _theme.css(".board") + "".join(
+        (HERE / f"{name}.css").read_text(encoding="utf-8") for name in ("board", "drop")
+    )
     # what is shown
     answers: Any = traitlets.List().tag(sync=True)
     names: Any = traitlets.List().tag(sync=True)
@@ -69,6 +73,7 @@ class Board(anywidget.AnyWidget):
     weights: Any = traitlets.List().tag(sync=True)
     convention = traitlets.Enum(list(gc.CONVENTIONS), "paper").tag(sync=True)
     method = traitlets.Enum(list(METHODS), "gdpo").tag(sync=True)
+    why = traitlets.Bool(False).tag(sync=True)  # whether every bar stands as its rewards' parts
     active = traitlets.Int(0).tag(sync=True)  # the answer that was touched last
     # what comes of it
     drawing = traitlets.Dict().tag(sync=True)
@@ -89,6 +94,7 @@ class Board(anywidget.AnyWidget):
         primary: str | None = None,
         lengths: Sequence[int] | None = None,
         logged: Sequence[float] | None = None,
+        drop: bool = False,
     ) -> None:
         marks = _group(rewards)
         many, width = len(marks), len(marks[0])
@@ -124,6 +130,8 @@ class Board(anywidget.AnyWidget):
                     "undefined": UNDEFINED,
                     "methods": list(map(list, METHODS.items())),
                     "base": BASE.upper(),
+                    "spelled": SPELLED,
+                    "drop": bool(drop),
                     "start": {"pays": [1.0] * width, "weights": weighing, "convention": key, "method": method},
                 },
                 marks=marks,
@@ -197,11 +205,12 @@ class Board(anywidget.AnyWidget):
         fits = [both["method"], both["convention"]] not in UNDEFINED
         return _accepted(fits, name, f"one that defines {both['method']} with {both['convention']}", value)
 
-    @traitlets.observe("marks", "pays", "weights", "convention", "method")
+    @traitlets.observe("marks", "pays", "weights", "convention", "method", "why")
     def _draw(self, _change: Any = None) -> None:
         if not self.names:
             return  # before it is whole
-        self.drawing = self.make_drawing(self.state, tuple(self.names))
+        drawing = self.make_drawing(self.state, tuple(self.names))
+        self.drawing = drawing if self.why else drawing | {"parts": None}  # a third of it, which a flip need not carry
 
 
 def _group(rewards: ArrayLike) -> list[list[float]]:

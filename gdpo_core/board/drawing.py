@@ -7,7 +7,7 @@ from gdpo_core._words import number, percent, signed
 from gdpo_core.board.arithmetic import arithmetic
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import BASE, State
-from gdpo_core.board.verdict import verdict
+from gdpo_core.board.verdict import claim, notes, verdict
 
 
 @lru_cache(maxsize=512)
@@ -20,11 +20,13 @@ def draw(state: State, names: tuple[str, ...]) -> dict:
         "state": given,
         "a": [one.advantages for one in both],
         "said": [[signed(a) for a in one.advantages] for one in both],
-        "sums": left.sums,
         "sums_said": [number(x, 2 if state.binary else 3) for x in left.sums],
         "order": sorted(range(len(state.marks)), key=lambda i: (-right.level[i], -left.level[i], i)),
+        "right": state.right,
+        "parts": [[[round(x, 4) for x in row] for row in one.parts] for one in both],
         "ties": [left.ties, right.ties],
-        "level": [left.level, right.level],
+        "claim": claim(state, left, right),
+        "notes": notes(state, left, right),
         "verdict": [str(sentence) for sentence in verdict(state, names, left, right)],
         "shares": [one.shares for one in both],
         "percents": [[percent(x) for x in one.shares or ()] for one in both],

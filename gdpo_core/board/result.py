@@ -17,6 +17,7 @@ class Result:
     explained: Explanation
     collapsed: gc.Collapse
     advantages: list[float]
+    parts: list[list[float]]  # (answers, rewards) what each reward adds to the advantage
     terms: list[list[float]]  # (answers, rewards) what the method adds up, before the weights
     sums: list[float]
     factors: list[float]  # per answer, what GD²PO multiplies its sum by; 1 under the other methods
@@ -37,13 +38,14 @@ def compute(state: State, method: str) -> Result:
     given: dict[str, Any] = {"weights": state.weights, "convention": convention}
     if convention.last_step == "tokens":
         given["lengths"] = state.lengths
-    explained, collapsed = explain_and_collapse(state.rewards, method, **given)
+    explained, collapsed, parts = explain_and_collapse(state.rewards, method, **given)
     levels = collapsed.level.tolist()
     terms = explained.rewards if explained.z is None else explained.z
     return Result(
         explained,
         collapsed,
         explained.advantages.tolist(),
+        parts.nan_to_num().tolist(),  # GD²PO has none of an answer that it leaves out
         terms.tolist(),
         explained.weighted_sums.tolist(),
         [1.0] * len(levels) if explained.factors is None else explained.factors.tolist(),

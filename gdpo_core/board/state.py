@@ -11,6 +11,11 @@ HEAVIEST = 5.0
 LARGEST = 1e9  # a reward's size
 BASE = "grpo"  # the method on the left
 METHODS = {m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS)}  # those on the right
+SPELLED = {  # what the names at the heads of the panels stand for
+    "grpo": "Group Relative Policy Optimization",
+    "gdpo": "Group reward-Decoupled Normalization Policy Optimization",
+    "grpo_no_std": "Group Relative Policy Optimization that does not divide by the standard deviation",
+} | {name: one.title for name, one in SUCCESSORS.items()}
 UNDEFINED = [["corr_grpo", key] for key, c in CONVENTIONS.items() if c.leave_one_out]  # (method, convention)
 Marks = tuple[tuple[float, ...], ...]  # (answers, rewards)
 

@@ -4,10 +4,11 @@ from itertools import combinations, pairwise
 
 from gdpo_core._html import Html, prose
 from gdpo_core._pairs import APART
-from gdpo_core._words import count, number, percent, word
+from gdpo_core._words import count, listing, number, percent, signed, word
 from gdpo_core.board.result import Result
 from gdpo_core.board.state import METHODS, State
 
+APART_ON_A_LINE = 0.25  # between two advantages that are named apart
 NEAR = 0.1  # advantages that are no further apart are a near-tie
 WHY_TIED = (
     " {} can't tell two marks apart when as many answers pass the one as pass the other, or as many pass the one as "
@@ -39,6 +40,60 @@ def verdict(state: State, names: tuple[str, ...], left: Result, right: Result) -
     else:
         first = f"No tie: GRPO and {b} both give each of the {mixes} kinds of answers **an advantage of its own**."
     return [prose(first), prose(_worth_of_answers(state, names, left, right, b))]
+
+
+def claim(state: State, left: Result, right: Result) -> str:
+    """The headline: what becomes of the largest of GRPO's ties of right and wrong answers."""
+    b = METHODS[state.method]
+    if left.level == right.level:
+        return "Here both are alike."
+    kind = state.right or (True,) * len(state.marks)
+    tied = [one["answers"] for one in left.ties if len({kind[i] for i in one["answers"]}) > 1]
+    if not tied:
+        return "Different answers, the same advantage." if left.ties else "No two kinds of answers share an advantage."
+    tie = max(tied, key=len)
+    wrong, passed = ([right.level[i] for i in tie if kind[i] is one] for one in (False, True))
+    if max(wrong) > min(passed):
+        return f"The same arithmetic, turned round: now {b} punishes a right answer."
+    blind = "GRPO cannot see it" if max(wrong) < min(passed) else f"Neither GRPO nor {b} can see it"
+    verb = "is" if len(wrong) == 1 else "are"
+    return f"{word(len(wrong)).capitalize()} of these {word(len(tie))} {verb} wrong. {blind}."
+
+
+def notes(state: State, left: Result, right: Result) -> list[dict]:
+    """What stands beside the dots: per note its side (0 or 1), its answers, two lines.
+
+    First the answers that are tied most, by the other method where GRPO ties none; then where that has GRPO's.
+    """
+    side, one = (0, left) if left.ties else (1, right)
+    if not one.ties:
+        return []
+    tie = max((each["answers"] for each in one.ties), key=len)
+    shared = f"{len(tie)} answers, one advantage: {signed(one.advantages[tie[0]])}"
+    noted = [{"side": side, "answers": tie, "lines": [shared, _whose(state, tie)]}]
+    for part in [] if side else _clusters(tie, right.advantages):
+        said = list(dict.fromkeys(signed(right.advantages[i]) for i in part))
+        where = f"{said[0]} to {said[-1]}" if len(said) > 2 else listing(said)
+        noted.append({"side": 1, "answers": part, "lines": [_whose(state, part), where]})
+    return noted
+
+
+def _clusters(answers: list[int], a: list[float]) -> list[list[int]]:
+    """Answers by their advantage, lowest first, in sets that lie apart on a line."""
+    ordered = sorted(answers, key=lambda i: a[i])
+    ends = [n for n, (i, j) in enumerate(pairwise(ordered), 1) if a[j] - a[i] > APART_ON_A_LINE]
+    return [ordered[start:end] for start, end in pairwise([0, *ends, len(ordered)])]
+
+
+def _whose(state: State, answers: list[int]) -> str:
+    """How many of the answers are right and how many wrong; of one, which it is."""
+    passed = [state.right is not None and state.right[i] for i in answers]
+    if len(answers) == 1:
+        return f"answer {answers[0] + 1}" + ("" if state.right is None else ", right" if passed[0] else ", wrong")
+    if state.right is None:
+        return f"{word(len(answers))} answers"
+    kinds = {"right": sum(passed), "wrong": len(answers) - sum(passed)}
+    return listing((f"{word(n)} {kind}" for kind, n in kinds.items() if n), link="")
 
 
 def _largest_tie(state: State, left: Result, right: Result, b: str) -> str:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
+import marimo as mo
 import traitlets
 
 import gdpo_core as gc
@@ -53,10 +54,17 @@ def board(task: Task, first: Task, page: Nav) -> Board:
     """The board of a task's answers; of the task that the address names, as it has it, as far as that fits."""
     sheet = grade_answers(task)
     made = Board(
-        sheet.marks, answers=sheet.answers, names=REWARDS, labels=LABELS, reasons=sheet.reasons, primary=REWARDS[0]
+        sheet.marks,
+        answers=sheet.answers,
+        names=REWARDS,
+        labels=LABELS,
+        reasons=sheet.reasons,
+        primary=REWARDS[0],
+        drop=True,
     )
     if task.id != page.given("lab-task", default=first.id):
         return made
+    made.why = bool(page.given("lab-why"))
     for name in ("marks", "pays", "weights", "method", "convention"):
         value = page.given(f"lab-{name}", set(product(PAYS, repeat=len(REWARDS))) if name == "pays" else None)
         try:
@@ -67,9 +75,9 @@ def board(task: Task, first: Task, page: Nav) -> Board:
     return made
 
 
-def controls(task: Task, state: State) -> dict[str, Any]:
-    """What the address says of a state."""
-    return {"lab-task": task.id} | {
+def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
+    """What the address says of a state, and whether the bars stand as their parts."""
+    return {"lab-task": task.id, "lab-why": "yes" if why else ""} | {
         f"lab-{name}": getattr(state, name) for name in ("marks", "pays", "weights", "convention", "method")
     }
 
@@ -103,10 +111,17 @@ def program(state: State) -> str:
     return "\n".join(lines) + "\n"
 
 
-def linked_title(tasks: tuple[Task, ...], page: Nav) -> str:
-    """The title of the task that the address names, else of the first."""
+def claim(task: Task) -> str:
+    """What the answers to a task show as they were graded; the board tells the page what they show after a flip."""
+    return draw(grade_answers(task).state, REWARDS)["claim"]
+
+
+def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
+    """The tasks as segments; the address may name one, else it is the first."""
     titles = {task.id: task.title for task in tasks}
-    return titles[page.given("lab-task", titles, next(iter(titles)))]
+    linked = titles[page.given("lab-task", titles, next(iter(titles)))]
+    label = tag("span", "Where GDPO", kind="segments large")
+    return mo.ui.radio({task.title: task for task in tasks}, linked, inline=True, label=label)
 
 
 def request(task: Task, choice: object) -> Html:

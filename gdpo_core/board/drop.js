@@ -1,0 +1,192 @@
+// The drop: an answer is a dot with its number, on the line of each method. Dots fall on the first line and pile up where
+// they share an advantage; the pile lets go, and each slides down its thread to where the other method has it. On a
+// narrow screen the lines stand upright, and what falls goes to the right. It stands before board.js in one module.
+
+const SIDES = ["base", "other"];
+const R = 9; // px, the radius of a dot
+const STEP = 14; // px from one dot of a pile to the next, less where a pile would leave its room
+const [FALL, REST, SLIDE] = [800, 400, 1200]; // ms
+// px: where the axis begins, how far from the end it ends, and where both lines lie; upright, as parts of the width.
+const WIDE = { from: 168, to: 36, lines: [130, 246] };
+const UPRIGHT = { from: 14, to: 34, lines: [0.34, 0.67], high: 220 };
+
+function make(tag, attributes = {}, ...children) {
+  const svg = ["svg", "path", "g"].includes(tag);
+  const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+function makeDrop(many, point) {
+  const dots = SIDES.map((side) => Array.from({ length: many }, (_, i) => make("span", { class: `dot ${side}` }, `${i + 1}`)));
+  const threads = dots[0].map(() => make("path", {}));
+  const lines = SIDES.map((side) => make("path", { class: side }));
+  const grid = make("path", { class: "grid-line" });
+  const falling = make("g", { class: "threads" }, ...threads);
+  const heads = SIDES.map((side) => make("p", { class: `head-of ${side}` }));
+  const numbers = Array.from({ length: 9 }, () => make("span", { class: "tick soft" }));
+  const notes = Array.from({ length: 8 }, () => make("p", { class: "note" }));
+  const tie = make("i", { class: "tie" });
+  const play = make("button", { type: "button", class: "play" }, "▶ Play");
+  const picture = make("div", { class: "picture", role: "img" }, make("svg", {}, grid, falling, ...lines), tie, ...dots[1], ...dots[0], ...numbers, ...notes);
+  const node = make("div", { class: "drop" }, picture, ...heads, play);
+  dots.flat().forEach((dot, n) => dot.addEventListener("pointerenter", () => point(n % many)));
+  let spots = null; // per side and answer: [x, y, place in its pile]
+  let at = WIDE.lines;
+  let upright = false;
+  let framed = "";
+  let running = [];
+  play.addEventListener("click", run);
+
+  // Per answer, where it stands along the axis and how high in its pile: as low as those beside it let it.
+  function pile(a, at) {
+    const placed = a.map(() => null);
+    const order = a.map((_, i) => i).sort((i, j) => a[i] - a[j] || j - i);
+    for (const i of order) {
+      const x = at(a[i]);
+      let level = 0;
+      while (placed.some((one) => one && one[1] === level && Math.abs(one[0] - x) < 2 * R)) level += 1;
+      placed[i] = [x, level];
+    }
+    return placed;
+  }
+
+  function draw({ a, right, notes: said }, width, narrow, domain, titles) {
+    upright = narrow;
+    node.classList.toggle("upright", upright);
+    const { from, to, lines: places, high } = upright ? UPRIGHT : WIDE;
+    at = upright ? places.map((part) => part * Math.min(width, 460)) : places;
+    const end = (upright ? high : width) - to;
+    const along = (x) => from + ((x + domain[0]) / (domain[0] + domain[1])) * (end - from);
+    const turned = (x, y) => (upright ? [y, high - x] : [x, y]);
+    const piles = a.map((side) => pile(side, along));
+    const room = [at[0] - 12, at[1] - at[0] - 26];
+    const steps = piles.map((one, side) => Math.min(STEP, (room[side] - 2 * R) / Math.max(1, ...one.map(([, level]) => level))));
+    const before = JSON.stringify(spots);
+    spots = piles.map((one, side) => one.map(([x, level]) => [...turned(x, at[side] - R - 2 - level * steps[side]), level]));
+    if (before !== JSON.stringify(spots)) running.forEach((one) => one.cancel());
+    dots.forEach((side, s) => side.forEach((dot, i) => {
+      dot.style.translate = `${spots[s][i][0]}px ${spots[s][i][1]}px`;
+      dot.style.zIndex = 50 - spots[s][i][2];
+      dot.classList.toggle("wrong", right !== null && !right[i]);
+    }));
+    // Of what stood together and stands apart, the smallest part is what there is to see.
+    const apart = said.filter((one) => one.side).map((one) => one.answers);
+    const lone = apart.length > 1 ? apart.reduce((one, other) => (other.length < one.length ? other : one)) : [];
+    threads.forEach((thread, i) => {
+      thread.classList.toggle("lone", lone.includes(i));
+      thread.setAttribute("d", `M${bend(i, 0)}C${bend(i, 1)} ${bend(i, 2)} ${bend(i, 3)}`);
+      thread.classList.toggle("wrong", right !== null && !right[i]);
+    });
+    const frame = JSON.stringify([width, upright, domain, titles]);
+    if (frame !== framed) scale(along, turned, end, from, domain, titles);
+    framed = frame;
+    node.style.setProperty("--printed", Math.min(1, 640 / width)); // on a sheet of paper
+    // The outline of the pile that the first note is about.
+    const tied = said.length ? said[0].answers.map((i) => spots[said[0].side][i]) : [];
+    tie.hidden = !tied.length;
+    if (tied.length) {
+      const [xs, ys] = [0, 1].map((k) => tied.map((spot) => spot[k]));
+      tie.className = `tie ${SIDES[said[0].side]}`;
+      tie.style.translate = `${Math.min(...xs) - R - 3}px ${Math.min(...ys) - R - 3}px`;
+      tie.style.width = `${Math.max(...xs) - Math.min(...xs) + 2 * R + 6}px`;
+      tie.style.height = `${Math.max(...ys) - Math.min(...ys) + 2 * R + 6}px`;
+    }
+    notes.forEach((note, n) => {
+      note.hidden = n >= said.length;
+      if (!note.hidden) write(note, said[n], piles[said[n].side], upright ? width : end);
+    });
+    picture.setAttribute("aria-label", `${titles[0][0]} above ${titles[1][0]}. ${said.map((one) => one.lines.join(": ")).join(". ")}`);
+  }
+
+  // The lines, their numbers and names, which a flip leaves as they are.
+  function scale(along, turned, end, from, domain, titles) {
+    const values = numbers.map((_, n) => n - 4).filter((x) => x > -domain[0] && x < domain[1]);
+    lines.forEach((line, side) => line.setAttribute("d", `M${turned(from - 8, at[side])}L${turned(end + 8, at[side])}`));
+    grid.setAttribute("d", values.map((x) => `M${turned(along(x), at[0])}L${turned(along(x), at[1] + (upright ? 0 : 4))}`).join(""));
+    numbers.forEach((tick, n) => {
+      tick.textContent = n < values.length ? `${values[n] > 0 ? "+" : ""}${values[n]}`.replace("-", "−") : "";
+      const [x, y] = turned(along(values[n] ?? 0), upright ? at[0] + 12 : at[1] + 13);
+      tick.style.translate = `${x}px ${y}px`;
+    });
+    heads.forEach((head, side) => {
+      head.replaceChildren(make("b", { class: "tip", tabindex: 0, "data-tip": titles[side][1] }, titles[side][0]), make("span", { class: "soft" }, titles[side][2]));
+      head.style.translate = upright ? `${side ? at[1] - 84 : 0}px 0` : `0 ${at[side] - 26}px`;
+    });
+  }
+
+  // A note stands beside its answers, where more room is.
+  function write(note, { side, answers, lines: [first, second] }, one, end) {
+    note.replaceChildren(make("b", {}, first), make("span", {}, second));
+    const here = answers.map((i) => spots[side][i]);
+    const [xs, ys] = [0, 1].map((k) => here.map((spot) => spot[k]));
+    const middle = (all) => (Math.min(...all) + Math.max(...all)) / 2;
+    note.className = `note ${SIDES[side]}${answers.every((i) => dots[side][i].matches(".wrong")) ? " wrong" : ""}`;
+    if (upright) {
+      const others = spots[side].filter((_, i) => !answers.includes(i)).map(([, y]) => y);
+      const above = Math.min(...ys) - Math.max(0, ...others.filter((y) => y < ys[0]));
+      const below = Math.min(UPRIGHT.high, ...others.filter((y) => y > ys[0])) - Math.max(...ys);
+      const y = above < below ? `${ys[0] + R + 5}px` : `calc(${ys[0] - R - 5}px - 100%)`;
+      note.style.maxWidth = `${side ? end - at[1] - 10 : at[0] - 4}px`;
+      note.style.translate = side ? `${at[1] + 10}px calc(${middle(ys)}px - 50%)` : `0 ${y}`;
+      return;
+    }
+    const others = one.map(([x]) => x).filter((_, i) => !answers.includes(i));
+    const [low, high] = [Math.min(...xs), Math.max(...xs)];
+    const left = low - Math.max(WIDE.from, ...others.filter((x) => x < low));
+    const right = Math.min(end, ...others.filter((x) => x > high)) - high;
+    note.classList.toggle("before", left > right);
+    note.style.maxWidth = `${Math.max(left, right, 150) - 2 * R - 16}px`;
+    const x = left > right ? `calc(${low - R - 10}px - 100%)` : `${high + R + 10}px`;
+    note.style.translate = `${x} calc(${middle(ys)}px - 50%)`;
+  }
+
+  // The four points of an answer's thread, from the first line to the dot on the second.
+  function bend(i, n) {
+    const [[x0, y0], [x1, y1]] = [spots[0][i], spots[1][i]];
+    const start = at[0] + 2;
+    const half = ((upright ? x1 : y1) + start) / 2;
+    return (upright ? [[start, y0], [half, y0], [half, y1], [x1, y1]] : [[x0, start], [x0, half], [x1, half], [x1, y1]])[n];
+  }
+
+  function run() {
+    running.forEach((one) => one.cancel());
+    running = [];
+    if (!spots || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    const move = (one, frames, duration, delay, easing = "linear") => running.push(one.animate(frames, { duration, delay, easing, fill: "backwards" }));
+    const appear = (one, delay) => move(one, [{ opacity: 0 }, {}], 250, delay);
+    const highest = Math.max(1, ...spots[0].map(([, , level]) => level));
+    dots[0].forEach((dot, i) => {
+      const [x, y, level] = spots[0][i];
+      const above = upright ? `${-4 * R}px ${y}px` : `${x}px ${-4 * R}px`;
+      move(dot, [{ translate: above, opacity: 0 }, { opacity: 1, offset: 0.3 }, {}], FALL / 2, (level / highest) * (FALL / 2), "cubic-bezier(.5, 0, .9, .7)");
+    });
+    const later = FALL + REST;
+    dots[1].forEach((dot, i) => {
+      const [x, y, level] = spots[0][i];
+      const translate = `${x}px ${y}px`;
+      const wait = 0.2 * (level / highest); // the lowest of a pile leaves first
+      const path = Array.from({ length: 13 }, (_, n) => [curve(i, n / 12), 0.1 + wait + (0.7 * n) / 12]);
+      const down = path.map(([[u, v], offset]) => ({ translate: `${u}px ${v}px`, offset }));
+      const waits = [{ translate, opacity: 0 }, { translate, opacity: 1, offset: 0.01 }, { translate, offset: 0.01 + wait }];
+      move(dot, [...waits, ...down, {}], SLIDE, later, "ease-in-out");
+    });
+    const hidden = upright ? "inset(0 100% 0 0)" : "inset(0 0 100% 0)";
+    move(falling, [{ clipPath: hidden }, { clipPath: "inset(0)" }], SLIDE, later, "ease-in-out");
+    appear(tie, FALL);
+    notes.forEach((note) => appear(note, note.classList.contains("base") ? FALL : later + SLIDE - 250));
+  }
+
+  // A point of the thread.
+  function curve(i, t) {
+    const points = [0, 1, 2, 3].map((n) => bend(i, n));
+    const weights = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t ** 2 * (1 - t), t ** 3];
+    return [0, 1].map((k) => points.reduce((sum, one, n) => sum + weights[n] * one[k], 0));
+  }
+
+  const mark = (answer) => dots.forEach((side) => side.forEach((dot, i) => dot.classList.toggle("active", i === answer)));
+
+  return { node, draw, run, mark };
+}
+
