@@ -16,7 +16,7 @@ app = marimo.App(
     html_head_file="views/head.html",
 )
 
-with app.setup:
+with app.setup(hide_code=True):
     import marimo as mo
 
     import gdpo_core as gc
@@ -30,47 +30,6 @@ with app.setup:
 
     DATA = mo.notebook_dir() / "data"
     GDPO = "https://arxiv.org/abs/2601.05242"
-
-
-@app.cell
-def bar():
-    # `page` holds the address; `nav` is its value, and runs what depends on the chapter.
-    editing = mo.app_meta().mode != "run"
-    page = Nav(mo.query_params().to_dict(), editing)
-    nav = mo.ui.anywidget(page)
-    nav
-    return editing, nav, page
-
-
-@app.cell
-def doorways(editing, page):
-    # A chapter's cells run once its door is open, and keep what the reader sets when they leave: a gate that followed
-    # `nav` would make their controls anew at each return.
-    train_open, _open_train = mo.state(editing)
-    evidence_open, _open_evidence = mo.state(editing)
-    run_open, _open_run = mo.state(editing)
-    use_open, _open_use = mo.state(editing)
-    # The scenario of Train that a link inside the page asks for.
-    requested_scenario, ask_scenario = mo.state(page.given("train-scenario"))
-    doors = {
-        "train": (train_open, _open_train),
-        "evidence": (evidence_open, _open_evidence),
-        "run": (run_open, _open_run),
-        "use": (use_open, _open_use),
-    }
-    return ask_scenario, doors, evidence_open, requested_scenario, run_open, train_open, use_open
-
-
-@app.cell
-def chapter(ask_scenario, doors, nav):
-    at = nav.value["at"]
-    if at in doors:
-        _is_open, _open = doors[at]
-        if not _is_open():
-            _open(True)
-    if nav.value["asked"].get("train-scenario"):
-        ask_scenario(nav.value["asked"]["train-scenario"])
-    return (at,)
 
 
 # --- Lab --------------------------------------------------------------------------------------------------------------
@@ -88,17 +47,6 @@ def lab_claim(task):
 
 
 @app.cell
-def lab_tasks(page):
-    # Three requests with twelve answers each, written by hand and marked by three programs.
-    tasks = html.loaded(load_tasks, DATA / "tasks")
-    lab_task = answers.choice(tasks, page)
-    # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
-    shown, share = mo.state(answers.grade_answers(tasks[0]).state)
-    touched, touch = mo.state(0)
-    return lab_task, share, shown, tasks, touch, touched
-
-
-@app.cell
 def lab_board(editing, lab_task, page, tasks):
     task = lab_task.value
     board = mo.ui.anywidget(answers.board(task, tasks[0], page))
@@ -109,6 +57,18 @@ def lab_board(editing, lab_task, page, tasks):
 
 
 @app.cell
+def lab_tasks(page):
+    # Three requests with twelve answers each, written by hand and marked by three programs.
+    tasks = html.loaded(load_tasks, DATA / "tasks")
+    lab_task = mo.ui.radio({task.title: task for task in tasks}, value=answers.linked_title(tasks, page), inline=True)
+    # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
+    shown, share = mo.state(answers.grade_answers(tasks[0]).state)
+    touched, touch = mo.state(0)
+    did, do = mo.state(frozenset())  # the deeds that the board shows
+    return did, do, lab_task, share, shown, tasks, touch, touched
+
+
+@app.cell
 def lab_rewards(board_to_read):
     # The board's value is what each answer is paid. Both methods compute from it, here and in the board alike.
     # Train and Use it follow it when one goes there by the bar.
@@ -116,77 +76,75 @@ def lab_rewards(board_to_read):
     rewards = board_to_read.rewards  # (answers, rewards)
     weights = board_to_read.weights
     convention = gc.CONVENTIONS[board_to_read.convention]
+    lengths = board_to_read.state.lengths  # in tokens; here a character stands for one
     # gc.explain(rewards, method, weights=weights, convention=convention) and gc.collapse: the board has computed them.
     grpo = board_to_read.explain("grpo")  # adds the rewards, then normalises
     gdpo = board_to_read.explain("gdpo")  # normalises each reward, then adds
     board_ties = {method: board_to_read.collapse(method) for method in ("grpo", "gdpo")}
-    return board_ties, convention, gdpo, grpo, rewards, weights
+    return board_ties, convention, gdpo, grpo, lengths, rewards, weights
 
 
 @app.cell
-def lab_address(all_conventions, at, board, figure_two, page, share, shown, task, tasks, touch):
-    page.write(
-        "lab",
-        answers.controls(task, board.state, board.why),
-        answers.defaults(tasks[0], task),
-        answers.program(board.state),
-    )
-    _followed = at != "lab" or all_conventions.value or figure_two.value
-    if _followed and shown() != board.state:
-        share(board.state)
-    if all_conventions.value:
-        touch(board.active)
+def lab_by_hand(convention, gdpo, grpo, rewards, weights):
+    # The same numbers from plain torch, each line with its equation: GRPO adds, then normalises; GDPO the other way.
+    def normalise(x):
+        return (x - x.mean(0)) / x.std(0).clamp(min=1e-6)  # where all are equal, 0
+
+    w = rewards.new_tensor(weights)
+    total = rewards @ w  # (1)
+    grpo_by_hand = normalise(total)  # (2)
+    z = normalise(rewards)  # (4)
+    z_total = z @ w  # (5)
+    gdpo_by_hand = normalise(z_total)  # (6)
+    if convention == gc.PAPER:  # the others change a divisor or a mean
+        assert (grpo_by_hand - grpo.advantages).abs().max() < 1e-5
+        assert (gdpo_by_hand - gdpo.advantages).abs().max() < 1e-5
+    show(depth.side_by_side(total, grpo_by_hand, z, z_total, gdpo_by_hand))
     return
 
 
 @app.cell
-def lab_depth(page):
-    all_conventions = mo.ui.switch(label="As each training program computes it")
-    figure_two = mo.ui.switch(label="The paper's Fig. 2, in both readings")
-    marking = mo.ui.switch(label="How the answers are marked")
-    five_books = mo.ui.switch(label="In plain words: books", value=page.given("lab-books") is not None)
-    mo.hstack([all_conventions, figure_two, marking, five_books], justify="start", wrap=True, gap=2)
-    return all_conventions, figure_two, five_books, marking
+def lab_try(did, page):
+    show(page.deed("tie", "tie" in did()), page.deed("order", "order" in did()))
+    return
+
+
+@app.cell
+def lab_folds(page):
+    all_conventions = depth.fold("As each training program computes it")
+    figure_two = depth.fold("The paper's Fig. 2, in both readings")
+    five_books = depth.fold("In plain words: books", page.given("lab-books") is not None)
+    show(
+        html.fold("The formulas, symbol by symbol", html.element(mo.lazy(lambda: mo.md(depth.equations())))),
+        html.fold("How the answers are marked", depth.grading()),
+    )
+    return all_conventions, figure_two, five_books
 
 
 @app.cell
 def lab_conventions(all_conventions, shown, touched):
-    mo.stop(not all_conventions.value)
-    show(depth.conventions(shown(), touched()))
+    depth.opened(all_conventions, lambda: depth.conventions(shown(), touched()))
     return
 
 
 @app.cell
 def lab_figure_two(figure_two, shown):
-    mo.stop(not figure_two.value)
-    show(depth.figure_two(shown().convention))
-    return
-
-
-@app.cell
-def lab_marking(marking):
-    mo.stop(not marking.value)
-    show(depth.grading())
+    depth.opened(figure_two, lambda: depth.figure_two(shown().convention))
     return
 
 
 @app.cell
 def lab_book_ratings(five_books, page):
-    mo.stop(not five_books.value)
-    ratings = mo.ui.array(
-        [
-            mo.ui.slider(low, high, value=rating, show_value=True, label=label)
-            for label, low, high, rating in books.ratings(page)
-        ]
-    )
-    mo.vstack([mo.md(books.introduction()), show(books.shelf(ratings.elements))])
+    ratings = books.sliders(page) if five_books.value else None
+    depth.opened(five_books, lambda: books.shelf(ratings.elements))
     return (ratings,)
 
 
 @app.cell
 def lab_book_ranking(page, ratings):
-    page.write("lab", {"lab-books": tuple(map(float, ratings.value))}, {"lab-books": books.RATINGS})
-    show(books.ranking(ratings.value))
+    if ratings is not None:
+        page.write("books", {"lab-books": tuple(map(float, ratings.value))}, {"lab-books": books.RATINGS})
+    show(books.ranking(ratings.value) if ratings is not None else "")
     return
 
 
@@ -301,10 +259,15 @@ def train_curves(as_given, guesses, limits, predict, runs, scenario, setting, sh
 
 
 @app.cell
+def train_try(guesses, page):
+    show(page.deed("guess", sum(map(bool, guesses.value.values())) >= 3))
+    return
+
+
+@app.cell
 def train_weights(pictures, scenario, setting, train):
     # Of the conflict: where the right answer ends at other weights of being concise.
-    mo.stop(not setting.arms)
-    html.show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)))
+    html.show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)) if setting.arms else "")
     return
 
 
@@ -333,22 +296,6 @@ def train_next():
             " · ",
             html.tag("a", "On 963 real prompts: how often does it happen? →", href="?at=evidence"),
         )
-    )
-    return
-
-
-@app.cell
-def train_address(as_given, comparison, controls, methods, page, scenario, scenarios, setting, third, train):
-    _written = train.controls.link_values(controls.value)
-    page.write(
-        "train",
-        {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third.value, **_written},
-        {
-            "train-scenario": next(iter(scenarios)),
-            "train-compare": scenario.setting.comparison,
-            **train.controls.link_values(as_given),
-        },
-        train.runs.program(setting, methods),
     )
     return
 
@@ -484,6 +431,13 @@ def evidence_prompt(ask_prompt, choice, evidence, find, marks, outcomes, prompt,
 
 
 @app.cell
+def evidence_try(chosen_prompt, outcomes, page, prompts, verdicts):
+    _asked = chosen_prompt() and prompts.OUTCOMES[outcomes.outcome[verdicts.tasks.index(chosen_prompt())]]
+    show(page.deed("worse", _asked == "wrong"))
+    return
+
+
+@app.cell
 def evidence_board(choice, evidence, marks, prompt, verdicts):
     # What if this answer had passed? The same instrument as in the Lab, with this prompt's answers.
     opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
@@ -597,24 +551,6 @@ def evidence_about(evidence, outcomes, verdicts):
     return
 
 
-@app.cell
-def evidence_address(choice, chosen_prompt, evidence, kinds, page, prompts):
-    page.write(
-        "evidence",
-        {
-            "evidence-group": choice.group_size,
-            "evidence-draw": choice.seed,
-            "evidence-kind": kinds.value["chosen"],
-            "evidence-graders": ".".join(choice.graders),
-            "evidence-weight": choice.weight,
-            "evidence-prompt": chosen_prompt(),
-        },
-        {"evidence-graders": ".".join(prompts.REWARDS)},
-        evidence.sentences.program(choice),
-    )
-    return
-
-
 # --- Your run ---------------------------------------------------------------------------------------------------------
 
 
@@ -676,15 +612,6 @@ def run_primary(log, page, run):
 
 
 @app.cell
-def run_handover():
-    # Use it follows the audited report, and must not depend on Your run being open: hence no variable.
-    audited, set_audited = mo.state(None)
-    # The framework of the reader's own files, which Use it then starts from.
-    own_framework, set_own_framework = mo.state("")
-    return audited, own_framework, set_audited, set_own_framework
-
-
-@app.cell
 def run_report(corrections, log, primary, run, set_audited, set_own_framework, upload):
     report, _said = None, None
     try:
@@ -716,18 +643,14 @@ def run_board(report, run, shown_group):
 
 
 @app.cell
-def run_more(log, report, run):
-    mo.vstack([run.show.folds(report), run.show.downloads_line(log, report)]) if report else None
+def run_try(page, shown_group, upload):
+    show(page.deed("own", bool(upload.value and shown_group.value)))
     return
 
 
 @app.cell
-def run_address(corrections, log, page, primary, report, run, sample):
-    page.write(
-        "run",
-        *run.choose.address(sample.value, corrections.value, log, primary.value),
-        run.log.program(log, report, corrections.value["weights"]) if report else "",
-    )
+def run_more(log, report, run):
+    mo.vstack([run.show.folds(report), run.show.downloads_line(log, report)]) if report else None
     return
 
 
@@ -782,9 +705,151 @@ def use_advice(audited_run, ga, gate, shown, source, use, use_open):
 
 
 @app.cell
+def use_try(page, source):
+    show(page.deed("judge", source.value == "run"))
+    return
+
+
+@app.cell
 def use_more(shown, use, use_open):
     mo.stop(not use_open())
     use.claims.folds(shown())
+    return
+
+
+# --- Your own cell ----------------------------------------------------------------------------------------------------
+
+
+@app.cell
+def your_own_cell(convention, lengths, rewards, weights):
+    # Flip a mark: this runs again. Any variable of any cell is yours.
+    for _method in ("grpo", "gdpo"):
+        _a = gc.advantages(rewards, _method, weights=weights, convention=convention, lengths=lengths)
+        print(_method, *(f"{_x:+.2f}" for _x in _a.tolist()))
+    return
+
+
+# --- Plumbing ---------------------------------------------------------------------------------------------------------
+
+
+@app.cell(hide_code=True)
+def plumbing():
+    mo.md("""
+    # Plumbing
+
+    What holds the chapters together: the bar, the doors that let each compute once it is opened, and the address.
+    """)
+    return
+
+
+@app.cell
+def bar():
+    # `page` holds the address; `nav` is its value, and runs what depends on the chapter.
+    editing = mo.app_meta().mode != "run"
+    page = Nav(mo.query_params().to_dict() if mo.app_meta().mode else {}, editing)
+    nav = mo.ui.anywidget(page)
+    nav
+    return editing, nav, page
+
+
+@app.cell
+def doorways(editing, page):
+    # A chapter's cells run once its door is open, and keep what the reader sets when they leave: a gate that followed
+    # `nav` would make their controls anew at each return.
+    doors = {name: mo.state(editing) for name in ("train", "evidence", "run", "use")}
+    train_open, evidence_open, run_open, use_open = (is_open for is_open, _ in doors.values())
+    # The scenario of Train that a link inside the page asks for.
+    requested_scenario, ask_scenario = mo.state(page.given("train-scenario"))
+    # Use it follows the report of Your run, and must not depend on whether that is open: hence no variable.
+    audited, set_audited = mo.state(None)
+    # The framework of the reader's own files, which Use it then starts from.
+    own_framework, set_own_framework = mo.state("")
+    return (
+        ask_scenario,
+        audited,
+        doors,
+        evidence_open,
+        own_framework,
+        requested_scenario,
+        run_open,
+        set_audited,
+        set_own_framework,
+        train_open,
+        use_open,
+    )
+
+
+@app.cell
+def chapter(ask_scenario, doors, nav):
+    at = nav.value["at"]
+    if at in doors:
+        _is_open, _open = doors[at]
+        if not _is_open():
+            _open(True)
+    if nav.value["asked"].get("train-scenario"):
+        ask_scenario(nav.value["asked"]["train-scenario"])
+    return (at,)
+
+
+@app.cell
+def lab_address(all_conventions, at, board, did, do, figure_two, page, share, shown, task, tasks, touch):
+    page.write(
+        "lab",
+        answers.controls(task, board.state, board.why),
+        answers.defaults(tasks[0], task),
+        answers.program(board.state),
+    )
+    _followed = at != "lab" or all_conventions.value or figure_two.value
+    if _followed and shown() != board.state:
+        share(board.state)
+    if all_conventions.value:
+        touch(board.active)
+    if not answers.deeds(board) <= did():
+        do(did() | answers.deeds(board))
+    return
+
+
+@app.cell
+def train_address(as_given, comparison, controls, methods, page, scenario, scenarios, setting, third, train):
+    _written = train.controls.link_values(controls.value)
+    page.write(
+        "train",
+        {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third.value, **_written},
+        {
+            "train-scenario": next(iter(scenarios)),
+            "train-compare": scenario.setting.comparison,
+            **train.controls.link_values(as_given),
+        },
+        train.runs.program(setting, methods),
+    )
+    return
+
+
+@app.cell
+def evidence_address(choice, chosen_prompt, evidence, kinds, page, prompts):
+    page.write(
+        "evidence",
+        {
+            "evidence-group": choice.group_size,
+            "evidence-draw": choice.seed,
+            "evidence-kind": kinds.value["chosen"],
+            "evidence-graders": ".".join(choice.graders),
+            "evidence-weight": choice.weight,
+            "evidence-prompt": chosen_prompt(),
+        },
+        {"evidence-graders": ".".join(prompts.REWARDS)},
+        evidence.sentences.program(choice),
+    )
+    return
+
+
+@app.cell
+def run_address(corrections, log, page, primary, report, run, sample):
+    page.write(
+        "run",
+        *run.choose.address(sample.value, corrections.value, log, primary.value),
+        run.log.program(log, report, corrections.value["weights"]) if report else "",
+    )
     return
 
 
@@ -797,19 +862,6 @@ def use_address(framework, gate, page, shown, source, trainer, use, use_open):
         use.configure.UNTOUCHED,
         use.configure.program(framework, shown(), gate.value),
     )
-    return
-
-
-# --- Your own cell ----------------------------------------------------------------------------------------------------
-
-
-@app.cell
-def your_own_cell(editing, rewards, weights):
-    mo.stop(not editing)
-    # Flip a mark: this runs again. Any variable of any cell is yours.
-    for _method in ("grpo", "gdpo"):
-        _a = gc.advantages(rewards, _method, weights=weights)
-        print(_method, *(f"{_x:+.2f}" for _x in _a.tolist()))
     return
 
 

@@ -10,6 +10,15 @@ from typing import Any
 from gdpo_core.frameworks import READABLE
 
 CHAPTERS = {"lab": "Lab", "train": "Train", "evidence": "Evidence", "run": "Your run", "use": "Use it"}
+# What a reader may try, one deed after each idea.
+DEEDS = {
+    "tie": "make GDPO tie answers with different marks too.",
+    "order": "give correctness a weight at which no wrong answer stands above a right one.",
+    "guess": "switch on “Predict first” and predict three of them.",
+    "worse": "find a prompt that GDPO makes worse.",
+    "own": "open a group of a run of your own.",
+    "judge": "let your run decide, not the Lab.",
+}
 LONGEST = 600  # characters of one value; an address that holds more was not made here
 # The page's own version, marimo's own keys, and those a Space's frame adds.
 FOREIGN = {"v", "theme", "session_id", "access_token", "refresh_token", "file", "show-chrome", "logs", "at", "embed"}
@@ -44,6 +53,11 @@ def numbers(low: float, high: float) -> Control:
 def choice(*options: str) -> Control:
     """One of several words; the first by default."""
     return Control(options[0], lambda text: options[options.index(text)])
+
+
+def words(*options: str) -> Control:
+    """Several of these words."""
+    return Control((), lambda text: tuple(options[options.index(word)] for word in text.split("_")), "_".join)
 
 
 def _marks(text: str) -> tuple[tuple[int, ...], ...]:
@@ -100,6 +114,7 @@ CONTROLS = {
     "use-framework": Control(None),
     "use-gate": Control(None),
     "use-source": Control(None),
+    "done": words(*DEEDS),
 }
 
 

@@ -177,7 +177,9 @@ function render({ model, el, signal }) {
     heading?.focus();
   });
   // The page has one main part; marimo gives it none.
-  el.getRootNode().host?.closest(".marimo-cell")?.parentElement?.setAttribute("role", "main");
+  const cell = el.getRootNode().host?.closest(".marimo-cell");
+  cell?.parentElement.setAttribute("role", "main");
+  if (!editing && cell?.previousElementSibling) cell.parentElement.prepend(cell); // the notebook has it below the chapters
   const close = make("button", { type: "button" }, "Close");
   const unread = make("div", { class: "ignored" }, make("span", { role: "status" }, "Parts of this link were not understood."), close);
   close.addEventListener("click", () => (unread.hidden = true));

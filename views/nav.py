@@ -7,8 +7,9 @@ from typing import Any
 import anywidget
 import traitlets
 
+from gdpo_core._html import Html, tag
 from views import address
-from views.address import CHAPTERS
+from views.address import CHAPTERS, DEEDS
 
 HERE = Path(__file__).parent
 
@@ -29,6 +30,7 @@ class Nav(anywidget.AnyWidget):
     def __init__(self, params: Mapping[str, str | list[str]], editing: bool) -> None:
         self._given, unread = address.read(params)
         at = params.get("at")
+        self._done = set(self._given.get("done", ()))
         super().__init__(at=at if at in CHAPTERS else "lab", editing=editing, unread=unread)
 
     @traitlets.validate("at")
@@ -60,3 +62,10 @@ class Nav(anywidget.AnyWidget):
         with self.hold_sync():
             self.controls = self.controls | address.write(values, untouched or {})
             self.programs = self.programs | {chapter: program}
+
+    def deed(self, name: str, done: bool) -> Html:
+        """What a reader may try, with a tick if that is done or was before; the address remembers it."""
+        self._done |= {name} if done else set()
+        self.write("deeds", {"done": tuple(deed for deed in DEEDS if deed in self._done)})
+        said = tag("b", "✓ Done:" if name in self._done else "Try:")
+        return tag("p", said, f" {DEEDS[name]}", kind="deed done" if name in self._done else "deed")

@@ -15,7 +15,7 @@ from gdpo_core._words import listing
 from gdpo_core.bfcl import REWARDS, Task, grade_all
 from gdpo_core.board import Board
 from gdpo_core.board.drawing import draw
-from gdpo_core.board.state import BASE, PAYS, State
+from gdpo_core.board.state import BASE, PAYS, State, frozen
 from views.html import element
 from views.nav import Nav
 
@@ -85,6 +85,13 @@ def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
     """What the address need not say: the first task, and the marks as they were graded."""
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
+
+
+def deeds(board: Board) -> set[str]:
+    """Which of the Lab's deeds the board shows."""
+    gdpo, touched = board.collapse("gdpo"), board.state.marks != frozen(board.given)
+    weighted = board.weights[0] != 1 and gdpo.order().pairs > 0 == gdpo.order().wrong
+    return {name for name, done in {"tie": touched and gdpo.tied_pair_count, "order": weighted}.items() if done}
 
 
 def program(state: State) -> str:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import marimo as mo
+
 import gdpo_core as gc
 from gdpo_core._html import Html, join, prose, table, tag
 from gdpo_core._words import listing, signed, word
@@ -20,33 +22,32 @@ RATINGS = tuple(float(rating) for book in _DATA["books"] for rating in book["rat
 METHODS = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
-def introduction() -> str:
-    """What is shown."""
+def sliders(page: Nav) -> mo.ui.array:
+    """A slider per rating, which stands as the address says, as shipped where that does not fit."""
+    ratings = page.given("lab-books", default=RATINGS, many=len(RATINGS))
+    named = [(f"{title}: {name}", *bounds) for title in TITLES for name, bounds in SCALES.items()]
+    return mo.ui.array(
+        [
+            mo.ui.slider(
+                low, high, value=min(max(round(x), low), high), show_value=True, label=tag("span", name, kind="unseen")
+            )
+            for (name, low, high), x in zip(named, ratings, strict=True)
+        ]
+    )
+
+
+def shelf(sliders: Sequence[object]) -> Html:
+    """HTML: what is shown, and a slider per rating, in a table of books."""
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
-    return (
+    said = (
         f"{word(len(TITLES)).capitalize()} books are an answer each, their ratings the rewards: {scales}. A wide scale "
         "speaks louder: GRPO adds the ratings as they are, GDPO makes each scale count alike first. "
         "**Move a rating.**"
     )
-
-
-def ratings(page: Nav) -> list[tuple[str, int, int, int]]:
-    """Per slider its label, its scale and its rating: that of the address, the shipped one where that does not fit."""
-    ratings = page.given("lab-books", default=RATINGS, many=len(RATINGS))
-    bounds = list(SCALES.values()) * len(TITLES)
-    labels = [f"{title}: {name}" for title in TITLES for name in SCALES]
-    return [
-        (label, low, high, min(max(round(x), low), high))
-        for label, x, (low, high) in zip(labels, ratings, bounds, strict=True)
-    ]
-
-
-def shelf(sliders: Sequence[object]) -> Html:
-    """HTML: a slider per rating, in a table of books."""
     rows = [
         [title, *(element(sliders[len(SCALES) * i + k]) for k in range(len(SCALES)))] for i, title in enumerate(TITLES)
     ]
-    return tag("div", table(["", *SCALES], rows, "sliders"), kind="books")
+    return tag("div", tag("p", prose(said)), table(["", *SCALES], rows, "sliders"), kind="books")
 
 
 def ranking(ratings: Sequence[float]) -> Html:

@@ -1,12 +1,40 @@
 """What lies under the board: how answers are marked, all conventions, the paper's Fig. 2 in both readings."""
 
+from collections.abc import Callable
 from functools import lru_cache
 
+import marimo as mo
+from torch import Tensor
+
 import gdpo_core as gc
-from gdpo_core._words import decimal
+from gdpo_core._words import decimal, signed
 from gdpo_core.board.state import BASE, METHODS, State
 from gdpo_core.conventions import NAMES, exceptions, formulas
-from views.html import Html, join, points, prose, table, tag
+from views.html import ROOT, Html, div, join, points, prose, show, table, tag
+
+
+def fold(title: str, open: bool = False) -> mo.ui.switch:
+    """A fold's title, which opens it."""
+    return mo.ui.switch(open, label=tag("span", title, kind="folded"))
+
+
+def opened(title: mo.ui.switch, content: Callable[[], object]) -> mo.Html:
+    """A fold: its title, and its content once it is open."""
+    return show(title, div("opened", content()) if title.value else "")
+
+
+def equations() -> str:
+    """The paper's equations, every symbol named: a section of docs/library.md."""
+    text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    return text.partition("## The formulas\n")[2].partition("\n## ")[0]
+
+
+def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
+    """Both computations in a table, an answer a row; z: (answers, rewards), the rest (answers,)."""
+    rows = zip(total, grpo, z, z_total, gdpo, strict=True)
+    head = ["answer", "(1) sum", "(2) GRPO", *("(4) z" for _ in z[0]), "(5) sum", "(6) GDPO"]
+    values = ([*map(signed, (a, b, *c, d, e))] for a, b, c, d, e in rows)
+    return table(head, ([i, *row] for i, row in enumerate(values, 1)), "figures")
 
 
 def grading() -> Html:
@@ -37,6 +65,7 @@ def conventions(state: State, answer: int) -> Html:
         return [c.name, *both, formulas("gdpo", c, len(state.pays))[-1], c.source]
 
     chosen = gc.CONVENTIONS[state.convention]
+    paper = "this library" if chosen == gc.PAPER else ""
     return join(
         tag(
             "p",
@@ -49,14 +78,10 @@ def conventions(state: State, answer: int) -> Html:
             [row(c) for c in gc.CONVENTIONS.values()],
             "wide",
         ),
-        tag("p", f"What the paper's formulas leave open, {_here(chosen)} settles like this:"),
+        tag("p", f"What the paper's formulas leave open, {paper or chosen.name} settles like this:"),
         points(exceptions(chosen)),
-        tag("p", NO_EPS) if chosen == gc.PAPER else "",
+        tag("p", NO_EPS) if paper else "",
     )
-
-
-def _here(c: gc.Convention) -> str:
-    return "this library" if c == gc.PAPER else c.name
 
 
 def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
@@ -72,14 +97,11 @@ def figure_two(convention: str) -> Html:
     """The paper's Fig. 2 in both readings: two answers, of which the second passes one mark, or both."""
     c = gc.CONVENTIONS[convention]
     both = [ONE_MARK, BOTH_MARKS]
-    before = [_second(rewards, c, before=True) for rewards in both]
-    alone = [_second(rewards, c) for rewards in both]
-    together = [_second(both, c, prompt=prompt) for prompt in (0, 1)]
     rows = {
         "GRPO": [_second(rewards, c, "grpo") for rewards in both],
-        "GDPO before its last step": before,
-        "GDPO, each prompt alone in its batch": alone,
-        "GDPO, both prompts in one batch": together,
+        "GDPO before its last step": [_second(rewards, c, before=True) for rewards in both],
+        "GDPO, each prompt alone in its batch": [_second(rewards, c) for rewards in both],
+        "GDPO, both prompts in one batch": [_second(both, c, prompt=prompt) for prompt in (0, 1)],
     }
     return join(
         table(
