@@ -60,7 +60,7 @@ def lab_board(editing, lab_task, page, tasks):
 def lab_tasks(page):
     # Three requests with twelve answers each, written by hand and marked by three programs.
     tasks = html.loaded(load_tasks, DATA / "tasks")
-    lab_task = mo.ui.radio({task.title: task for task in tasks}, value=answers.linked_title(tasks, page), inline=True)
+    lab_task = answers.choice(tasks, page)
     # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
     shown, share = mo.state(answers.grade_answers(tasks[0]).state)
     touched, touch = mo.state(0)
