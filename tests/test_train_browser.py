@@ -16,12 +16,14 @@ def test_a_journey_through_the_chapter(visit):
     for selector in (".card >> nth=-1", VERDICT, CURVES, ".setting .reward >> nth=-1"):
         box = page.locator(selector).first.bounding_box()
         assert box["y"] + box["height"] <= 1000, selector
-    # A slider moves the curves and writes the address; its label names its row.
+    # A slider moves the curves and writes the address; its label names its row, and it says its value.
     slider = page.get_by_role("slider", name="pays of first coin")
     slider.focus()
     page.keyboard.press("ArrowRight")
     page.locator(".why", has_text="Changed. As it was").wait_for()
     page.wait_for_url("**train-pays=3_3_10**")
+    assert (slider.get_attribute("aria-valuenow"), slider.get_attribute("aria-valuetext")) == ("3", "3")
+    assert page.get_by_role("slider", name="pays of third coin").get_attribute("aria-valuetext") == "10"
     page.get_by_role("button", name="Reset").click()
     page.locator(".why", has_text="Why:").wait_for()
     # Cards by keyboard and by hand; another comparison moves them.
