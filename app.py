@@ -72,7 +72,7 @@ def lab_tasks(page):
 def lab_rewards(board_to_read):
     # The board's value is what each answer is paid. Both methods compute from it, here and in the board alike.
     # Train and Use it follow it when one goes there by the bar.
-    mo.stop(not board_to_read)
+    mo.stop(board_to_read is None)
     rewards = board_to_read.rewards  # (answers, rewards)
     weights = board_to_read.weights
     convention = gc.CONVENTIONS[board_to_read.convention]
@@ -110,33 +110,39 @@ def lab_try(did, page):
 
 
 @app.cell
-def lab_folds(page):
-    all_conventions = depth.fold("As each training program computes it")
-    figure_two = depth.fold("The paper's Fig. 2, in both readings")
-    five_books = depth.fold("In plain words: books", page.given("lab-books") is not None)
+def lab_folds():
     show(
         html.fold("The formulas, symbol by symbol", html.element(mo.lazy(lambda: mo.md(depth.equations())))),
+        html.fold("The paper's Fig. 2, in both readings", depth.figure_two()),
         html.fold("How the answers are marked", depth.grading()),
     )
-    return all_conventions, figure_two, five_books
+    return
+
+
+@app.cell
+def lab_conventions_title():
+    all_conventions = depth.fold("As each training program computes it")
+    all_conventions
+    return (all_conventions,)
 
 
 @app.cell
 def lab_conventions(all_conventions, shown, touched):
-    depth.opened(all_conventions, lambda: depth.conventions(shown(), touched()))
+    show(depth.conventions(shown(), touched()) if all_conventions.value else "")
     return
 
 
 @app.cell
-def lab_figure_two(figure_two, shown):
-    depth.opened(figure_two, lambda: depth.figure_two(shown().convention))
-    return
+def lab_books_title(page):
+    five_books = depth.fold("In plain words: books", page.given("lab-books") is not None)
+    five_books
+    return (five_books,)
 
 
 @app.cell
 def lab_book_ratings(five_books, page):
     ratings = books.sliders(page) if five_books.value else None
-    depth.opened(five_books, lambda: books.shelf(ratings.elements))
+    show(books.shelf(ratings.elements) if five_books.value else "")
     return (ratings,)
 
 
@@ -792,14 +798,14 @@ def chapter(ask_scenario, doors, nav):
 
 
 @app.cell
-def lab_address(all_conventions, at, board, did, do, figure_two, page, share, shown, task, tasks, touch):
+def lab_address(all_conventions, at, board, did, do, page, share, shown, task, tasks, touch):
     page.write(
         "lab",
         answers.controls(task, board.state, board.why),
         answers.defaults(tasks[0], task),
         answers.program(board.state),
     )
-    _followed = at != "lab" or all_conventions.value or figure_two.value
+    _followed = at != "lab" or all_conventions.value
     if _followed and shown() != board.state:
         share(board.state)
     if all_conventions.value:

@@ -47,7 +47,7 @@ def shelf(sliders: Sequence[object]) -> Html:
     rows = [
         [title, *(element(sliders[len(SCALES) * i + k]) for k in range(len(SCALES)))] for i, title in enumerate(TITLES)
     ]
-    return tag("div", tag("p", prose(said)), table(["", *SCALES], rows, "sliders"), kind="books")
+    return tag("div", tag("p", prose(said)), table(["", *SCALES], rows, "sliders"), kind="opened")
 
 
 def ranking(ratings: Sequence[float]) -> Html:
@@ -58,7 +58,7 @@ def ranking(ratings: Sequence[float]) -> Html:
         tag("section", tag("h3", name), _list(rows, method, collapses[method]), kind=method)
         for method, name in METHODS.items()
     )
-    return join(tag("p", prose(_verdict(collapses)), kind="said"), tag("div", *columns, kind="ranking"))
+    return tag("div", tag("p", prose(_verdict(collapses))), tag("div", *columns, kind="ranking"), kind="opened")
 
 
 def _verdict(collapses: dict[str, gc.Collapse]) -> str:

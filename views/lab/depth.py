@@ -1,6 +1,5 @@
 """What lies under the board: how answers are marked, all conventions, the paper's Fig. 2 in both readings."""
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import marimo as mo
@@ -10,17 +9,12 @@ import gdpo_core as gc
 from gdpo_core._words import decimal, signed
 from gdpo_core.board.state import BASE, METHODS, State
 from gdpo_core.conventions import NAMES, exceptions, formulas
-from views.html import ROOT, Html, div, join, points, prose, show, table, tag
+from views.html import ROOT, Html, div, join, points, prose, table, tag
 
 
 def fold(title: str, open: bool = False) -> mo.ui.switch:
     """A fold's title, which opens it."""
     return mo.ui.switch(open, label=tag("span", title, kind="folded"))
-
-
-def opened(title: mo.ui.switch, content: Callable[[], object]) -> mo.Html:
-    """A fold: its title, and its content once it is open."""
-    return show(title, div("opened", content()) if title.value else "")
 
 
 def equations() -> str:
@@ -66,7 +60,8 @@ def conventions(state: State, answer: int) -> Html:
 
     chosen = gc.CONVENTIONS[state.convention]
     paper = "this library" if chosen == gc.PAPER else ""
-    return join(
+    return div(
+        "opened",
         tag(
             "p",
             f"Training programs differ in small things: what guards a division, what the last step averages over, whom "
@@ -92,16 +87,15 @@ def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
     return decimal(a[answer].item(), 4)
 
 
-@lru_cache(maxsize=16)
-def figure_two(convention: str) -> Html:
+@lru_cache(maxsize=1)
+def figure_two() -> Html:
     """The paper's Fig. 2 in both readings: two answers, of which the second passes one mark, or both."""
-    c = gc.CONVENTIONS[convention]
     both = [ONE_MARK, BOTH_MARKS]
     rows = {
-        "GRPO": [_second(rewards, c, "grpo") for rewards in both],
-        "GDPO before its last step": [_second(rewards, c, before=True) for rewards in both],
-        "GDPO, each prompt alone in its batch": [_second(rewards, c) for rewards in both],
-        "GDPO, both prompts in one batch": [_second(both, c, prompt=prompt) for prompt in (0, 1)],
+        "GRPO": [_second(rewards, "grpo") for rewards in both],
+        "GDPO before its last step": [_second(rewards, before=True) for rewards in both],
+        "GDPO, each prompt alone in its batch": [_second(rewards) for rewards in both],
+        "GDPO, both prompts in one batch": [_second(both, prompt=prompt) for prompt in (0, 1)],
     }
     return join(
         table(
@@ -119,11 +113,8 @@ def figure_two(convention: str) -> Html:
     )
 
 
-def _second(
-    rewards: object, c: gc.Convention, method: str = "gdpo", prompt: int | None = None, before: bool = False
-) -> float:
+def _second(rewards: object, method: str = "gdpo", prompt: int | None = None, before: bool = False) -> float:
     """What the second answer gets, of that prompt if there are several; before: without GDPO's last step."""
-    lengths = [1, 1] if prompt is None else [[1, 1]] * len(rewards)  # type: ignore[arg-type]
-    e = gc.explain(rewards, method, convention=c, lengths=lengths)
+    e = gc.explain(rewards, method)
     a = e.weighted_sums if before else e.advantages
     return (a if prompt is None else a[prompt])[1].item()
