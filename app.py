@@ -351,7 +351,7 @@ def evidence_controls(page, prompts, verdicts):
             for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders.split("."), strict=True)
         ]
     )
-    html.show(html.div("asking", answers_drawn, draw_number, *graders))
+    html.show(html.fold("Other answers, other graders", html.div("asking", answers_drawn, draw_number, *graders)))
     return answers_drawn, draw_number, graders
 
 
@@ -447,7 +447,7 @@ def evidence_try(chosen_prompt, outcomes, page, prompts, verdicts):
 def evidence_board(choice, evidence, marks, prompt, verdicts):
     # What if this answer had passed? The same instrument as in the Lab, with this prompt's answers.
     opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
-    opened_board
+    html.show(html.fold("Its answers on the board: what if one had passed?", html.element(opened_board)))
     return (opened_board,)
 
 
@@ -476,9 +476,8 @@ def evidence_priorities(choice, evidence, first):
 
 
 @app.cell
-def evidence_draws(choice, draws, evidence, verdicts):
+def evidence_draws(choice, draws):
     spread = draws.spread(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
-    html.show(evidence.sentences.other_draws(verdicts, choice, spread))
     return (spread,)
 
 
@@ -490,10 +489,10 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
             "More or fewer answers per prompt",
             lambda: evidence.sizes.part(prompts.by_size(verdicts, choice), choice),
             {
-                "All shares by answers per prompt": lambda: evidence.sizes.curves_table(
-                    prompts.by_size(verdicts, choice)
-                ),
-                "All shares by weight of correctness": lambda: evidence.sentences.weights_table(first),
+                "All shares by answers per prompt and by weight of correctness": lambda: html.join(
+                    evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
+                    evidence.sentences.weights_table(first),
+                )
             },
         )
     )
@@ -521,7 +520,11 @@ def evidence_trained(evidence):
         evidence.sentences.section(
             "A language model, small but real",
             evidence.trained.part,
-            {"Every prediction and its rule": evidence.trained.results_table},
+            {
+                "The curves": evidence.trained.all_curves,
+                "Every prediction and its rule": evidence.trained.results_table,
+                "What this can't show": evidence.trained.limits,
+            },
             name="trained",
         )
     )
@@ -534,7 +537,10 @@ def evidence_paper(evidence):
         evidence.sentences.section(
             "What the paper measured on language models",
             evidence.paper.part,
-            {"The paper's tables": evidence.paper.results_table},
+            {
+                "Each of the 68 cells": evidence.paper.cells,
+                "The paper's tables": evidence.paper.results_table,
+            },
         )
     )
     return

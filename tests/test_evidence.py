@@ -238,6 +238,9 @@ def test_an_opened_prompt_is_a_board_of_its_answers():
     for method, shown in zip(("grpo", "gdpo"), board.drawing["a"], strict=True):
         alone = gc.advantages(marks[DATA.tasks.index(task)], method, weights=choice.weights)
         assert shown == pytest.approx(alone.tolist())
+    shown = told(opened.prompt(DATA, choice, marks, prompts.ties_of(marks, choice.weights), task))
+    for mix, (many, *_) in scores(rows, choice.weight).items():
+        assert f"{many} answer{'s' * (many > 1)} {' '.join('✗✓'[mark] for mark in mix)} " in shown
 
 
 def test_the_configurations_are_of_fewer_models():

@@ -7,7 +7,7 @@ pytestmark = pytest.mark.slow
 
 
 def opened(page, name):
-    page.get_by_role("heading", name=name, exact=True).wait_for()
+    page.locator("h2.part", has_text=f"{name} ").wait_for()
 
 
 def test_a_visit_to_the_real_prompts(visit):
@@ -36,7 +36,8 @@ def test_a_visit_to_the_real_prompts(visit):
     page.locator("[data-id='wrong']").click()
     page.locator(".squares[data-kind='wrong']").wait_for()
     before = page.locator("h1:visible").inner_text()
-    page.get_by_role("slider").first.press("ArrowRight")
+    page.get_by_text("Other answers, other graders").click()
+    page.get_by_role("slider", name="Answers per prompt").press("ArrowRight")
     page.wait_for_url(lambda url: "evidence-group=13" in url and "evidence-prompt=multiple_99" in url)
     settled(page)
     assert page.locator("h1:visible").inner_text() != before

@@ -143,6 +143,9 @@ def test_every_comparison_is_that_of_a_plain_loop(compared):
         found = one.found
         assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - half, mean + half), abs=1e-4)
         assert (one.prediction, one.verdict) == (prediction, verdict_of(prediction, mean, half))
+    for row, (_, mean, half) in zip(trained.comparisons(trained.load()), compared.values(), strict=True):
+        assert (row["mean"], row["high"]) == pytest.approx((100 * mean, 100 * (mean + half)), abs=0.01)
+        assert row["ahead"] == ("neither" if abs(mean) <= half else "GDPO" if mean > 0 else "GRPO")
 
 
 def test_the_page_counts_what_a_plain_loop_counts(compared):

@@ -235,7 +235,7 @@ def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper
     color, dash, shape = _looks([NAMES[m] for m in COMPARED])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
-    end = alt.Chart(_inline([{"size": paper, "count": top, "label": "the paper draws GDPO up to here"}]))
+    end = alt.Chart(_inline([{"size": paper, "count": top, "label": "paper: up to here"}]))
     labels = alt.Chart(_inline(_apart(ends, top))).mark_text(align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600)
     layers = [
         end.mark_rule(color=GREY.colour, strokeDash=[1, 2]).encode(x),
@@ -254,6 +254,46 @@ def _apart(ends: list[dict], top: float) -> list[dict]:
         least = placed[-1]["at"] + 0.085 * top if placed else 0
         placed.append(row | {"at": max(row["count"], least)})
     return placed
+
+
+def forest(rows: Sequence[Mapping], same: int) -> alt.LayerChart:
+    """A row per comparison under the title of its set-up: GDPO − GRPO with its interval, and what was predicted.
+
+    rows: setup, reward, coins, mean, low and high, ahead, verdict and said; same: points that are no difference yet.
+    """
+    places: list[str] = []  # from the top, each title in a place of its own
+    placed = []
+    for row in rows:
+        if row["setup"] not in places:
+            places.append(row["setup"])
+        places.append(f"{row['setup']}|{row['reward']}")
+        placed.append({**row, "at": places[-1], "missed": "" if row["verdict"] == "held" else row["verdict"]})
+    names = [NAMES["grpo"], NAMES["gdpo"], "neither"]
+    description = f"GDPO − GRPO in points, {len(rows)} comparisons: " + "; ".join(
+        f"{row['setup']}, {row['reward']}: {row['said']}, the coins said {signed(row['coins'], 1)}" for row in rows
+    )
+    axis = alt.Axis(labelExpr="split(datum.value, '|')[1] || ''", ticks=False, domain=False)
+    y = alt.Y("at:N", title=None, sort=places, scale=alt.Scale(domain=places), axis=axis)
+    x = alt.X("mean:Q", title="← GRPO ahead | GDPO ahead, points →", axis=alt.Axis(tickCount=6))
+    tooltip = [alt.Tooltip("said:N", title="found"), alt.Tooltip("coins:Q", title="the coins said", format="+.1f")]
+    color, _, shape = _looks(names, "ahead:N")
+    band = alt.Chart(_inline([{"low": -same, "high": same}])).mark_rect(opacity=0.1, color=INK)
+    heads = alt.Chart(_inline([{"at": place} for place in places if "|" not in place]))
+    base = alt.Chart(_inline(placed)).encode(y, tooltip=[*tooltip, "verdict:N"])
+    layers = [
+        band.encode(alt.X("low:Q"), alt.X2("high:Q")),
+        base.mark_rule(strokeWidth=2).encode(alt.X("low:Q"), alt.X2("high:Q"), color),
+        base.mark_point(filled=True, size=80, opacity=1).encode(x, color, shape),
+        base.mark_point(size=70, color=INK, strokeWidth=1.3, shape="circle").encode(alt.X("coins:Q")),
+        base.mark_text(align="right", dx=-10, fontSize=12, fontWeight=700, color=INK).encode(
+            alt.X("low:Q"), text="missed:N"
+        ),
+        heads.mark_text(align="left", dx=-76, fontSize=12, fontWeight=600, color=INK).encode(
+            y, x=alt.value(0), text="at:N"
+        ),
+    ]
+    title = f"○ predicted by the coins · ●▲ found, with interval · band: ±{same} point"
+    return _typed(alt.layer(*layers), title, f"{description}.").properties(height=17 * len(places))
 
 
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:

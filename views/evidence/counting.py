@@ -40,7 +40,7 @@ def part() -> Html:
         f"How much can survive: of the groups of {ROLLOUTS} answers with {TO_REWARDS} marks GRPO tells "
         f"{count(most['grpo'])} apart, GDPO {count(most['gdpo'])}"
     )
-    return join(tag("h2", title, kind="part"), callout(_ends()), html.charts(drawn))
+    return join(tag("h2", title, kind="part"), tag("div", callout(_ends()), html.charts(drawn), kind="aside"))
 
 
 def _ends() -> str:

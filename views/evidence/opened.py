@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from torch import Tensor
 
 import gdpo_core as gc
-from gdpo_core._words import count, listing
+from gdpo_core._words import count, listing, signed
 from gdpo_core.bfcl import REWARDS, Published, draw
 from gdpo_core.bfcl.prompts import METHODS, Choice
 from gdpo_core.board import Board
+from gdpo_core.conventions import NAMES
 from views.evidence.squares import CATEGORIES
-from views.html import Html, join, prose, tag
+from views.html import Cell, Html, join, prose, table, tag
 
 SHORT = ("correct", "style", "concise")
 
@@ -30,11 +31,23 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
     of_one = marks[number]  # (answers, rewards)
     level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}
     category = CATEGORIES.get(data.categories[number], data.categories[number])
-    return join(
-        tag("h2", name, kind="part"),
-        tag("p", f"A BFCL prompt with {category}; on the board, a batch of its own.", kind="note"),
-        tag("p", prose(_says(choice, of_one, level))),
-    )
+    of = tag("small", f" {category}", kind="note")
+    return join(tag("h2", name, of, kind="part"), tag("p", prose(_says(choice, of_one, level))), _kinds(choice, of_one))
+
+
+def _kinds(choice: Choice, marks: Tensor) -> Html:
+    """A row per kind of answers: its marks, and the advantage that each method gives it in a batch of its own."""
+    kinds, of = marks.unique(dim=0, return_inverse=True)
+    given = {m: gc.advantages(marks, m, weights=choice.weights) for m in METHODS}
+    rows = [
+        [
+            count(int((of == k).sum()), "answer"),
+            *("✓" if mark else "✗" for mark in kind),
+            *(Cell(signed(given[m][of == k][0].item()), m) for m in METHODS),
+        ]
+        for k, kind in reversed(list(enumerate(kinds.tolist())))
+    ]
+    return table(["", *SHORT, *(Cell(NAMES[m], m) for m in METHODS)], rows, "figures")
 
 
 def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:

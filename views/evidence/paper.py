@@ -16,10 +16,14 @@ def kinds() -> dict[str, tuple[Result, ...]]:
 
 
 def part() -> Html:
-    """Both charts and what is to be seen on them."""
+    """What is to be seen in the tables."""
+    return join(tag("h2", "What the paper measured on language models", kind="part"), callout(_says()))
+
+
+def cells() -> Html:
+    """Both charts, and how they are to be read."""
     drawn = (charts.who_is_ahead(cells, title) for title, cells in kinds().items())
-    title = tag("h2", "What the paper measured on language models", kind="part")
-    return join(title, callout(_says()), html.charts(drawn, "wide"), tag("p", _note(), kind="note"))
+    return join(html.charts(drawn, "wide"), tag("p", _note(), kind="note"))
 
 
 def _says() -> str:

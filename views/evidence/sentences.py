@@ -29,7 +29,7 @@ def lead(data: Published, choice: Choice, marks: Tensor, first: Pairs, spread: S
     return tag(
         "div",
         tag("p", prose(key_sentence(choice, first, spread)), kind="paragraph matters"),
-        tag("p", introduction(data, choice, marks), kind="paragraph"),
+        tag("p", introduction(data, choice, marks), _over_all(choice, spread), kind="paragraph"),
         kind="markdown",
     )
 
@@ -57,6 +57,11 @@ def _over_draws(choice: Choice, spread: Spread) -> str:
     return f" ({between(*spread.wrong)} among {draws})"
 
 
+def _over_all(choice: Choice, spread: Spread) -> str:
+    grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))
+    return f" Over {DRAWS} draws of {choice.group_size} answers GRPO ties in {grpo}, GDPO in {gdpo}."
+
+
 def introduction(data: Published, choice: Choice, marks: Tensor) -> Html:
     """What a square is, whose answers these are, and the weights without which there are no ties."""
     who = f"{len(data.models)} configurations of {models(data)} models"
@@ -74,7 +79,7 @@ def introduction(data: Published, choice: Choice, marks: Tensor) -> Html:
         else "neither method ties different answers"
     )
     return join(
-        f"A square is a prompt with the answers of {drawn}, which are no samples of one ",
+        f"A square is a prompt with the answers of {drawn}, no samples of one ",
         terms.term("policy"),
         ". A ",
         terms.term("tie"),
@@ -130,15 +135,6 @@ def round_up(needed: float) -> str:
         return "1"
     exact = abs(100 * needed - round(100 * needed)) < 1e-6
     return f"just over {needed:g}" if exact else f"{ceil(100 * needed) / 100:g}"
-
-
-def other_draws(data: Published, choice: Choice, spread: Spread) -> Html:
-    """What one draw cannot tell: the range of the shares over many."""
-    if choice.group_size == len(data.models):
-        return tag("p", "All answers are drawn: there is one draw only.", kind="note")
-    grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))
-    over = f"Over {DRAWS} draws of {choice.group_size} answers"
-    return tag("p", f"{over} GRPO ties different answers in {grpo}, GDPO in {gdpo}.", kind="note")
 
 
 def between(low: float, high: float) -> str:

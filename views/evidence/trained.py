@@ -17,28 +17,42 @@ STEPS = 5  # of a point of a curve
 
 
 def part() -> Html:
-    """The count of what held, a row of curves per set-up under its prediction, and the limits."""
+    """What held, beside every comparison in one picture, and where to go from here."""
     found = load()
     heading = tag("h2", "A language model, small but real", kind="part")
-    rows = [_setup(found, setup) for setup in found.predictions["setups"]]
-    return join(
-        heading,
-        callout(*_says(found)),
-        tag("p", _key(found), kind="note"),
-        *rows,
-        html.div("limits", paragraphs(_limits(found))),
-        _next(),
-    )
+    drawn = html.charts([charts.forest(comparisons(found), round(100 * found.predictions["smallest_difference"]))])
+    return join(heading, tag("div", callout(*_says(found)), drawn, kind="aside"), _next())
 
 
-def _key(found: Experiment) -> str:
-    """How the charts and the points are to be read."""
-    steps, seeds = found.runs["step"].max(), found.runs["seed"].n_unique()
-    return (
-        "Curves: the median over seeds of the share of answers that pass, bands from the lower to the upper quartile; "
-        f"the numbers in them are those of the last {STEPS} steps. Points: GDPO minus GRPO of the mean over all "
-        f"{steps} steps, with the {percent(LEVEL)} interval over {seeds} pairs of one seed."
+def comparisons(found: Experiment) -> list[dict[str, Any]]:
+    """A row per set-up and reward, in points: what the coins said, what the runs did, and its interval."""
+    return [
+        {
+            "setup": found.title(one.setup),
+            "reward": one.reward,
+            "coins": 100 * one.coins,
+            **{name: 100 * getattr(one.found, name) for name in ("mean", "low", "high")},
+            "ahead": NAMES["gdpo" if one.found.mean > 0 else "grpo"] if one.found.leaves_out_zero else "neither",
+            "verdict": one.verdict,
+            "said": interval(one),
+        }
+        for one in found.comparisons
+    ]
+
+
+def all_curves() -> Html:
+    """A row of curves per set-up, with what the coins said of it."""
+    found = load()
+    key = (
+        "The median over seeds of the share of answers that pass, bands from the lower to the upper quartile; the "
+        f"numbers are those of the last {STEPS} steps."
     )
+    return join(tag("p", key, kind="note"), *(_setup(found, setup) for setup in found.predictions["setups"]))
+
+
+def limits() -> Html:
+    """What such a small experiment cannot show."""
+    return paragraphs(_limits(load()))
 
 
 def _says(found: Experiment) -> list[str]:
@@ -77,18 +91,9 @@ def _surprise(found: Experiment, one: Comparison) -> str:
 
 def _setup(found: Experiment, setup: Mapping[str, Any]) -> Html:
     of = [one for one in found.comparisons if one.setup == setup["name"]]
-    drawn = []
-    for one in of:
-        words = f"predicted {one.prediction}; {one.verdict}; {interval(one)}"
-        drawn.append(html.div("measured", charts.trained(curves(found, one), one.reward, words), _caption(one)))
+    drawn = [charts.trained(curves(found, one), one.reward, f"{one.verdict}; {interval(one)}") for one in of]
     title = join(tag("h3", setup["title"]), tag("p", "The coins said: ", tag("i", setup["words"]), kind="note"))
     return html.div("setup", title, html.charts(drawn, "small"))
-
-
-def _caption(one: Comparison) -> Html:
-    whose = "" if one.prediction == SAME else "GDPO "
-    found = tag("b", one.verdict[0].upper() + one.verdict[1:], kind="missed" if one.verdict != VERDICTS[0] else "")
-    return tag("p", f"Predicted: {whose}{one.prediction}. ", found, ": ", tag("span", interval(one)), ".", kind="note")
 
 
 def interval(one: Comparison) -> str:
@@ -122,7 +127,7 @@ def _limits(found: Experiment) -> str:
     runs, measured = found.runs, found.predictions["measured"]
     seeds, last = runs["seed"].n_unique(), runs["step"].max()
     return (
-        "**What this can't show.** The model was made here from nothing; it answers requests of a few kinds with calls "
+        "The model was made here from nothing; it answers requests of a few kinds with calls "
         f"of {number(runs['length'].min(), 2)} to {number(runs['length'].max(), 2)} tokens, and starts where "
         f"{listing(map(percent, measured['pass_rates']))} of its answers pass the three graders. Each run is {last} "
         f"steps of {ANSWERS} answers, with {seeds} seeds per set-up and method, Adam and TRL's defaults, on requests "
