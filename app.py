@@ -624,6 +624,15 @@ def run_primary(log, page, run):
 
 
 @app.cell
+def run_handover():
+    # Use it follows the audited report, and must not depend on Your run being open: hence no variable.
+    audited, set_audited = mo.state(None)
+    # The framework of the reader's own files, which Use it then starts from.
+    own_framework, set_own_framework = mo.state("")
+    return audited, own_framework, set_audited, set_own_framework
+
+
+@app.cell
 def run_report(corrections, log, primary, run, set_audited, set_own_framework, upload):
     report, _said = None, None
     try:
@@ -772,23 +781,7 @@ def doorways(editing, page):
     train_open, evidence_open, run_open, use_open = (is_open for is_open, _ in doors.values())
     # The scenario of Train that a link inside the page asks for.
     requested_scenario, ask_scenario = mo.state(page.given("train-scenario"))
-    # Use it follows the report of Your run, and must not depend on whether that is open: hence no variable.
-    audited, set_audited = mo.state(None)
-    # The framework of the reader's own files, which Use it then starts from.
-    own_framework, set_own_framework = mo.state("")
-    return (
-        ask_scenario,
-        audited,
-        doors,
-        evidence_open,
-        own_framework,
-        requested_scenario,
-        run_open,
-        set_audited,
-        set_own_framework,
-        train_open,
-        use_open,
-    )
+    return ask_scenario, doors, evidence_open, requested_scenario, run_open, train_open, use_open
 
 
 @app.cell
