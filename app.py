@@ -240,6 +240,15 @@ def train_setting(comparison, controls, scenario, shown, third, train):
 
 
 @app.cell
+def train_waiting(as_given, guesses, predict, scenario, setting, shown, sketches, train):
+    # Shown while the next cell trains, where the card has a sketch of it that the reader may see.
+    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, shown())
+    mo.stop(not _given or (predict.value and not guesses.value[scenario.id]))
+    html.show(train.cards.waiting(scenario, sketches[scenario.id]))
+    return
+
+
+@app.cell
 def train_runs(methods, setting, train):
     # p of each run: (seeds, epochs + 1, coins). They are trained in another process, once for all visitors.
     try:
@@ -256,7 +265,6 @@ def train_curves(as_given, guesses, limits, predict, runs, scenario, setting, sh
     _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, shown())
     mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
     html.show(
-        html.tag("p", train.words.subtitle(setting), kind="picture-sub"),
         html.div("verdict", train.words.result(setting, scenario.coins, runs, limits), role="status"),
         train.panels.draw(scenario, setting, runs, limits),
         train.words.why(scenario, setting, _given),

@@ -142,7 +142,17 @@ def test_the_sentence_follows_from_the_medians_and_says_of_which_comparison_it_i
 def test_the_tolerance_is_two_epochs_or_five_percent():
     for grpo, gdpo, kind in ((20, 18, SAME), (20, 17, FASTER), (95, 100, SAME), (94, 100, SLOWER)):
         assert verdict_on_coins([grpo], [gdpo]) == kind
-    assert "within 2 epochs or 5 %" in plain(words.headline("equal", [SAME], None))
+    assert "within 2 epochs or 5 %" in plain(words.how_it_learns(Setting((0.5,))))
+
+
+def test_the_headline_is_what_its_own_cards_bear_out():
+    assert words.HEADLINES["equal"].startswith(
+        "GDPO helps where unequal scales drown a reward, and hurts where the sum"
+    )
+    coins = [s for s in COINS.values() if s.setting.comparison == "equal"]
+    faster, slower = ([s.setting for s in coins if s.verdict == kind] for kind in (FASTER, SLOWER))
+    assert all(max(s.scale) >= 3 * min(s.scale) and s.weights is None for s in faster)  # the sum drowns the small one
+    assert all(s.noise or s.weights for s in slower)  # it had drowned the noise, or was balanced by weights
 
 
 def test_the_headline_counts_what_the_columns_show_and_claims_no_more():
@@ -170,8 +180,14 @@ def test_who_predicts_is_told_nothing_before_the_guess_and_the_score_after_it():
     assert cards.score(ALL, sketches, guesses) == ""
     headline = plain(words.headline("equal", [FASTER], ""))
     assert not any(claim in headline for claim in (*words.HEADLINES.values(), "is faster in"))
+    assert "start 0.5, 0.5, 0.5 · no last step for either" in hidden
     guesses |= {"scales": FASTER, "noise": FASTER}
     shown = plain(cards.gallery(ALL, sketches, "equal", guesses))
+    order = [
+        re.findall(r'data-id="(\w+)"', str(cards.gallery(ALL, sketches, "equal", g)))
+        for g in (guesses, {**guesses, "demo": SAME})
+    ]
+    assert order[0] == order[1] == list(ALL)  # what is guessed stays where it is
     assert "✓ GDPO 1.9× faster" in shown and "✗ GDPO 1.2× slower" in shown
     assert cards.score(ALL, sketches, guesses) == "Score: 1 of 2 guesses were right."
 

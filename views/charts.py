@@ -49,15 +49,14 @@ def learning(
 ) -> Filled:
     """How likely one coin or answer is, by epoch: median, band and limit of each method, and where it is learnt.
 
-    rows: as `curves` gives them, of one coin; marks: method, epoch, level and label of each that gets there, the first
-    one first; methods: their names; low: where the axis begins.
+    rows: as `curves` gives them, of one coin; marks: method, epoch, level, label and its place (0: left of the curves)
+    of each that gets there, the first one first; methods: their names; low: where the axis begins.
     """
     ends = (
         ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks) or "neither within these epochs"
     )
     described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; learnt: {ends}."
-    placed = [{**mark, "place": n} for n, mark in enumerate(marks)]
-    return _filled(_panel(methods, low) | {"title": title}, described, rows=list(rows), marks=placed)
+    return _filled(_panel(methods, low) | {"title": title}, described, rows=list(rows), marks=list(marks))
 
 
 @lru_cache(maxsize=32)
@@ -82,7 +81,7 @@ def _panel(methods: tuple[str, ...], low: float) -> dict:
         base.mark_point(opacity=0, size=200, aria=False).encode(y("median"), tooltip=tooltip),
         marks.mark_point(filled=True, size=110, opacity=1, aria=False).encode(shape),
     ]
-    for n, _ in enumerate(methods):  # the first label stands left of the curves, the others right of them
+    for n in range(len(methods) + 1):  # the first label stands left of the curves, the others right of them
         align: Literal["left", "right"] = "left" if n else "right"
         place = {"dx": 9, "dy": 2 + 13 * n} if n else {"dx": -9, "dy": -9}
         text = marks.transform_filter(alt.datum.place == n).encode(text="label:N")

@@ -25,11 +25,11 @@ from gdpo_core.scenarios import (
 )
 from views.train.controls import scenario_values, setting_of
 from views.train.runs import COMPARED, NAMES, ROOM, train
-from views.train.words import FASTER, NEITHER, SAME, SLOWER, probability
+from views.train.words import FASTER, NEITHER, SAME, SLOWER, TITLES, probability
 
 POINTS = 32  # of a small curve
 WEIGHTS = (4.0, 2.0, 1.0, 0.9, 0.5, 0.25, 0.125)  # of being concise, in the picture of all weights
-COLUMNS = {"faster": ("▲", FASTER), "same": ("=", SAME), "slower": ("▼", SLOWER)}
+COLUMNS = {"faster": f"▲ {FASTER}", "same": f"= {SAME}", "slower": f"▼ {SLOWER}"}
 COLUMN = dict(
     zip((*VERDICTS, *ENDS), ("same", "faster", "slower", "same", "same", "same", "faster", "slower"), strict=True)
 )
@@ -143,7 +143,16 @@ def facts(scenario: Scenario) -> str:
     parts = [f"{name} {', '.join(f'{x:g}' for x in values)}" for name, values in given.items() if values]
     if scenario.from_marks:
         parts = ["start: pass rates"]
+    if s.comparison != "equal":
+        parts.append(TITLES[s.comparison].lower())
     return " · ".join([*parts, *(["Adam"] if s.optimizer == "adam" else []), *(["gate"] if s.gate else [])])
+
+
+def waiting(scenario: Scenario, one: Mapping[str, Any]) -> Html:
+    """What stands in place of the curves while a set-up is trained: the sketch of its card."""
+    arms = bool(scenario.setting.arms)
+    said = tag("p", "Its sketch, while it is trained: ", tag("b", label(one, arms)), ".", role="status")
+    return tag("div", said, _spark(one, arms), kind=f"waiting {COLUMN[kind(one, arms)]}")
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------
@@ -176,8 +185,8 @@ def kinds(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str) -
 
 
 def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str, guesses: Guesses | None) -> Html:
-    """All cards in the columns of their verdicts; guesses: what the reader predicts, so that the rest is not told."""
-    places: dict[str, list[Html]] = {name: [] for name in ("hidden", *COLUMNS, "arms")}
+    """All cards in the columns of their verdicts, or, where the reader guesses, in their order and without the rest."""
+    places: dict[str, list[Html]] = {name: [] for name in ("guessed", *COLUMNS, "arms")}
     for s in scenarios.values():
         one, arms = found[s.id], bool(s.setting.arms)
         column, secret = COLUMN[kind(one, arms)], guesses is not None and not guesses[s.id]
@@ -186,21 +195,15 @@ def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str,
         said = tag("span", right, label(one, arms), longer, kind=f"label {column}")
         body = join(tag("i", "?"), tag("small", facts(s))) if secret else join(_spark(one, arms), said)
         card = tag("div", tag("b", s.title), body, kind=f"card{' other' if longer else ''}", role="radio", data_id=s.id)
-        places["arms" if arms else "hidden" if secret else column].append(card)
+        places["arms" if arms else column if guesses is None else "guessed"].append(card)
     counted = [COLUMN[one] for one in kinds(scenarios, found, comparison)]
     columns = [
-        tag("div", _heading(sign, title, "" if guesses else counted.count(name)), *places[name], kind=f"column {name}")
-        for name, (sign, title) in COLUMNS.items()
-        if guesses is None or places[name]
+        tag("div", tag("h2", title, " ", tag("small", counted.count(name))), *places[name], kind=f"column {name}")
+        for name, title in COLUMNS.items()
     ]
-    rows = [tag("div", *places["hidden"], kind="row")] if places["hidden"] else []
-    rows += [tag("div", *columns, kind="columns")] if columns else []
+    coins = tag("div", *(columns if guesses is None else places["guessed"]), kind="row" if guesses else "columns")
     conflict = tag("h2", "Rewards in conflict: right, or concise but wrong")
-    return tag("div", *rows, conflict, tag("div", *places["arms"], kind="row"), role="radiogroup", aria_label="Set-ups")
-
-
-def _heading(sign: str, title: str, many: object) -> Html:
-    return tag("h2", tag("span", sign, aria_hidden="true"), f" {title} ", tag("small", many))
+    return tag("div", coins, conflict, tag("div", *places["arms"], kind="row"), role="radiogroup", aria_label="Set-ups")
 
 
 def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) -> str:

@@ -27,10 +27,10 @@ def draw(scenario: Scenario, setting: Setting, runs: Runs, limits: Mapping[str, 
     for k, coin in enumerate(scenario.coins):
         there = sorted((medians(run)[k], n, NAMES[m]) for n, (m, run) in enumerate(runs.items()))
         there = [one for one in there if 0 < one[0] <= end]
-        named = not k and there and there[0][0] > 0.3 * end and there[-1][0] < 0.7 * end  # else a name has no room
+        beside = 0 if there and there[0][0] > 0.2 * end else 1  # the axis leaves no room on the left
         marks = [
-            {"method": name, "epoch": epoch, "level": LEVEL, "label": f"{name} {epoch:g}" if named else f"{epoch:g}"}
-            for epoch, _, name in there
+            {"method": name, "epoch": epoch, "level": LEVEL, "label": f"{epoch:g}", "place": n}
+            for n, (epoch, _, name) in enumerate(there, beside)
         ]
         pays = "" if setting.arms else f", pays {(setting.scale or (1,) * len(scenario.coins))[k]:g}"
         of_coin = [row for row in rows if row["of"] == coin and row["epoch"] <= end]

@@ -32,8 +32,7 @@ UNDER = {
     "neither": "With no last step for either",
 }
 HEADLINES = {
-    "equal": "GDPO helps where unequal scales drown a reward, hurts where a reward is noise or weights already undo "
-    "them",
+    "equal": "GDPO helps where unequal scales drown a reward, and hurts where the sum was right as it is",
     "published": "As published, GDPO also gains where successes are rare",
     "neither": "Without a last step GDPO also seems faster where it only takes longer steps",
 }
@@ -60,15 +59,11 @@ def headline(comparison: str, kinds: Sequence[str], score: str | None) -> Html:
         counts = score or "Choose a set-up and say how it ends; its curves come then."
     policy = join("the smallest ", terms.term("policy"), " with several rewards (plain gradient steps)")
     lead = join("A few coins stand for the marks of an answer. Each pays when it falls on 1: ", policy, ". ")
-    shown = join(
-        "Each picture follows the slowest coin under ", method("grpo", "GRPO"), " and ", method("gdpo", "GDPO")
-    )
-    small = f"“No difference”: medians within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}; groups of "
-    small += f"{Setting((0.5,)).rollouts} answers. {STEPS[comparison]}"
+    shown = join("Each picture follows the slowest under ", method("grpo", "GRPO"), " and ", method("gdpo", "GDPO"))
     title = "Which method learns faster? Predict, then look" if score is not None else HEADLINES[comparison]
     return join(
         tag("h1", title),
-        tag("p", lead, shown, " (dashed). ", tag("b", counts), " ", tag("small", small), kind="lead"),
+        tag("p", lead, shown, " (dashed). ", tag("b", counts), " ", tag("small", STEPS[comparison]), kind="lead"),
     )
 
 
@@ -170,7 +165,8 @@ def _in_large_groups(setting: Setting, runs: Runs, limits: Mapping[str, Tensor])
         return ""
     grpo, gdpo = (f"{s:g}" if s < inf else f"over {setting.epochs}" for s in in_limit.values())
     return (
-        f"In groups of {setting.rollouts} answers. In endless ones (thin lines) it is {gdpo} for GDPO, {grpo} for GRPO."
+        f"So it is in groups of {setting.rollouts} answers; in endless ones (thin lines) it is {gdpo} epochs under "
+        f"GDPO, {grpo} under GRPO."
     )
 
 
@@ -192,12 +188,6 @@ def why(scenario: Scenario, setting: Setting, given: bool) -> Html:
     return tag("p", tag("b", about), ": ", lesson, kind="why")
 
 
-def subtitle(setting: Setting) -> str:
-    """What the large picture shows."""
-    what, band = "each answer" if setting.arms else "a 1", percent(BAND[1] - BAND[0])
-    return f"probability of {what} by epoch · median and {band} band of {count(setting.seeds, 'seed')}"
-
-
 def how_it_learns(setting: Setting) -> Html:
     """What is trained and how, in plain words."""
     drawn = "The policy is a few coins. A coin that falls on 1 earns its reward; the policy sets how likely that is."
@@ -214,7 +204,7 @@ def how_it_learns(setting: Setting) -> Html:
         "of equal size. **Each as published** gives it to GDPO alone. **No last step for either** takes it from GDPO "
         "too, as many a demo does; then GDPO's steps are longer than GRPO's.",
         "**Thin lines** are the infinite-group limit: what ever larger groups would do.",
-        f"**Bands** hold {percent(BAND[1] - BAND[0])} of the seeds. Two medians count as equal if they are "
-        f"within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}.",
+        f"**Lines** are medians over {count(setting.seeds, 'seed')}, **bands** hold {percent(BAND[1] - BAND[0])} of "
+        f"them. Two medians count as equal if they are within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}.",
     )
     return join(*(tag("p", prose(one)) for one in sentences))
