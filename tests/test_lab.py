@@ -196,7 +196,6 @@ def test_the_program_prints_the_numbers_on_the_screen(state):
     ("convention", "before", "alone", "together"),
     [
         ("paper", ("0.707", "1.414"), ("0.707", "0.707"), ("0.548", "1.095")),
-        ("axolotl_streaming", ("0.707", "1.414"), ("0.707", "0.707"), ("0.707", "0.707")),
         ("nemo_rl_loo", ("1", "2"), ("0.707", "0.707"), ("0.548", "1.095")),
     ],
 )
