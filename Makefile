@@ -59,6 +59,8 @@ parity: $(VENV)/.installed-parity .parity/.installed
 	$(VENV_PYTHON) $(PIP) --no-deps $(CONSTRAINTS) bfcl-eval
 	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py -s
 	$(VENV_PYTHON) -m tests.parity
+	$(VENV_PYTHON) -m scripts.make_matrix
+	git diff --exit-code --unified=0 -I'"made"' data/matrix.json  # each line is what a trainer does otherwise now
 
 .parity/.installed: $(VENV)/.installed-parity constraints.txt
 	@rm -rf .parity

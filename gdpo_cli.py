@@ -98,7 +98,7 @@ def gdpo(
 # --- options, each spelt once -----------------------------------------------------------------------------------------
 
 METHODS = "grpo, grpo_no_std or gdpo"
-CONVENTIONS = "paper, trl, nvlabs_trl, verl, ms_swift, nemo_rl, nemo_rl_loo, axolotl_async or axolotl_streaming"
+CONVENTIONS = "paper, trl, verl, ms_swift, nemo_rl, nemo_rl_loo or axolotl_async"
 FRAMEWORKS = "trl (axolotl), verl, ms_swift, nemo_rl, verifiers or generic"
 ASKED = "grpo, grpo_no_std, gdpo, grpo_batch_std, reinforce_pp_baseline, reinforce_pp, mo_grpo, max_rl"
 

@@ -6,6 +6,7 @@ The records stand in frameworks.toml; here is what each of their keys says.
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -82,6 +83,7 @@ class Framework:
     # Where and how to use it.
     version: str  # that has GDPO
     read_in: str = ""  # what version and lines were read from
+    read_on: date  # when these places and those of the notes were opened
     log_place: str
     proof: str  # how to make sure that GDPO ran
     documentation: str = ""  # the address of its page on GRPO
@@ -98,6 +100,22 @@ class Framework:
         return [*version, *((says, read_in) for says, read_in in self.notes)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class WithoutGdpo:
+    """A trainer without GDPO: the formula that it has in its place, as read and not run.
+
+    >>> WITHOUT_GDPO["Tinker"].method
+    'grpo_no_std'
+    """
+
+    method: str
+    convention: Convention
+    says: str
+    read_in: str
+    read_on: date
+    cells: Mapping[str, str]  # of cases of conformance/ in which it does not follow that formula
+
+
 def _framework(key: str, record: dict[str, Any]) -> Framework:
     """The framework of a table of frameworks.toml."""
     for name in ("conventions", "found_in_logs"):
@@ -106,13 +124,18 @@ def _framework(key: str, record: dict[str, Any]) -> Framework:
 
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+WITHOUT_GDPO: Mapping[str, WithoutGdpo] = {
+    title: WithoutGdpo(**table | {"convention": Convention(**table["convention"])})
+    for title, table in _TABLES.pop("without_gdpo").items()
+}
 FRAMEWORKS: Mapping[str, Framework] = {key: _framework(key, table) for key, table in _TABLES.items()}
 CONVENTIONS: Mapping[str, Convention] = reduce(or_, (f.conventions for f in FRAMEWORKS.values()), {"paper": PAPER})
 # And those that nobody chooses here, but that may have made a log.
 ALL_CONVENTIONS = reduce(or_, (f.found_in_logs for f in FRAMEWORKS.values()), CONVENTIONS)
-TRL, NVLABS_TRL, VERL, MS_SWIFT = (CONVENTIONS[key] for key in ("trl", "nvlabs_trl", "verl", "ms_swift"))
+TRL, VERL, MS_SWIFT = (CONVENTIONS[key] for key in ("trl", "verl", "ms_swift"))
 NEMO_RL, NEMO_RL_LOO = CONVENTIONS["nemo_rl"], CONVENTIONS["nemo_rl_loo"]
-AXOLOTL_ASYNC, AXOLOTL_STREAMING = CONVENTIONS["axolotl_async"], CONVENTIONS["axolotl_streaming"]
+AXOLOTL_ASYNC, NVLABS_TRL = CONVENTIONS["axolotl_async"], ALL_CONVENTIONS["nvlabs_trl"]
+AXOLOTL_STREAMING = ALL_CONVENTIONS["axolotl_streaming"]
 READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # a log in their form has a reader
 
 

@@ -73,7 +73,7 @@ BUDGET = {
     ("gdpo_core", "gdpo_audit", "gdpo_cli.py"): 12_920,
     ("tests",): 11_840,
     ("views", "app.py", "serve.py"): 4_700,
-    ("benchmarks", "scripts", "experiments", "tests/fuzz", "tests/parity"): 2_800,
+    ("benchmarks", "scripts", "conformance", "experiments", "tests/fuzz", "tests/parity"): 2_800,
 }
 
 

@@ -23,9 +23,10 @@ from gdpo_audit.recipe.recipe import (
     tensors_of,
 )
 from gdpo_audit.recipe.solve import simple_near, solve
-from gdpo_core import CONVENTIONS, InputError
+from gdpo_core import InputError
 from gdpo_core._groups import make_batch
 from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import method_for
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -65,7 +66,7 @@ def made(r, method, weights=WEIGHTS, convention="trl", batches=6, lengths=None):
         weights=torch.tensor(weights, dtype=torch.float64),
         batches=torch.arange(batches).repeat_interleave(len(r) // batches),
         lengths=lengths,
-        convention=CONVENTIONS[convention],
+        convention=ALL_CONVENTIONS[convention],
     )
     formula, batch = method_for(method, batch)
     return batch.zero_unrewarded(formula.advantages(batch)).double().numpy()
@@ -158,8 +159,9 @@ def from_the_others(s):
 SOLVABLE = [
     (method, name, missing)
     for method in NAMES
-    for name, c in CONVENTIONS.items()
+    for name in ("paper", *IMPLEMENTATION, "nemo_rl_loo")
     for missing in (0.0, 0.1)
+    for c in [ALL_CONVENTIONS[name]]
     if not (missing and c.missing == "propagates") and not (method in ("grpo", "max_rl") and c.leave_one_out)
 ]
 

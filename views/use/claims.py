@@ -16,6 +16,7 @@ from views import experiment
 from views.html import ROOT, Html, element, join, points, prose, show, table, tag
 from views.onward import onward
 from views.results import Result, ahead, clear, results
+from views.use import configure
 
 TRUE, PARTLY, FALSE = "true", "partly", "false"
 
@@ -188,7 +189,6 @@ LIMITS = (
     "lower weights unreliable on models, a gate not.",
     "Frameworks were read and run as of August 2026; the versions stand with each convention.",
 )
-PAPER_LEFT_OPEN = "the ε of its last step is 0, and std divides by n − 1"  # it gives neither
 REFERENCES = {
     "GDPO": (
         "2601.05242",
@@ -222,20 +222,15 @@ Molchanov, Pavlo},
 
 
 def references() -> Html:
-    """The papers, how to cite the one that this is about, and the code that conventions were read from."""
+    """The papers, and how to cite the one that this is about."""
     papers = (
         tag("li", tag("b", name), ": ", _paper(number, title), f" (arXiv {number}), {what}")
         for name, (number, title, what) in REFERENCES.items()
-    )
-    conventions = (
-        f"{c.name}: {c.source}{'; ' + PAPER_LEFT_OPEN if c == gc.PAPER else ''}" for c in gc.CONVENTIONS.values()
     )
     return join(
         tag("ul", *papers, tag("li", tag("b", "The authors' code"), ": ", _link(CODE, CODE.removeprefix("https://")))),
         tag("p", "To cite the paper:"),
         report.copy_box(CITE, "the paper as BibTeX"),
-        tag("p", "Conventions, and the code they were read from:"),
-        points(conventions),
     )
 
 
@@ -252,6 +247,7 @@ def folds(lab: State) -> mo.Html:
     parts = {
         "What is said about GDPO, and what we found": claims_table(),
         f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: successors_table(lab),
+        "What each trainer does on each case, and those without GDPO": configure.all_cases,
         # A fold's content stands in a shadow root, which only the style of the page reaches.
         "Limits of this page": join(report.STYLE, tag("div", points(LIMITS), kind="audit")),
     }

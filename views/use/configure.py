@@ -1,5 +1,9 @@
 """The lines that make a trainer do what the Lab shows, and what to know about that trainer."""
 
+import json
+from collections.abc import Iterable
+from functools import cache
+
 import marimo as mo
 
 import gdpo_core as gc
@@ -9,9 +13,8 @@ from gdpo_core import config_lines
 from gdpo_core._words import listing
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import METHODS, State
-from gdpo_core.differences import differences, left_open
-from gdpo_core.frameworks import FRAMEWORKS, Framework
-from views.html import Html, fold, points, prose, show, tag
+from gdpo_core.frameworks import FRAMEWORKS, WITHOUT_GDPO, Framework
+from views.html import ROOT, Html, fold, join, points, prose, show, table, tag
 from views.nav import Nav
 
 FIRST, *OTHERS = REWARDS
@@ -27,8 +30,8 @@ UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-sou
 
 OPENING = """# A few lines switch it on. Your rewards say whether to
 
-The lines for your trainer, **for the pays and weights that the Lab shows now, or for the run you audited**, what \
-this trainer does differently, and how to make sure that it ran. And what GDPO would change on these rewards: where it \
+The lines for your trainer, **for the pays and weights that the Lab shows now, or for the run you audited**, what it \
+does where trainers differ, and how to make sure that it ran. And what GDPO would change on these rewards: where it \
 helps, changes nothing, or hurts."""
 
 
@@ -79,9 +82,9 @@ def _own(text: str) -> str:
 
 
 def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditReport | None = None) -> mo.Html:
-    """The lines, all that is needed; then what makes sure of them, and what this trainer does differently."""
+    """The lines, all that is needed; then what makes sure of them, and what is known of this trainer."""
+    names = [gc.CONVENTIONS[key].name for key in (framework.convention, *framework.conventions)]
     log = _own(config_lines.log_rewards(framework.id, _names(run)))
-    title = f"What {framework.title} does differently" if framework.id != "generic" else "What to know"
     return show(
         report.STYLE,
         tag(
@@ -94,21 +97,47 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
             tag("h3", "Make sure that it ran ", tag("small", "extra")),
             report.copy_box(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
-            tag("h3", title),
-            points(differences(framework, rewards(lab, gate), lab.weights, lengths(lab))),
-            fold(f"What is known of {framework.title}, and where it was read", tag("ul", *map(_fact, framework.facts)))
-            if framework.facts
-            else "",
+            tag("h3", "What to know"),
+            fold(f"What {framework.title} does where trainers differ", cases(names, "successors")),
+            fold(
+                f"What is known of {framework.title}, and where it was read on {framework.read_on}",
+                _read(framework.facts),
+            ),
             fold("While it trains", points(_while_it_trains(framework))),
-            fold("Its last step, missing rewards, a group of one", points(left_open(framework, len(_names(run))))),
             kind="audit use",
         ),
     )
 
 
-def _fact(fact: tuple[str, str]) -> Html:
-    says, read_in = fact
-    return tag("li", says, " ", tag("small", f"Read in {read_in}."))
+def _read(facts: Iterable[tuple[str, str]]) -> Html:
+    return tag("ul", *(tag("li", says, " ", tag("small", f"Read in {read_in}.")) for says, read_in in facts))
+
+
+@cache
+def matrix() -> dict:
+    """What each trainer does on each case of conformance/, as it was stored."""
+    return json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
+
+
+def cases(trainers: Iterable[str], kind: str) -> Html:
+    """What these trainers do on each case; = where it is what the paper's formula does."""
+    paper, *others = matrix()["trainers"]
+    shown = [one for one in others if one["title"] in trainers]
+    rows = (
+        [case, says, *("=" if one["cells"][case] == says else one["cells"][case] for one in shown)]
+        for case, says in paper["cells"].items()
+    )
+    head = ["case", "the paper's formula", *(f"{one['title']} ({one['how']})" for one in shown)]
+    return table(head, rows, kind, f"of {matrix()['made']}; = as the paper's formula")
+
+
+def all_cases() -> Html:
+    """Every trainer on every case, and what those without GDPO have in its place."""
+    without = [(f"{title}: {one.says}", f"{one.read_in}, on {one.read_on}") for title, one in WITHOUT_GDPO.items()]
+    trainers = [one["title"] for one in matrix()["trainers"]]
+    return join(
+        tag("p", "The cases are those of conformance/. Trainers without GDPO:"), _read(without), cases(trainers, "wide")
+    )
 
 
 def _while_it_trains(framework: Framework) -> list[str]:

@@ -1,0 +1,99 @@
+"""Write the answers of conformance/cases.json and data/matrix.json, what each trainer does on each case.
+
+`python -m scripts.make_matrix` runs those that are in .parity; `make parity` then shows which cells have changed.
+"""
+
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from conformance import check, reference
+from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.frameworks import CONVENTIONS, WITHOUT_GDPO
+from tests.parity.frameworks import SOURCES, Method, load
+
+MATRIX = Path(__file__).parent.parent / "data" / "matrix.json"
+
+
+def differing(c: Convention) -> dict:
+    """What a convention does otherwise than the paper, as arguments of the reference."""
+    return {name: x for name, x in asdict(c).items() if name not in ("name", "source") and x != getattr(PAPER, name)}
+
+
+def answer(inputs: list, method: str, how: dict) -> list[float]:
+    """The advantages to twelve decimals, without the sign of a zero."""
+    return [round(a, 12) + 0.0 for a in reference.advantages(*inputs, method=method, **how)]
+
+
+def answered(data: dict) -> dict:
+    """The cases with the advantages of every method under every convention."""
+    data["conventions"] = {
+        key: {"name": c.name.replace(",", ""), "how": differing(c)} for key, c in CONVENTIONS.items()
+    }
+    for case in data["cases"]:
+        inputs = [case[name] for name in check.INPUTS]
+        case["advantages"] = {
+            method: {key: answer(inputs, method, c["how"]) for key, c in data["conventions"].items()}
+            for method in check.METHODS
+        }
+    return data
+
+
+def written(value: dict) -> str:
+    """JSON, numbers of one list on one line; null where one is missing."""
+    text = re.sub(r"\bNaN\b", "null", json.dumps(value, indent=1, ensure_ascii=False))
+    return re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+
+
+def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
+    """What a function does on each case, in a sentence."""
+    found = {case["name"]: (case, check.run(function, case)) for case in data["cases"]}
+    return {
+        name: a.removeprefix("raises TypeError: ") if isinstance(a, str) else check.says(a, case, method, data["ways"])
+        for name, (case, a) in found.items()
+    }
+
+
+def of_framework(method: Method) -> Callable:
+    """A trainer's own code as a function of lists."""
+
+    def function(rewards: list, groups: list, weights: list, lengths: list) -> torch.Tensor:
+        size = groups.count(groups[0])
+        blocks = groups == [i // size for i in range(len(groups))]
+        given = (torch.tensor(values, dtype=torch.float32) for values in (rewards, weights))
+        return method(*given, size if blocks else groups, torch.tensor(lengths))
+
+    return function
+
+
+def rows(data: dict) -> Iterator[tuple[str, str, str, dict[str, str]]]:
+    """Of each trainer its name, the method, where its cells come from, and the cells."""
+    for key, c in CONVENTIONS.items():
+        function = partial(reference.advantages, **data["conventions"][key]["how"])
+        how = "by the formula" if c is PAPER else "by the formula, which a recording confirms"
+        if key in SOURCES and (framework := load(key)):
+            how, function = f"run, {framework.version}", of_framework(framework.methods["gdpo"])
+        yield c.name, "gdpo", how, cells(function, "gdpo", data)
+    for title, one in WITHOUT_GDPO.items():
+        function = partial(reference.advantages, method=one.method, **differing(one.convention))
+        yield title, one.method, "as read, not run", cells(function, one.method, data) | one.cells
+
+
+def main() -> None:
+    """Write both files."""
+    data = answered(check.load())
+    check.FILE.write_text(written(data), encoding="utf-8")
+    trainers = [dict(zip(("title", "method", "how", "cells"), row, strict=True)) for row in rows(data)]
+    MATRIX.write_text(written({"made": date.today().isoformat(), "trainers": trainers}), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore", "std.*degrees of freedom")
+    main()

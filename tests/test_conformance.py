@@ -1,0 +1,131 @@
+"""The test vectors: their answers, the faults that they find, and what check.py says of a bad function."""
+
+import random
+import sys
+from functools import partial
+from math import nan
+from types import SimpleNamespace
+
+import naive_frameworks
+import pytest
+import torch
+from helpers import close
+
+import gdpo_core as gc
+from conformance import check, reference
+
+DATA = check.load()
+HOW = {key: convention["how"] for key, convention in DATA["conventions"].items()}
+ONE = reference.advantages
+
+
+def test_the_answers_are_those_of_the_library_and_of_exact_arithmetic():
+    for case in DATA["cases"]:
+        rewards, groups, weights, lengths = (case[name] for name in check.INPUTS)
+        for method, answers in case["advantages"].items():
+            assert list(answers) == list(gc.CONVENTIONS)
+            for key, expected in answers.items():
+                options = {"groups": groups, "weights": weights, "lengths": lengths}
+                close(gc.advantages(rewards, method, convention=gc.CONVENTIONS[key], **options), expected, 1e-11)
+                if key in naive_frameworks.FRAMEWORKS and method in naive_frameworks.METHODS:
+                    close(naive_frameworks.advantages(key, method, rewards, *options.values()), expected)
+
+
+@pytest.mark.slow
+def test_the_reference_is_the_library_on_ten_thousand_groups():
+    draw = random.Random(37)
+    for _ in range(2500):
+        key, k, groups = draw.choice(list(HOW)), draw.randint(1, 4), draw.choices(range(4), k=draw.randint(4, 24))
+        values = [nan, *[0.0, 1.0] * 3, 3.0, -2.5, *(round(16 * draw.gauss(0, 1)) / 16 for _ in "ab")]
+        rewards = [draw.choices(values, k=k) for _ in groups]
+        weights, lengths = draw.choices([1, 0.5, 2, draw.random()], k=k), draw.choices(range(1, 50), k=len(groups))
+        options = {"groups": groups, "weights": weights, "lengths": lengths}
+        for method in check.METHODS:
+            a = gc.advantages(rewards, method, convention=gc.CONVENTIONS[key], **options)
+            close(reference.advantages(rewards, *options.values(), method=method, **HOW[key]), a, 1e-12)
+
+
+def leave_one_out(always, by_squares, rewards, groups, weights, lengths):
+    """NeMo-RL's old GRPO, rebuilt in float32: divided always, or by the root of a difference of squares."""
+    s, of = (torch.tensor(rewards) * torch.tensor(weights)).sum(1), torch.tensor(groups)
+    a = torch.empty_like(s)
+    for i in range(len(s)):
+        others = s[(of == of[i]) & (torch.arange(len(s)) != i)]
+        n, mean = len(others), others.mean()
+        squares = (others**2).mean() - mean**2 if by_squares else ((others - mean) ** 2).mean()
+        std = (squares * n / (n - 1)).sqrt().nan_to_num()
+        a[i] = (s[i] - mean) / (std + 1e-6) if always or std > 0 else s[i] - mean
+    return a
+
+
+def by_squares(rewards, groups, weights, lengths):
+    """GDPO in float32, the variance a difference of squares."""
+    r, of = torch.tensor(rewards), torch.tensor(groups)
+    z = torch.empty_like(r)
+    for g in of.unique():
+        x = r[of == g]
+        var = ((x**2).mean(0) - x.mean(0) ** 2).clamp(min=0) * len(x) / (len(x) - 1)
+        z[of == g] = (x - x.mean(0)) / (var.sqrt() + 1e-6)
+    return (z.sum(1) - z.sum(1).mean()) / z.sum(1).std()
+
+
+def dropping(rewards, groups, weights, lengths):
+    """A filter on the sum before GDPO."""
+    sums = [sum(row) for row in rewards]
+    dead = [len({s for s, g in zip(sums, groups, strict=True) if g == one}) == 1 for one in groups]
+    return ONE(
+        [[0.0] * len(row) if off else row for row, off in zip(rewards, dead, strict=True)], groups, weights, lengths
+    )
+
+
+# A fault: the case that is named for it, method, convention, the function or the arguments in which it differs, and
+# what the case says. Those with a number are as they were before they were mended.
+FAULTS = {
+    "ms-swift #8123": ("missing-reward", "gdpo", "ms_swift", {"missing": "propagates"}, "NaN spreads"),
+    "NeMo-RL #1518": ("others-agree", "grpo", "nemo_rl_loo", partial(leave_one_out, True, False), "1e+06"),
+    "NeMo-RL #4158": ("others-agree", "grpo", "nemo_rl_loo", partial(leave_one_out, False, True), "e+03"),
+    "TRL #5775": ("row-without-rewards", "gdpo", "trl", {"empty_counts": True}, "it counts with sum 0"),
+    "TRL #3991": ("silent-groups", "grpo_batch_std", "trl", {"method": "grpo"}, "normalised, not each reward"),
+    "slime #1414": ("uneven-groups", "gdpo", "paper", lambda r, g, w, n: ONE(r, [0] * len(g), w, n), "one group"),
+    "blocks": ("shuffled", "gdpo", "paper", lambda r, g, w, n: ONE(r, sorted(g), w, n), "blocks of rows"),
+    "no weights": ("weights", "gdpo", "paper", lambda r, g, w, n: ONE(r, g, [1] * len(w), n), "are ignored"),
+    "raw": ("group-of-one", "gdpo", "paper", {"group_of_one": "raw"}, "keeps its raw reward"),
+    "filter": ("equal-sums", "gdpo", "paper", dropping, "is dropped"),
+    "squares": ("far-from-zero", "gdpo", "paper", by_squares, "off the paper"),
+    "tokens": ("lengths", "gdpo", "paper", {"last_step": "tokens"}, "counts tokens"),
+    "n": ("group-of-two", "gdpo", "paper", {"ddof": 0}, "divides by n"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found_by_the_case_that_is_named_for_it(fault):
+    case, method, convention, function, said = FAULTS[fault]
+    mended = partial(ONE, **{"method": method} | HOW[convention])
+    if isinstance(function, dict):
+        function = partial(mended, **function)
+    wrong = {name: sentence for name, agrees, sentence in check.check(function, method, convention) if not agrees}
+    assert said in wrong[case]
+    assert all(agrees for _, agrees, _ in check.check(mended, method, convention))
+
+
+BAD = {
+    "raises KeyError: 'x'": lambda *given: {}["x"],
+    "expected 4 numbers, one per row, got 1": lambda *given: [0.0],
+    "expected 4 numbers, one per row, got 'ab'": lambda *given: "ab",
+    "expected 4 numbers, one per row, got None": lambda *given: None,
+    "expected 4 numbers, one per row, got [[0.0], [0.0], [0.0], [0.0]]": lambda r, *given: [[0.0]] * len(r),
+    "NaN in 4 of 4 rows, first in row 1": lambda r, *given: torch.full((len(r),), nan),
+}
+
+
+def test_what_is_no_answer_is_one_line_per_case_and_what_is_no_function_one_sentence(capsys, monkeypatch):
+    for said, function in BAD.items():
+        monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(function=function))
+        assert check.main(["mine:function"]) == 1
+        printed = capsys.readouterr().out
+        assert printed.count("WRONG") == len(DATA["cases"]) and f"WRONG group-of-two             {said}" in printed
+    monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(function=ONE))
+    assert check.main(["mine:function"]) == 0 and "agrees with paper, verl, ms-swift" in capsys.readouterr().out
+    for unknown in ("mine:other", "nowhere:function", "mine", ":"):
+        assert check.main([unknown]) == 2
+        assert capsys.readouterr().err.startswith(f"{unknown}: expected MODULE:FUNCTION that can be imported, got ")
