@@ -191,7 +191,9 @@ def by_hand(marks):
 
 def test_dots_and_parts_stand_where_numpy_has_them(visit):
     page = visit("?lab-task=interest")
-    assert page.locator("h1").inner_text() == "One of these eight is wrong. GRPO cannot see it."
+    assert (
+        page.locator("[data-cell-name=lab_claim] h1").inner_text() == "One of these eight is wrong. GRPO cannot see it."
+    )
     assert page.locator(".play").is_hidden()  # who wants no motion has the still picture
     marks = [list(row) for row in GRADED]
     for answer, reward in ((None, None), (8, 0), (4, 1)):
@@ -209,7 +211,9 @@ def test_dots_and_parts_stand_where_numpy_has_them(visit):
         assert wrong == [str(i + 1) for i, row in enumerate(marks) if not row[0]]
         dots = page.locator(".dot.base.wrong").all_inner_texts()
         assert dots == wrong
-    assert page.locator("h1").inner_text() != "One of these eight is wrong. GRPO cannot see it."
+    assert (
+        page.locator("[data-cell-name=lab_claim] h1").inner_text() != "One of these eight is wrong. GRPO cannot see it."
+    )
     # Every bar as what its rewards add, by keyboard; a link keeps it.
     page.get_by_role("button", name="Why: each bar of GDPO").focus()
     page.keyboard.press("Enter")

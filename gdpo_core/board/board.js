@@ -390,8 +390,8 @@ function render({ model, el }) {
     fallen = true;
   });
   watch.observe(board);
-  // The bars first: the dots set out in the frame after.
-  const flipped = () => (draw(), requestAnimationFrame(() => setTimeout(picture)));
+  // The bars first; the dots set out once these are painted.
+  const flipped = () => (draw(), setTimeout(picture, 60));
   model.on("change:drawing", flipped);
   return () => {
     watch.disconnect();
