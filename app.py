@@ -764,7 +764,7 @@ def your_own_cell(convention, lengths, rewards, weights):
 @app.cell(hide_code=True)
 def plumbing():
     mo.md("""
-    # Plumbing
+    ## Plumbing
 
     What holds the chapters together: the bar, the doors that let each compute once it is opened, and the address.
     """)
