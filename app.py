@@ -513,10 +513,7 @@ def evidence_counts(evidence):
         evidence.sentences.section(
             "How much can survive",
             evidence.counting.part,
-            {
-                "The paper's Fig. 2: every group of two answers with two marks, listed": evidence.counting.small_groups,
-                "The counts as tables": evidence.counting.tables,
-            },
+            {"The counts as tables": evidence.counting.tables},
         )
     )
     return
@@ -545,10 +542,7 @@ def evidence_paper(evidence):
         evidence.sentences.section(
             "What the paper measured on language models",
             evidence.paper.part,
-            {
-                "Each of the 68 cells": evidence.paper.cells,
-                "The paper's tables": evidence.paper.results_table,
-            },
+            {"The paper's tables": evidence.paper.results_table},
         )
     )
     return

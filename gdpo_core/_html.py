@@ -118,7 +118,6 @@ def table(
     caption: object = "",
     *,
     over: Mapping[str, int] | None = None,
-    foot: Sequence[object] = (),
     folds: bool = False,
 ) -> Html:
     """A table whose first column names the rows. Any cell may be a `Cell`, any row a `Row`.
@@ -137,8 +136,6 @@ def table(
     elif head:
         parts.append(tag("thead", _head(head)))
     parts.append(tag("tbody", *(_row(row, head[1:] if folds else ()) for row in rows)))
-    if foot:
-        parts.append(tag("tfoot", _row(foot)))
     return tag("table", *parts, kind=kind)
 
 

@@ -27,22 +27,6 @@ def test_the_part_claims_the_counts_beyond_where_the_paper_ends():
     assert "183,181,376" in told and "does not put the right answer first" in told
 
 
-def test_every_small_group_is_listed_with_the_advantages_of_each_method():
-    html = counts.small_groups()
-    groups = gc.enumerate_groups(*counts.LISTED)
-    listed = rows(html)
-    assert len(listed) == len(groups) == gc.count_groups(*counts.LISTED)
-    patterns = ["".join("○●"[mark] for row in group for mark in row) for group in groups.int().tolist()]
-    assert sorted("".join(re.findall("[○●]", row)) for row in listed) == sorted(patterns)
-    for row in listed:
-        group = patterns.index("".join(re.findall("[○●]", row)))
-        for method in METHODS:
-            cell = re.search(rf'<td class="{method}[^>]*>(.*?)</td>', row)[1]
-            drawn = [float(x.replace("−", "-")) for x in re.findall("<span>([^<]+)</span>", cell)]
-            expected = gc.group_advantages(groups, method)[group].sort().values.tolist()
-            assert drawn == pytest.approx(expected, abs=0.005)
-
-
 def test_the_tables_hold_every_count_of_the_charts():
     tables = re.findall("<table.*?</table>", counts.tables())
     for table, sizes in zip(tables, (counts.BY_REWARDS, counts.BY_ROLLOUTS), strict=True):

@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from gdpo_core._theme import METHODS, VALUES
-from gdpo_core._words import decimal, percent, signed
+from gdpo_core._words import percent, signed
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEVEL
 from gdpo_core.successors import TITLES as NAMES
@@ -326,55 +326,6 @@ def _rates(reward: str) -> dict[str, Any]:
         labels.mark_text(align="right", fontSize=13, fontWeight=600).encode(alt.Y("at:Q", title=None), text="label:N"),
     ]
     return _typed(alt.layer(*layers), reward, "").properties(height=130).to_dict()
-
-
-def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
-    """A row per cell of the paper's tables: by how many points GRPO, to the left, or GDPO, to the right, is ahead."""
-    names = {"grpo": NAMES["grpo"], "gdpo": NAMES["gdpo"], "equal": "equal"}
-    cells = sorted(cells, key=lambda cell: -cell.ahead)
-    rows = [
-        {
-            "cell": cell.name,
-            "ahead": cell.ahead,
-            "leader": names[cell.leader],
-            "label": signed(abs(cell.ahead), 1) if abs(cell.ahead) >= 0.05 else decimal(abs(cell.ahead), 1),
-            "said": f"GRPO {cell.grpo:g} %, GDPO {cell.gdpo:g} %; {cell.better} is better",
-        }
-        for cell in cells
-    ]
-    low, high = min(row["ahead"] for row in rows), max(row["ahead"] for row in rows)
-    many = {leader: sum(cell.leader == leader for cell in cells) for leader in names}
-    description = f"{title}: GRPO is ahead in {many['grpo']} of {len(cells)} cells, by up to {-low:g} points, "
-    description += f"GDPO in {many['gdpo']}, by up to {high:g}."
-    scale = alt.Scale(domain=[low, high], padding=44, nice=False)  # pixels, for the numbers beside the ends
-    x = alt.X(
-        "ahead:Q",
-        title="← points ahead: GRPO | GDPO →",
-        scale=scale,
-        axis=alt.Axis(tickCount=5, labelExpr="abs(datum.value)"),
-    )
-    y = alt.Y(
-        "cell:N",
-        title=None,
-        sort=[row["cell"] for row in rows],
-        axis=alt.Axis(labelLimit=330, ticks=False, domain=False),
-    )
-    color, _, shape = _looks(list(names.values()), "leader:N")
-    base = alt.Chart(_inline(rows)).encode(y, color, tooltip=["cell:N", "said:N"])
-    zero = (
-        alt.Chart(_inline([{"ahead": 0}]))
-        .mark_rule(opacity=0.6, color=GREY.colour)
-        .encode(alt.X("ahead:Q", scale=scale))
-    )
-    text = base.encode(x, text="label:N")
-    layers = [
-        zero,
-        base.mark_bar(height=2).encode(x),
-        base.mark_point(filled=True, size=70, opacity=1).encode(x, shape),
-        text.transform_filter("datum.ahead >= 0").mark_text(align="left", dx=8, fontSize=12),
-        text.transform_filter("datum.ahead < 0").mark_text(align="right", dx=-8, fontSize=12, fontWeight=700),
-    ]
-    return _typed(alt.layer(*layers), title, description).properties(height=17 * len(rows))
 
 
 def _looks(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:

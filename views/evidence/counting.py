@@ -1,18 +1,16 @@
-"""How many groups each method still tells apart of all that can occur, listed once and then counted."""
+"""How many groups each method still tells apart of all that can occur."""
 
 from collections.abc import Sequence
 from functools import lru_cache
-from string import ascii_uppercase
 
 import gdpo_core as gc
-from gdpo_core._words import count, listing, signed
+from gdpo_core._words import count, listing
 from gdpo_core.conventions import COMPARED
 from gdpo_core.conventions import NAMES as ALL_NAMES
 from views import charts, html
-from views.html import Cell, Html, callout, join, table, tag
+from views.html import Html, callout, join, table, tag
 
 NAMES = {method: ALL_NAMES[method] for method in COMPARED}
-LISTED = (2, 2)  # rollouts, rewards of the groups that are listed, as in the paper's Fig. 2
 REWARDS, ROLLOUTS = 2, 4  # what stays while the other grows, as in its Fig. 3
 TO_ROLLOUTS, TO_REWARDS = 16, 8
 PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where GDPO's curves end in its Fig. 3; GRPO's go on
@@ -57,67 +55,6 @@ def _at(size: Size) -> str:
     rollouts, rewards = size
     groups = f"{count(gc.count_groups(*size))} groups of {rollouts} answers with {rewards} marks"
     return f"Of {groups}, {listing(tells)} apart."
-
-
-@lru_cache(maxsize=1)
-def small_groups() -> Html:
-    """All small groups with the advantages that each method gives, and what they share."""
-    groups = gc.enumerate_groups(*LISTED)
-    vectors = {method: _vectors(groups, method) for method in NAMES}
-    letters = {
-        method: dict(zip(sorted(set(v), key=_size), ascii_uppercase, strict=False)) for method, v in vectors.items()
-    }
-    rows = [
-        [
-            join(*map(_pattern, groups[g].int().tolist())),
-            *(_cell(m, vectors[m], letters[m], vectors["gdpo"], g) for m in NAMES),
-        ]
-        for g in sorted(range(len(groups)), key=lambda g: _size(vectors["gdpo"][g]))
-    ]
-    caption = (
-        f"{len(groups)} groups (order of the two answers ignored); ● passed, ○ failed. Equal letters in a column are "
-        "equal advantages. Hatched: shared by groups that GDPO tells apart"
-    )
-    head = ["Two answers", *(Cell(name, method) for method, name in NAMES.items())]
-    foot = [Cell(join(tag("b", len(found)), " different"), method) for method, found in letters.items()]
-    shown = table(head, rows, "listed", caption, foot=[f"{len(groups)} groups", *foot])
-    return join(shown, callout(*_shared_vectors(vectors, letters)))
-
-
-def _vectors(groups, method: str) -> list[tuple[float, ...]]:
-    """The advantages of each group, ascending."""
-    return [tuple(a) for a in (gc.group_advantages(groups, method).sort().values.round(decimals=9) + 0.0).tolist()]
-
-
-def _size(vector: Sequence[float]) -> float:
-    return max(map(abs, vector))
-
-
-def _pattern(marks: Sequence[int]) -> Html:
-    words = " and ".join("passed" if mark else "failed" for mark in marks)
-    drawn = "".join("○●"[mark] for mark in marks)
-    return tag("span", drawn, kind="pattern", role="img", aria_label=f"{words};")
-
-
-def _cell(method: str, vectors: Sequence[tuple], letters: dict, gdpo: Sequence[tuple], group: int) -> Cell:
-    shared = len({other for vector, other in zip(vectors, gdpo, strict=True) if vector == vectors[group]}) > 1
-    numbers = (part for a in vectors[group] for part in (tag("span", signed(a)), " "))
-    return Cell(join(*numbers, tag("b", letters[vectors[group]])), f"{method}{' shared' if shared else ''}")
-
-
-def _shared_vectors(vectors: dict, letters: dict) -> list[str]:
-    """What GRPO's most shared vector holds that GDPO keeps apart."""
-
-    def splits(vector: tuple[float, ...]) -> list[tuple[float, ...]]:
-        return sorted({g for v, g in zip(vectors["grpo"], vectors["gdpo"], strict=True) if v == vector}, key=_size)
-
-    most = max(letters["grpo"], key=lambda vector: len(splits(vector)))
-    split = [f"{vectors['gdpo'].count(g)} with ±{_size(g):.2f}" for g in splits(most)]
-    return [
-        f"GRPO gives **±{_size(most):.2f}** to {vectors['grpo'].count(most)} groups, whether the answers differ in one "
-        f"mark or in both. GDPO splits them into {listing(split)}, before its last step, which scales the whole batch. "
-        "So does GRPO without std; within one group it ties exactly what GRPO ties.",
-    ]
 
 
 def tables() -> Html:

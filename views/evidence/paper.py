@@ -1,18 +1,10 @@
 """The paper's result tables: where GDPO is ahead, and where GRPO is."""
 
 from gdpo_core._words import count, decimal, listing, signed
-from views import charts, html
 from views.html import Cell, Html, callout, join, table, tag
 from views.results import Result, ahead, clear, results
 
 RIGHT = ("accuracy", "passed")  # what is measured of right answers
-
-
-def kinds() -> dict[str, tuple[Result, ...]]:
-    """The cells of right answers, and those of everything else that was rewarded."""
-    right = tuple(cell for cell in results() if cell.metric in RIGHT)
-    rest = tuple(cell for cell in results() if cell not in right)
-    return {"right answers, %": right, "format, length and bugs": rest}
 
 
 def part() -> Html:
@@ -20,14 +12,8 @@ def part() -> Html:
     return join(tag("h2", "What the paper measured on language models", kind="part"), callout(_says()))
 
 
-def cells() -> Html:
-    """Both charts, and how they are to be read."""
-    drawn = (charts.who_is_ahead(cells, title) for title, cells in kinds().items())
-    return join(html.charts(drawn, "wide"), tag("p", _note(), kind="note"))
-
-
 def _says() -> str:
-    found, right = ahead(results()), ahead(kinds()["right answers, %"])
+    found, right = ahead(results()), ahead(tuple(cell for cell in results() if cell.metric in RIGHT))
     (grpo, equal, gdpo), rights = (len(cells) for cells in found.values()), sum(map(len, right.values()))
     largest = max(found["grpo"], key=lambda cell: -cell.ahead)
     return (
@@ -52,7 +38,7 @@ def _note() -> str:
 
 
 def results_table() -> Html:
-    """Every cell as a table; bold where GRPO is ahead."""
+    """Every cell as a table, bold where GRPO is ahead, and how it is to be read."""
     head = ["", "what is better", "before training", "GRPO", "GDPO", "ahead"]
     rows = [
         [
@@ -64,7 +50,9 @@ def results_table() -> Html:
         for cell in results()
     ]
     models = listing(dict.fromkeys(cell.model for cell in results()))
-    return table(head, rows, "figures", f"In percent, of {models}; from arXiv 2601.05242")
+    return join(
+        table(head, rows, "figures", f"In percent, of {models}; from arXiv 2601.05242"), tag("p", _note(), kind="note")
+    )
 
 
 def _lead(cell: Result) -> str:
