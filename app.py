@@ -265,7 +265,7 @@ def train_curves(as_given, guesses, limits, predict, runs, scenario, setting, sh
     _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, shown())
     mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
     html.show(
-        html.div("verdict", train.words.result(setting, scenario.coins, runs, limits), role="status"),
+        html.div("verdict", train.words.result(setting, scenario.coins, runs), role="status"),
         train.panels.draw(scenario, setting, runs, limits),
         train.words.why(scenario, setting, _given),
     )

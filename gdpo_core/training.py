@@ -68,6 +68,7 @@ class Setting:
     weights: tuple[float, ...] | None = None
     noise: tuple[float, ...] | None = None  # of coins
     gate: tuple[int, int] | None = None
+    together: float = 0.0  # share of the answers in which all coins fall by one draw
     rollouts: int = 8
     prompts: int = 32
     epochs: int = 150
@@ -106,7 +107,11 @@ class Setting:
     def policy(self) -> "Policy":
         """The policy that it starts from; InputError names what cannot be used."""
         if self.arms is None:
-            return _coins(self.p0, self.scale, self.weights, self.noise, self.gate)
+            is_share = isinstance(self.together, Real) and 0 <= self.together <= 1
+            expect(is_share, "together", "a share from 0 to 1", repr(self.together))
+            coins = _coins(self.p0, self.scale, self.weights, self.noise, self.gate)
+            return replace(coins, together=float(self.together))
+        expect(self.together == 0, "together", "0 with arms", repr(self.together))
         expect(self.noise is None, "noise", "none with arms", repr(self.noise))
         return _arms(self.p0, self.arms, self.scale, self.weights, self.gate)
 
@@ -145,6 +150,7 @@ class TrainingOptions(TypedDict, total=False):
     weights: ArrayLike | None
     noise: ArrayLike | None
     gate: Gate | None
+    together: float
     rollouts: int
     prompts: int
     epochs: int
@@ -173,6 +179,8 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
     False: none for any method, as in many demos of GDPO.
     noise: std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
     gate: (reward, on), or several such pairs; the reward counts only where the coin `on` fell on 1 (eq. 8).
+    together: of coins, the share of answers in which all fall by one draw, so that with one also all likelier ones are
+    on 1. The logits move as above, which is then no longer the gradient of one distribution.
     The same seed gives the same bits; no global generator is touched. Raises InputError, also for a run that diverges.
 
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
@@ -211,11 +219,12 @@ class Coins:
     noise: Tensor  # (rewards,) std of the noise on each reward; those beyond the coins are noise alone
     weights: Tensor  # (rewards,)
     dtype: torch.dtype  # that can hold these rewards
+    together: float = 0.0  # share of outcomes in which all fall by one draw
 
     @property
     def uniforms(self) -> int:
         """How many random numbers in [0, 1) one outcome takes."""
-        return len(self.start)
+        return len(self.start) + (self.together > 0)
 
     @property
     def exact(self) -> bool:
@@ -228,6 +237,8 @@ class Coins:
 
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
         """One outcome from each column of uniforms, (coins, …)."""
+        if self.together:
+            uniforms = torch.where(uniforms[-1] < self.together, uniforms[0], uniforms[:-1])
         return torch.lt(uniforms, p, out=out)
 
     def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
@@ -246,7 +257,11 @@ class Coins:
 
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
         """The probability of each outcome, (outcomes,)."""
-        return torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
+        alone = torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
+        # By one draw it is every coin that is likelier than the draw: below all on 1, not below any on 0.
+        below = torch.where(outcomes == 1, p[:, None], 1.0).amin(0)
+        above = torch.where(outcomes == 0, p[:, None], 0.0).amax(0)
+        return alone + self.together * ((below - above).clamp(min=0) - alone)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ DATA = Path("data")
 PATH = DATA / "scenarios.json"
 ALL = {scenario.id: scenario for scenario in load_scenarios(PATH)}
 COINS = {name: one for name, one in ALL.items() if not one.setting.arms}
-KINDS = ("scales", "equal", "noise", "pays")  # one of each; the others are slow
+KINDS = ("scales", "equal", "noise", "pays", "dense", "together")  # one of each; the others are slow
 MARKS = tuple(tuple(grades.vector) for grades in bfcl.grade_all(bfcl.load_tasks(DATA / "tasks")[0]))
 RATES = pass_rates(MARKS)
 LAB = State(MARKS, (1.0,) * 3, (1.0,) * 3)
@@ -133,7 +133,7 @@ def test_the_sentence_follows_from_the_medians_and_says_of_which_comparison_it_i
         return gc.TrainingRun("any", torch.where(torch.arange(101)[:, None] >= reached, 0.95, 0.1)[None])
 
     setting, found = Setting((0.5, 0.5), epochs=100).compared(comparison), {"grpo": run(grpo), "gdpo": run(gdpo)}
-    sentence = words.result(setting, ("first coin", "second coin"), found, {m: one.p[0] for m, one in found.items()})
+    sentence = words.result(setting, ("first coin", "second coin"), found)
     assert verdict(found) == kind
     assert plain(sentence).startswith(f"{words.UNDER[comparison]}: ")
     assert said in plain(sentence) and "inf" not in plain(sentence)

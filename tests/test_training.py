@@ -3,7 +3,7 @@
 import random
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from math import exp, inf, log, nan, prod, sqrt
 
 import helpers
@@ -137,7 +137,9 @@ def advantages(method, rows, ids, weights, match_scale):
     return [a / std if std else 0.0 for a in computed.advantages]
 
 
-def loop(method, p0, *, scale, weights, noise, gate, match_scale, optimizer, lr, seed, prompts, rollouts, epochs):
+def loop(
+    method, p0, *, scale, weights, noise, gate, match_scale, optimizer, lr, seed, prompts, rollouts, epochs, together=0
+):
     """One seed, from which an epoch draws its uniforms, reward by reward, then the noise of each noisy reward; seed by
     seed, in each rollout by rollout, in each prompt by prompt.
     """
@@ -145,7 +147,10 @@ def loop(method, p0, *, scale, weights, noise, gate, match_scale, optimizer, lr,
     ids = [prompt for _ in range(rollouts) for prompt in range(prompts)]
 
     def gradient(p):
-        uniforms = draws.random((len(p), rollouts * prompts), dtype=np.float32).tolist()
+        uniforms = draws.random((len(p) + (together > 0), rollouts * prompts), dtype=np.float32).tolist()
+        for i, one in enumerate(uniforms[-1] if together else ()):
+            for row in uniforms[1 : len(p)] if one < together else ():
+                row[i] = uniforms[0][i]
         b = [[float(uniforms[k][i] < p[k]) for k in range(len(p))] for i in range(len(ids))]
         rows = [[c * x for c, x in zip(scale, outcome, strict=True)] + [0.0] * (rewards - len(p)) for outcome in b]
         if gate is not None:
@@ -169,6 +174,7 @@ SMALL_RUNS = {
     "gate": AS_IT_IS | {"gate": (1, 0), "scale": [1, 2]},
     # More draws: where a coin falls the same way throughout, Adam would make a step of float32's round-off.
     "Adam": AS_IT_IS | {"optimizer": "adam", "lr": 0.3, "prompts": 4, "rollouts": 5},
+    "together": AS_IT_IS | {"scale": [1, 3], "together": 0.5},
     "noise": AS_IT_IS | {"noise": [0, 0.5, 1], "weights": [1, 2, 0.5], "gate": (0, 1)},
 }
 
@@ -213,7 +219,19 @@ def limit(method, likely, rows, weights, match_scale):
     return standardised(s, divide=match_scale or method == "grpo")
 
 
-def gradient_of_coins(p, method, scale, weights, noise, gate, match_scale):
+def likelihood(b, p, together):
+    """Of one outcome: of independent coins, and of coins that are all on 1 below one draw, by its place among p."""
+    alone = prod(q if x else 1 - q for x, q in zip(b, p, strict=True))
+    edges = [0, *sorted(p), 1]
+    by_one = sum(
+        high - low
+        for low, high in pairwise(edges)
+        if all((q > (low + high) / 2) == x for x, q in zip(b, p, strict=True))
+    )
+    return (1 - together) * alone + together * by_one
+
+
+def gradient_of_coins(p, method, scale, weights, noise, gate, match_scale, together=0):
     """Outcome by outcome, with the noise of each reward at one std up or down."""
     rows, likely, fell = [], [], []
     for b in product((0.0, 1.0), repeat=len(p)):
@@ -222,7 +240,7 @@ def gradient_of_coins(p, method, scale, weights, noise, gate, match_scale):
             r[reward] *= b[on]
         for signs in product(*((-1, 1) if n else (0,) for n in noise)):
             rows.append([x + sign * n for x, sign, n in zip(r, signs, noise, strict=True)])
-            likely.append(prod(q if x else 1 - q for x, q in zip(b, p, strict=True)) / 2 ** sum(map(bool, noise)))
+            likely.append(likelihood(b, p, together) / 2 ** sum(map(bool, noise)))
             fell.append(b)
     a = limit(method, likely, rows, weights, match_scale)
     return [sum(q * x * (b[k] - p[k]) for q, x, b in zip(likely, a, fell, strict=True)) for k in range(len(p))]
@@ -234,6 +252,10 @@ CURVES = {
     "scales": ([0.5, 0.5, 0.3], {"scale": [1, 3, 10], "weights": [1, 1, 1], "noise": [0, 0, 0], "gate": []}),
     "weights": ([0.5, 0.2], PLAIN | {"weights": [2, -0.5], "scale": [1, 6]}),
     "a reward of noise alone": ([0.5, 0.2], PLAIN | {"noise": [0, 0.3, 1e-3], "weights": [1, 2, 0.5]}),
+    "together": (
+        [0.5, 0.2, 0.3],
+        {"scale": [1, 3, 1], "weights": [1, 1, 1], "noise": [0] * 3, "gate": [], "together": 0.5},
+    ),
     "nothing to win": ([0.5, 0.2], PLAIN | {"scale": [0, 1]}),
     "two gates": ([0.3, 0.6], PLAIN | {"noise": [0.2, 0, 1], "weights": [1, 0.7, 2], "gate": [(1, 0), (0, 1)]}),
 }
@@ -339,6 +361,7 @@ OF_COINS = {
     "optimizer": (None, "SGD", ["sgd"]),
     "match_scale": (None, 1),
     "noise": ([0], [0, -1], [0, nan], [], 1, [0, 1j]),
+    "together": (-0.1, 1.5, "half", float("nan")),
     "gate": ((0, 0), (1, -1), (2, 0), (0, -3), (True, False), (0.0, 1.0), (0,), "01", 0, {0: 1}, [None], [(0, 1), 1]),
 }
 OF_ARMS = {

@@ -43,16 +43,8 @@ def comparisons(found: Experiment) -> list[dict[str, Any]]:
 def all_curves() -> Html:
     """A row of curves per set-up, with what the coins said of it."""
     found = load()
-    key = (
-        "The median over seeds of the share of answers that pass, bands from the lower to the upper quartile; the "
-        f"numbers are those of the last {STEPS} steps."
-    )
+    key = f"Medians over seeds of the share that passes, bands of the quartiles; in numbers the last {STEPS} steps."
     return join(tag("p", key, kind="note"), *(_setup(found, setup) for setup in found.predictions["setups"]))
-
-
-def limits() -> Html:
-    """What such a small experiment cannot show."""
-    return paragraphs(_limits(load()))
 
 
 def _says(found: Experiment) -> list[str]:
@@ -123,10 +115,11 @@ def curves(found: Experiment, one: Comparison) -> list[dict[str, Any]]:
     return named.sort("method", "step").to_dicts()
 
 
-def _limits(found: Experiment) -> str:
-    runs, measured = found.runs, found.predictions["measured"]
+def limits() -> Html:
+    """What such a small experiment cannot show."""
+    runs, measured = load().runs, load().predictions["measured"]
     seeds, last = runs["seed"].n_unique(), runs["step"].max()
-    return (
+    return paragraphs(
         "The model was made here from nothing; it answers requests of a few kinds with calls "
         f"of {number(runs['length'].min(), 2)} to {number(runs['length'].max(), 2)} tokens, and starts where "
         f"{listing(map(percent, measured['pass_rates']))} of its answers pass the three graders. Each run is {last} "

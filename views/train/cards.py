@@ -140,6 +140,7 @@ def facts(scenario: Scenario) -> str:
     """
     s = scenario.setting
     given = {"start": s.p0[:1] if s.arms else s.p0, "pay": s.scale, "weight": s.weights, "noise": s.noise}
+    given["together"] = (s.together,) * (s.together > 0)
     parts = [f"{name} {', '.join(f'{x:g}' for x in values)}" for name, values in given.items() if values]
     if scenario.from_marks:
         parts = ["start: pass rates"]

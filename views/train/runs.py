@@ -52,11 +52,6 @@ def train_limits(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[st
         return dict(zip(methods, pool.map(partial(limit, setting), methods), strict=True))
 
 
-def epochs_to_level(limit: Tensor) -> list[float]:
-    """Per coin the epoch at which the limit reaches the level; infinity for never."""
-    return medians(TrainingRun("limit", limit[None]))
-
-
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
     """A row per coin, method and epoch: median, band and infinite-group limit."""
     rows = []

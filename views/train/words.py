@@ -1,9 +1,7 @@
 """What Train says: the headline, the verdict on the runs, its reason, and how it is trained."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
-
-from torch import Tensor
 
 from gdpo_core._html import Html, join, prose, tag
 from gdpo_core._words import count, percent
@@ -20,10 +18,9 @@ from gdpo_core.scenarios import (
     verdict,
 )
 from views import terms
-from views.train.runs import BAND, COMPARED, NAMES, Runs, epochs_to_level
+from views.train.runs import BAND, COMPARED, NAMES, Runs
 
 UNMOVED = 0.001  # of a probability, from where it started
-FAR = 0.05  # between the runs and the infinite-group limit
 SAME, FASTER, SLOWER, NEITHER = VERDICTS
 TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "No last step for either"}
 UNDER = {
@@ -35,11 +32,6 @@ HEADLINES = {
     "equal": "GDPO helps where unequal scales drown a reward, and hurts where the sum was right as it is",
     "published": "As published, GDPO also gains where successes are rare",
     "neither": "Without a last step GDPO also seems faster where it only takes longer steps",
-}
-STEPS = {
-    "equal": "All advantages of a batch are divided by their spread, as in GDPO's last step, whatever the method.",
-    "published": "GDPO's last step divides all advantages of a batch by their spread. GRPO has no such step.",
-    "neither": "Neither method divides the advantages of a batch by their spread, as in many a demo of GDPO.",
 }
 QUESTIONS = (  # of coins, of answers: the question, and of each verdict how one says it
     (
@@ -63,7 +55,7 @@ def headline(comparison: str, kinds: Sequence[str], score: str | None) -> Html:
     title = "Which method learns faster? Predict, then look" if score is not None else HEADLINES[comparison]
     return join(
         tag("h1", title),
-        tag("p", lead, shown, " (dashed). ", tag("b", counts), " ", tag("small", STEPS[comparison]), kind="lead"),
+        tag("p", lead, shown, " (dashed). ", tag("b", counts), kind="lead"),
     )
 
 
@@ -86,13 +78,12 @@ def probability(p: float) -> str:
 # --- the verdict -----------------------------------------------------------------------------------------------------
 
 
-def result(setting: Setting, coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor]) -> Html:
-    """The verdict on these runs in words: of which comparison it is, what it shows, and what larger groups would."""
+def result(setting: Setting, coins: Sequence[str], runs: Runs) -> Html:
+    """The verdict on these runs in words: of which comparison it is, and what it shows."""
     kind = verdict(runs, bool(setting.arms))
     sentence = _of_arms(setting, runs, coins) if setting.arms else _of_coins(setting, runs, coins, kind)
-    further = [_of_third(setting, m, runs) for m in runs if m not in COMPARED]
-    further.append(_without_end(coins, runs, limits) if setting.arms else _in_large_groups(setting, runs, limits))
-    return join(tag("p", UNDER[setting.comparison], ": ", sentence), tag("p", " ".join(further).strip(), kind="beside"))
+    further = " ".join(_of_third(setting, m, runs) for m in runs if m not in COMPARED)
+    return join(tag("p", UNDER[setting.comparison], ": ", sentence), tag("p", further, kind="beside"))
 
 
 def _of_coins(setting: Setting, runs: Runs, coins: Sequence[str], kind: str) -> Html:
@@ -156,26 +147,6 @@ def _of_third(setting: Setting, key: str, runs: Runs) -> str:
     steps = max(medians(runs[key]))
     when = f"not within {setting.epochs} epochs" if steps == inf else f"after {steps:g} epochs"
     return f"{NAMES[key]} has every coin there {when}."
-
-
-def _in_large_groups(setting: Setting, runs: Runs, limits: Mapping[str, Tensor]) -> str:
-    """Of coins: when the limit gets there, where that is another time."""
-    in_limit = {m: max(epochs_to_level(limits[m])) for m in COMPARED}
-    if all(alike(in_limit[m], max(medians(runs[m]))) for m in COMPARED):
-        return ""
-    grpo, gdpo = (f"{s:g}" if s < inf else f"over {setting.epochs}" for s in in_limit.values())
-    return (
-        f"So it is in groups of {setting.rollouts} answers; in endless ones (thin lines) it is {gdpo} epochs under "
-        f"GDPO, {grpo} under GRPO."
-    )
-
-
-def _without_end(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor]) -> str:
-    """Of a conflict: where the limit leaves GDPO, if that is far from where it ends."""
-    p, median = limits["gdpo"][-1], runs["gdpo"].p[:, -1].median(0).values
-    if float((p - median).abs().max()) < FAR:
-        return ""
-    return f"In endless groups (thin lines) GDPO stays at {probability(p[0].item())} {coins[0]}."
 
 
 # --- its reason ------------------------------------------------------------------------------------------------------
