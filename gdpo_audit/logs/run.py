@@ -38,15 +38,16 @@ class Rows:
 
     read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
         reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if the log has them, and `_key`
-        (UInt64) if a column identifies the groups of a batch.
+        (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64), equal where the prompt is,
+        if the log has prompts.
     prompts: batch, step and `_key` of the prompts of some first rows, if the log has prompts and they do not identify
         the groups.
     sizes: rows, step and file of each batch, or of each group that a column identifies.
     advantages: those of the first batches.
     sample: frames of some batches from all over the run, as `read` yields them.
     texts: returns prompts and completions by their `_place`, if the log has any.
-    others: what else the log holds, if it does: the `_key` of each prompt, equal where the prompt is; the start of its
-        `text`; the `length` of each completion in characters. Each yields frames of one of these and `_place`.
+    others: what else the log holds, if it does: the start of each prompt's `text`; the `length` of each completion in
+        characters. Each yields frames of one of these and `_place`.
     """
 
     read: Callable[[], Iterator[pl.DataFrame]]
@@ -161,7 +162,7 @@ class Run:
         for table in self._numbered(frames):
             table = table if "_open" not in table.columns else table.filter(~_LEFT_OUT)
             if len(table):
-                yield table.select(columns)
+                yield table.select(*columns, "^_prompt_key$")
 
     def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """The responses of these steps in numbered groups, with those that `tables` leaves out."""
@@ -197,7 +198,7 @@ class Run:
     @cached_property
     def table(self) -> pl.DataFrame:
         """All responses: step, group, the rewards, advantage if logged, length if known."""
-        return pl.concat(list(self.tables())).drop("batch", "_place", strict=False)
+        return pl.concat(list(self.tables())).drop("batch", "_place", "_prompt_key", strict=False)
 
 
 @contextmanager
