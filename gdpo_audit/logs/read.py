@@ -168,9 +168,8 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     cols.expect_columns([name for name in options.names if name not in schema], logged, where)
     chosen = _rewards(form, candidates, schema, options)
     by_log = bool(form.rewards)
-    identity = _first_of(IDENTITIES, schema)
-    found = replace(form, rewards=chosen.rewards, by=options.by or None, identity=identity)
-    form = cols.validate_columns(found, logged, where)
+    form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=_first_of(IDENTITIES, schema))
+    form = cols.validate_columns(form, logged, where)
     cols.expect_in_every_table(form.tables, form)
     used = [*form.names, *([chosen.total] if chosen.total else [])]
     if form.examines:

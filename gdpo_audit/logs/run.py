@@ -166,14 +166,14 @@ class Run:
 
     def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """The responses of these steps in numbered groups, with those that `tables` leaves out."""
-        number = partial(_number_blocks, self._blocks) if self._blocks else _number_keys
+        number = partial(_number_blocks, blocks=self._blocks) if self._blocks else _number_keys
         first = 0
         while True:
             with one_error(self.path):
                 table = next(frames, None)
                 if table is None:
                     return
-                table = number(table).with_columns(pl.col("group") + first)
+                table = number(table, first)
             first = table["group"][-1] + 1
             yield select_steps(table, self.window)
 
@@ -241,9 +241,10 @@ def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
 def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
     """The same frames, which the first pass holds in memory, unless they take more than `IN_MEMORY`."""
     held: list[pl.DataFrame] | None = None
+    room = IN_MEMORY
 
     def frames() -> Iterator[pl.DataFrame]:
-        nonlocal held
+        nonlocal held, room
         if held is not None:
             yield from held
             return
@@ -251,9 +252,9 @@ def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterat
         size = 0.0
         for frame in read():
             size += frame.estimated_size()
-            passed = [*passed, frame] if size <= IN_MEMORY else []
+            passed = [*passed, frame] if size <= room else []
             yield frame
-        held = passed if size <= IN_MEMORY else None
+        held, room = (passed, room) if size <= room else (None, 0)
 
     return frames
 
@@ -266,13 +267,13 @@ def size_at(blocks: Blocks) -> pl.Expr:
     return size
 
 
-def _number_blocks(blocks: Blocks, table: pl.DataFrame) -> pl.DataFrame:
-    """Add `group`: blocks of rows from the start of each batch, of which the last may be shorter."""
+def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFrame:
+    """Add `group`, from `first` on: blocks of rows from the start of each batch, of which the last may be shorter."""
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
-    return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group"))
+    return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group") + first)
 
 
-def _number_keys(table: pl.DataFrame) -> pl.DataFrame:
-    """Add `group`: the rows of a batch that share `_key`, moved together, in the order of their first rows."""
+def _number_keys(table: pl.DataFrame, first: int) -> pl.DataFrame:
+    """Add `group`, from `first` on: the rows of a batch that share `_key`, together, in the order of their first."""
     table = table.with_row_index("group").with_columns(pl.col("group").first().over("batch", "_key"))
-    return table.sort("group", maintain_order=True).with_columns(pl.col("group").rle_id().cast(pl.Int64))
+    return table.sort("group", maintain_order=True).with_columns(pl.col("group").rle_id().cast(pl.Int64) + first)
