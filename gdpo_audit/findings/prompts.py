@@ -29,18 +29,13 @@ def silent_responses(f: Facts) -> int | None:
 
 
 def prompts_of(f: Facts) -> PromptsPart | None:
-    """The prompts of a run, and the groups that each got; one more pass over their column. None: the log has none."""
+    """The prompts of a run, and the groups that each got. None: the log has none."""
     visits = _visits(f)
-    if visits is None or "_key" not in f.run.others:
+    if visits is None or "_prompt_key" not in visits.columns:
         return None
-    visited = pl.col("_place").first(), pl.len().alias("visits"), pl.col("silent").sum()
     wasted = pl.col("responses").filter("silent").sum()
-    parts = []
-    for frame in f.run.others["_key"]():
-        here = pl.col("_place").is_between(frame["_place"].min(), frame["_place"].max())
-        parts.append(frame.join(visits.filter(here), on="_place").group_by("_key").agg(*visited, wasted))
-    each = pl.col("_place").min(), pl.col("visits", "silent", "responses").sum()
-    of = pl.concat(parts).group_by("_key").agg(*each).sort("responses", "_place", descending=[True, False])
+    visited = pl.col("_place").min(), pl.len().alias("visits"), pl.col("silent").sum(), wasted
+    of = visits.group_by("_prompt_key").agg(visited).sort("responses", "_place", descending=[True, False])
     worst = of.filter(pl.col("responses") > 0).head(WORST)
     texts = list[pl.DataFrame]()
     for frame in f.run.others["text"]():

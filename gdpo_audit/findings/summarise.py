@@ -58,7 +58,8 @@ class Summary(NamedTuple):
     # null where the group shows it not; and their rows.
     groups: pl.DataFrame
     rows: pl.DataFrame
-    visits: pl.DataFrame  # of each group: batch, `_place` of its first response, responses, and whether it is silent
+    # Of each group: batch, `_place` and `_prompt_key` of its first response, responses, and whether it is silent.
+    visits: pl.DataFrame
 
 
 def summarise_all(tables: Iterable[pl.DataFrame], setup: Setup, mapped: Mapped = map) -> Summary:
@@ -161,7 +162,7 @@ def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Su
         held[np.argsort(-score, kind="stable")[:_HELD]] = True
     of_group = rows.select("batch", "group")[of.starts].with_columns(**scores).fill_nan(None)
     in_held = pl.Series(held.repeat(np.diff(of.starts, append=len(rows))))
-    visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^_place$"))[of.starts].with_columns(
+    visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^(_place|_prompt_key)$"))[of.starts].with_columns(
         responses=groups.responses.astype(np.uint32),
         silent=groups.methods[setup.examples_of or "grpo"].silent_groups.astype(bool),
     )

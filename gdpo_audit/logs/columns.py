@@ -91,6 +91,7 @@ class Columns:
     length: str | None = None
     key: str | None = None  # identifies the groups of a batch
     by: str | None = None  # has one value in a group
+    identity: str | None = None  # says which prompt returns; a table may lack it
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -254,6 +255,8 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
         chosen.append(_float(frame, columns.length).fill_nan(None).cast(pl.Int64, strict=False).alias("length"))
     if columns.key:
         chosen.append(_key(frame, columns.key, files).alias("_key"))
+    if columns.identity:
+        chosen.append(hash_column(frame, columns.identity).alias("_prompt_key"))
     if columns.by:
         chosen.append(_value(frame, columns.by, files).alias("_by"))
     rows = frame.select(chosen)

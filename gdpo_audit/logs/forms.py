@@ -466,8 +466,8 @@ def _advantage(names: Schema, options: ReadOptions) -> str | None:
 
 def numbered(table: Table, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
     """The rows of a table, or some of them, with the number of the table and of the row in it."""
-    frame = table.again() if table.kind == "parquet" else table.frame  # polars keeps what it knew of a file
-    return with_numbers(frame.slice(start, rows) if start or rows is not None else frame, number, start)
+    frame = table.fresh if rows is None else table.fresh.slice(start, rows)
+    return with_numbers(frame, number, start)
 
 
 def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFrame:

@@ -16,7 +16,7 @@ from gdpo_core._words import clip, count, listing
 COLUMNS = 5_000  # of a table
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
 # Columns that reading adds; those of a log are not read.
-INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place", "_open")
+INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place", "_open", "_prompt_key")
 
 
 def document(file: LogFile, wanted: str) -> object:

@@ -1,6 +1,6 @@
 """`read_run`: the log of a run in the same form for every framework: files, tables, form, columns, groups."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -168,7 +168,8 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     cols.expect_columns([name for name in options.names if name not in schema], logged, where)
     chosen = _rewards(form, candidates, schema, options)
     by_log = bool(form.rewards)
-    form = cols.validate_columns(replace(form, rewards=chosen.rewards, by=options.by or None), logged, where)
+    form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=_first_of(IDENTITIES, schema))
+    form = cols.validate_columns(form, logged, where)
     cols.expect_in_every_table(form.tables, form)
     used = [*form.names, *([chosen.total] if chosen.total else [])]
     if form.examines:
@@ -205,6 +206,12 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         _rows=_rows(form),
     )
     return run if options.parts is None else with_parts(run, options.parts, chosen.total)
+
+
+def _first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
+    """The column with the first of these names that there is, in any case."""
+    by_lower = {name.lower(): name for name in reversed([*columns])}
+    return next((by_lower[name] for name in names if name in by_lower), None)
 
 
 def _kinds(form: Form) -> Mapping[str, pl.DataType]:
@@ -308,7 +315,8 @@ def _rows(form: Form) -> Rows:
     by = ["_file" if name == "step" and form.step is None else name for name in form.batch]
 
     def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
-        return (standard_rows(frame, wanted, files) for frame in _frames(form, wanted.names))
+        names = dict.fromkeys([*wanted.names, *([wanted.identity] if wanted.identity else [])])
+        return (standard_rows(frame, wanted, files) for frame in _frames(form, [*names]))
 
     ordered = not form.sorts or cols.is_ordered(frames(Columns(step=form.step)))
 
@@ -375,10 +383,6 @@ def _value(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
 
 def _others(form: Form) -> Others:
     """As `Rows.others`."""
-    by_lower = {name.lower(): name for name in reversed([*_kinds(form)])}
-    prompt, completion = (
-        next((by_lower[name] for name in names if name in by_lower), "") for names in (IDENTITIES, COMPLETIONS)
-    )
 
     def read(column: str, value: Callable[[pl.DataFrame, str], pl.Expr]) -> Iterator[pl.DataFrame]:
         for frame in _frames(form, [column]):
@@ -390,11 +394,10 @@ def _others(form: Form) -> Others:
         text = _text(frame, name)
         return (text.cast(pl.Int64, strict=False) if counted else text.str.len_chars().cast(pl.Int64)).alias("length")
 
-    values = {
-        "_key": (prompt, lambda frame, name: cols.hash_column(frame, name).alias("_key")),
-        "text": (prompt, lambda frame, name: _text(frame, name).str.slice(0, START).alias("text")),
-        "length": (completion, length),
-    }
+    def text(frame: pl.DataFrame, name: str) -> pl.Expr:
+        return _text(frame, name).str.slice(0, START).alias("text")
+
+    values = {"text": (form.identity, text), "length": (_first_of(COMPLETIONS, _kinds(form)), length)}
     return {what: partial(read, column, value) for what, (column, value) in values.items() if column}
 
 

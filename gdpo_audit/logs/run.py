@@ -38,15 +38,16 @@ class Rows:
 
     read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
         reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if the log has them, and `_key`
-        (UInt64) if a column identifies the groups of a batch.
+        (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64), equal where the prompt is,
+        if the log has prompts.
     prompts: batch, step and `_key` of the prompts of some first rows, if the log has prompts and they do not identify
         the groups.
     sizes: rows, step and file of each batch, or of each group that a column identifies.
     advantages: those of the first batches.
     sample: frames of some batches from all over the run, as `read` yields them.
     texts: returns prompts and completions by their `_place`, if the log has any.
-    others: what else the log holds, if it does: the `_key` of each prompt, equal where the prompt is; the start of its
-        `text`; the `length` of each completion in characters. Each yields frames of one of these and `_place`.
+    others: what else the log holds, if it does: the start of each prompt's `text`; the `length` of each completion in
+        characters. Each yields frames of one of these and `_place`.
     """
 
     read: Callable[[], Iterator[pl.DataFrame]]
@@ -161,18 +162,18 @@ class Run:
         for table in self._numbered(frames):
             table = table if "_open" not in table.columns else table.filter(~_LEFT_OUT)
             if len(table):
-                yield table.select(columns)
+                yield table.select(*columns, "^_prompt_key$")
 
     def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """The responses of these steps in numbered groups, with those that `tables` leaves out."""
-        number = partial(_number_blocks, self._blocks) if self._blocks else _number_keys
+        number = partial(_number_blocks, blocks=self._blocks) if self._blocks else _number_keys
         first = 0
         while True:
             with one_error(self.path):
                 table = next(frames, None)
                 if table is None:
                     return
-                table = number(table).with_columns(pl.col("group") + first)
+                table = number(table, first)
             first = table["group"][-1] + 1
             yield select_steps(table, self.window)
 
@@ -197,7 +198,7 @@ class Run:
     @cached_property
     def table(self) -> pl.DataFrame:
         """All responses: step, group, the rewards, advantage if logged, length if known."""
-        return pl.concat(list(self.tables())).drop("batch", "_place", strict=False)
+        return pl.concat(list(self.tables())).drop("batch", "_place", "_prompt_key", strict=False)
 
 
 @contextmanager
@@ -240,9 +241,10 @@ def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
 def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
     """The same frames, which the first pass holds in memory, unless they take more than `IN_MEMORY`."""
     held: list[pl.DataFrame] | None = None
+    room = IN_MEMORY
 
     def frames() -> Iterator[pl.DataFrame]:
-        nonlocal held
+        nonlocal held, room
         if held is not None:
             yield from held
             return
@@ -250,9 +252,9 @@ def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterat
         size = 0.0
         for frame in read():
             size += frame.estimated_size()
-            passed = [*passed, frame] if size <= IN_MEMORY else []
+            passed = [*passed, frame] if size <= room else []
             yield frame
-        held = passed if size <= IN_MEMORY else None
+        held, room = (passed, room) if size <= room else (None, 0)
 
     return frames
 
@@ -265,13 +267,13 @@ def size_at(blocks: Blocks) -> pl.Expr:
     return size
 
 
-def _number_blocks(blocks: Blocks, table: pl.DataFrame) -> pl.DataFrame:
-    """Add `group`: blocks of rows from the start of each batch, of which the last may be shorter."""
+def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFrame:
+    """Add `group`, from `first` on: blocks of rows from the start of each batch, of which the last may be shorter."""
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
-    return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group"))
+    return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group") + first)
 
 
-def _number_keys(table: pl.DataFrame) -> pl.DataFrame:
-    """Add `group`: the rows of a batch that share `_key`, moved together, in the order of their first rows."""
+def _number_keys(table: pl.DataFrame, first: int) -> pl.DataFrame:
+    """Add `group`, from `first` on: the rows of a batch that share `_key`, together, in the order of their first."""
     table = table.with_row_index("group").with_columns(pl.col("group").first().over("batch", "_key"))
-    return table.sort("group", maintain_order=True).with_columns(pl.col("group").rle_id().cast(pl.Int64))
+    return table.sort("group", maintain_order=True).with_columns(pl.col("group").rle_id().cast(pl.Int64) + first)

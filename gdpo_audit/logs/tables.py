@@ -49,11 +49,16 @@ class Table:
     path: Path | None = None
     odd: frozenset[str] = frozenset()
 
+    @property
+    def fresh(self) -> pl.LazyFrame:
+        """The rows, of a Parquet file in a frame of their own: polars keeps with each what it knew of the file."""
+        return self.again() if self.kind == "parquet" else self.frame
+
     @cached_property
     def schema(self) -> Mapping[str, pl.DataType]:
         """The columns and their types. InputError for a file that is damaged, or a name that no column can have."""
         try:
-            columns = self.frame.collect_schema()
+            columns = self.fresh.collect_schema()
         except BROKEN as error:
             raise self.unreadable(error) from None
         expect_names(columns, self.name)
@@ -62,7 +67,7 @@ class Table:
     @cached_property
     def height(self) -> int:
         """The number of rows."""
-        return self.collected(self.frame.select(pl.len())).item()
+        return self.collected(self.fresh.select(pl.len())).item()
 
     def collected(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """Rows made of this table. Raises InputError where it is damaged."""
