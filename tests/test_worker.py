@@ -136,18 +136,18 @@ def drawing():
 @pytest.mark.slow
 def test_another_process_draws_what_this_one_would(drawing):
     for state in islice(drawing, 5, 12):
-        assert drawer.drawn(state, ("a", "b")) == draw(state, ("a", "b"))
+        assert drawer.drawn(state) == draw(state)
 
 
 @pytest.mark.slow
 def test_a_process_that_was_killed_costs_no_drawing(drawing):
     first, second, third = islice(drawing, 20, 23)
-    drawer.drawn(first, ("a", "b"))
+    drawer.drawn(first)
     killed = drawer._process
     killed.kill()
     killed.join()
     for state in (second, third):
-        assert drawer.drawn(state, ("a", "b")) == draw(state, ("a", "b"))
+        assert drawer.drawn(state) == draw(state)
     assert drawer._process.is_alive()
 
 
@@ -159,4 +159,4 @@ def test_where_no_process_can_be_started_the_drawing_is_made_here(drawing, monke
     monkeypatch.setattr(worker, "start", none)
     drawer.stop()
     for state in islice(drawing, 30, 32):
-        assert drawer.drawn(state, ("a", "b")) == draw(state, ("a", "b"))
+        assert drawer.drawn(state) == draw(state)

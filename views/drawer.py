@@ -36,26 +36,26 @@ def stop() -> None:
 
 
 @lru_cache(maxsize=1024)
-def drawn(state: State, names: tuple[str, ...]) -> dict:
+def drawn(state: State) -> dict:
     """What `draw` returns; made here where that process is gone, in place of which another one starts."""
     with _turn:
         try:
             if not _pipe:
                 raise EOFError
-            _pipe.send((state, names))
+            _pipe.send(state)
             if _pipe.poll(SECONDS):
                 return _pipe.recv()
         except (EOFError, OSError):
             pass
         with contextlib.suppress(EOFError, OSError):  # where there is no room for one
             start()
-        return draw(state, names)
+        return draw(state)
 
 
 def _draw_all(pipe: Connection) -> None:
     while True:
         try:
-            state, names = pipe.recv()
+            state = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send(draw(state, names))
+        pipe.send(draw(state))

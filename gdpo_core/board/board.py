@@ -209,7 +209,7 @@ class Board(anywidget.AnyWidget):
     def _draw(self, _change: Any = None) -> None:
         if not self.names:
             return  # before it is whole
-        drawing = self.make_drawing(self.state, tuple(self.names))
+        drawing = self.make_drawing(self.state)
         self.drawing = drawing if self.why else drawing | {"parts": None}  # a third of it, which a flip need not carry
 
 

@@ -11,8 +11,8 @@ from gdpo_core.board.verdict import claim, notes, verdict
 
 
 @lru_cache(maxsize=512)
-def draw(state: State, names: tuple[str, ...]) -> dict:
-    """Everything that the board draws of a state; names: of the rewards."""
+def draw(state: State) -> dict:
+    """Everything that the board draws of a state."""
     both = left, right = compute(state, BASE), compute(state, state.method)
     given = asdict(state)
     del given["lengths"], given["primary"]
@@ -27,7 +27,7 @@ def draw(state: State, names: tuple[str, ...]) -> dict:
         "ties": [left.ties, right.ties],
         "claim": claim(state, left, right),
         "notes": notes(state, left, right),
-        "verdict": [str(sentence) for sentence in verdict(state, names, left, right)],
+        "verdict": [str(sentence) for sentence in verdict(state, left, right)],
         "shares": [one.shares for one in both],
         "percents": [[percent(x) for x in one.shares or ()] for one in both],
         "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],

@@ -47,11 +47,6 @@ class State:
         """Whether each answer passes the primary reward; None where none is named."""
         return None if self.primary is None else tuple(row[self.primary] > 0 for row in self.marks)
 
-    @property
-    def equal(self) -> bool:
-        """Whether a mark of 1 counts the same in GRPO's sum, whatever its reward."""
-        return len({round(pay * weight, 9) for pay, weight in zip(self.pays, self.weights, strict=True)}) == 1
-
 
 def frozen(marks: Sequence[Sequence[float]]) -> Marks:
     """Marks as a key for a cache; whole ones as whole numbers."""

@@ -4,19 +4,18 @@ from itertools import combinations, pairwise
 
 from gdpo_core._html import Html, prose
 from gdpo_core._pairs import APART
-from gdpo_core._words import count, listing, number, percent, signed, word
+from gdpo_core._words import count, listing, percent, signed, word
 from gdpo_core.board.result import Result
 from gdpo_core.board.state import METHODS, State
 
 APART_ON_A_LINE = 0.25  # between two advantages that are named apart
-NEAR = 0.1  # advantages that are no further apart are a near-tie
 WHY_TIED = (
     " {} can't tell two marks apart when as many answers pass the one as pass the other, or as many pass the one as "
     "fail the other."
 )
 
 
-def verdict(state: State, names: tuple[str, ...], left: Result, right: Result) -> list[Html]:
+def verdict(state: State, left: Result, right: Result) -> list[Html]:
     """What this state shows: first what is told apart, then what that is worth."""
     mixes, b = len(set(state.marks)), METHODS[state.method]
     if mixes == 1:
@@ -36,10 +35,11 @@ def verdict(state: State, names: tuple[str, ...], left: Result, right: Result) -
         first += f"only {count(values[0], 'advantage')}, {b} {of}."
     elif right.ties:
         only = count(values[1], "advantage")
-        first = f"GRPO tells all {mixes} kinds of answers apart, {b} gives them only **{only}**."
+        first = f"{_unequal(state)}GRPO tells all {mixes} kinds of answers apart, {b} gives them only **{only}**."
     else:
-        first = f"No tie: GRPO and {b} both give each of the {mixes} kinds of answers **an advantage of its own**."
-    return [prose(first), prose(_worth_of_answers(state, names, left, right, b))]
+        each = f"GRPO and {b} both give each of the {mixes} kinds of answers **an advantage of its own**"
+        first = f"No tie: {each}. {_unequal(state)}".strip()
+    return [prose(one) for one in (first, _worth_of_answers(state, left, right, b)) if one]
 
 
 def claim(state: State, left: Result, right: Result) -> str:
@@ -112,8 +112,14 @@ def _alike(state: State) -> str:
     return "With equal pay and weights " if equal else ""
 
 
-def _worth_of_answers(state: State, names: tuple[str, ...], left: Result, right: Result, b: str) -> str:
-    """The second sentence: whether telling apart helped the right answers, or what is left once nothing ties."""
+def _unequal(state: State) -> str:
+    """That unequal pay and weights break ties too, where GRPO has none but would have some at equal ones."""
+    tied = len({sum(row) for row in state.marks}) < len(set(state.marks))
+    return "Unequal pay or weights break GRPO's ties too. " if state.binary and tied else ""
+
+
+def _worth_of_answers(state: State, left: Result, right: Result, b: str) -> str:
+    """The second sentence: whether telling apart helped the right answers; empty where no reward says which are."""
     wrong, of = wrong_first(state, right.level)
     before, _ = wrong_first(state, left.level)
     tied = right.collapsed.tied_pair_count
@@ -124,8 +130,8 @@ def _worth_of_answers(state: State, names: tuple[str, ...], left: Result, right:
     still = f" {b} still ties {count(tied, 'pair')}{only}.{why}" if tied else ""
     if left.ties and left.level == right.level:
         return why.strip() or "Both put the answers in the same order."
-    if state.right is None or not (left.ties or state.equal):
-        return _left_over(state, names, left, right, b) + still
+    if state.right is None:
+        return still.strip()
     if not of:
         whole = "All answers are right" if state.right[0] else "No answer is right"
         return f"{whole}, so the other rewards alone decide who comes first.{still}"
@@ -161,41 +167,6 @@ def _same_spread(state: State) -> bool:
     passes = [sum(column) for column in zip(*state.marks, strict=True)]
     alike = any(j == k or j + k == len(state.marks) for j, k in combinations(passes, 2))
     return alike and state.binary and len(set(state.weights)) == 1 and state.method in ("gdpo", "mo_grpo")
-
-
-def _left_over(state: State, names: tuple[str, ...], left: Result, right: Result, b: str) -> str:
-    """What unequal pay and weights leave once they have broken the ties: priorities, near-ties, scale."""
-    wrong, of = wrong_first(state, right.level)
-    before, _ = wrong_first(state, left.level)
-    order = (
-        f"of {count(of, 'pair')} a wrong answer comes before the right one {_both(len(before), len(wrong), b, 'in ')}; "
-    )
-    sums = {sum(row) for row in state.marks}  # which GRPO ties where pay and weights are equal
-    broken = state.binary and not (left.ties or state.equal) and len(sums) < len(set(state.marks))
-    lead = "Unequal pay or weights break GRPO's ties too. " if broken else ""
-    return f"{lead}What is left: {order if wrong or before else ''}{_scale(names, left, right, b)}."
-
-
-def _scale(names: tuple[str, ...], left: Result, right: Result, b: str) -> str:
-    """Near-ties, and which reward has the largest share of the update."""
-    rest = []
-    for name, one in (("GRPO", left), (b, right)):
-        values = sorted(dict(zip(one.level, one.advantages, strict=True)).values())
-        gap = min((y - x for x, y in pairwise(values)), default=0)
-        rest += [f"{name}'s closest two only {number(gap, 2)} apart"] if 0 < gap <= NEAR else []
-    tops = [(name, one.shares) for name, one in (("GRPO", left), (b, right))]
-    largest = [f"{names[parts.index(max(parts))]} {percent(max(parts))}" for _, parts in tops if parts]
-    rest += [f"{name} gives every answer 0" for name, parts in tops if not parts]
-    if len(largest) == len(tops):
-        rest.append(f"the largest share of the update: {_both(largest[0], largest[1], b)}")
-    return "; ".join(rest)
-
-
-def _both(one: object, other: object, b: str, before: str = "") -> str:
-    """What holds under GRPO and what under the other method."""
-    if one == other:
-        return f"{before}{one} under both"
-    return f"{before}{one} under GRPO, {before}{other} under {b}"
 
 
 def _right_and_wrong(state: State) -> list[tuple[int, int]]:

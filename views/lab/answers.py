@@ -42,7 +42,7 @@ def grade_answers(task: Task) -> GradedAnswers:
     """The answers to a task, graded."""
     grades = grade_all(task)
     marks = tuple(one.vector for one in grades)
-    order = draw(State(marks, ONES, ONES), REWARDS)["order"]
+    order = draw(State(marks, ONES, ONES))["order"]
     return GradedAnswers(
         tuple(task.answers[i] for i in order),
         tuple(marks[i] for i in order),
@@ -120,7 +120,7 @@ def program(state: State) -> str:
 
 def claim(task: Task) -> str:
     """What the answers to a task show as they were graded; the board tells the page what they show after a flip."""
-    return draw(grade_answers(task).state, REWARDS)["claim"]
+    return draw(grade_answers(task).state)["claim"]
 
 
 def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
