@@ -215,7 +215,7 @@ def test_dots_and_parts_stand_where_numpy_has_them(visit):
         page.locator("[data-cell-name=lab_claim] h1").inner_text() != "One of these eight is wrong. GRPO cannot see it."
     )
     # Every bar as what its rewards add, by keyboard; a link keeps it.
-    page.get_by_role("button", name="Why: each bar of GDPO").focus()
+    page.get_by_role("button", name="Why: each bar").focus()
     page.keyboard.press("Enter")
     page.wait_for_function("() => new URLSearchParams(location.search).get('lab-why') === 'yes'")
     settled(page)

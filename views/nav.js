@@ -93,31 +93,25 @@ function render({ model, el, signal }) {
   }, { signal });
 
   // marimo's sliders tell a screen reader the number of their step; their value is beside it from here on.
-  const heard = new WeakSet();
-  const moved = new MutationObserver((changes) => new Set(changes.map(({ target }) => target.getRootNode())).forEach(tell));
-  function tell(root) {
-    const steps = JSON.parse(root.host?.dataset.steps ?? null);
-    for (const thumb of root.querySelectorAll("[role=slider]")) {
+  const heard = new MutationObserver(() => document.querySelectorAll("marimo-slider").forEach(({ dataset, shadowRoot: inside }) => {
+    if (!inside) return;
+    heard.observe(inside, { subtree: true, childList: true, attributeFilter: ["aria-valuenow"] });
+    const steps = JSON.parse(dataset.steps ?? null);
+    for (const thumb of inside.querySelectorAll("[role=slider]")) {
       const now = thumb.getAttribute("aria-valuenow");
       thumb.setAttribute("aria-valuetext", steps?.[now] ?? now);
     }
-  }
-  const arrived = new MutationObserver(() => document.querySelectorAll("marimo-slider").forEach(({ shadowRoot: inside }) => {
-    if (!inside || heard.has(inside)) return;
-    heard.add(inside);
-    moved.observe(inside, { subtree: true, childList: true, attributeFilter: ["aria-valuenow"] });
-    tell(inside);
   }));
-  arrived.observe(document.body, { subtree: true, childList: true });
-  signal.addEventListener("abort", () => arrived.disconnect());
+  heard.observe(document.body, { subtree: true, childList: true });
+  signal.addEventListener("abort", () => heard.disconnect());
 
   // --- copying -------------------------------------------------------------------------------------------------
   const status = make("p", { class: "status", role: "status" });
   let fading = 0;
-  function say(text) {
+  function say(text, time = 4000) {
     status.textContent = text;
     clearTimeout(fading);
-    fading = setTimeout(() => (status.textContent = ""), 4000);
+    fading = setTimeout(() => (status.textContent = ""), time);
   }
   async function copy(text, done) {
     try {
@@ -180,15 +174,12 @@ function render({ model, el, signal }) {
   const cell = el.getRootNode().host?.closest(".marimo-cell");
   cell?.parentElement.setAttribute("role", "main");
   if (!editing && cell?.previousElementSibling) cell.parentElement.prepend(cell); // the notebook has it below the chapters
-  const close = make("button", { type: "button" }, "Close");
-  const unread = make("div", { class: "ignored" }, make("span", { role: "status" }, "Parts of this link were not understood."), close);
-  close.addEventListener("click", () => (unread.hidden = true));
-  const noted = () => (unread.hidden = !model.get("unread"));
-  noted();
+  const noted = () => model.get("unread") && say("Parts of this link were not understood.", 20000);
   model.on("change:unread", noted);
   const name = make("a", { class: "name", href: "?at=lab" }, "Reward Policy Intuition");
-  el.append(make("div", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, unread);
+  el.append(make("div", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status);
   show(start());
+  noted();
   if (location.hash) reveal(location.hash.slice(1));
 }
 

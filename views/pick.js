@@ -1,6 +1,6 @@
 // A picture from Python whose parts, those with `data-id`, can be chosen by hand and by keyboard.
 
-const AWAY = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
+const STEPS = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
 
 function render({ model, el }) {
   el.classList.add("pick");
@@ -31,35 +31,18 @@ function render({ model, el }) {
     mark();
   }
 
-  // The nearest part in that direction; what lies aside counts three times.
-  function next(from, [dx, dy]) {
-    const middle = (part, box = part.getBoundingClientRect()) => [box.left + box.width / 2, box.top + box.height / 2];
-    const [x, y] = middle(from);
-    let best = null;
-    let least = Infinity;
-    for (const part of parts()) {
-      const [u, v] = middle(part);
-      const ahead = (u - x) * dx + (v - y) * dy;
-      const far = ahead + 3 * Math.abs((u - x) * dy + (v - y) * dx);
-      if (ahead > 1 && far < least) [best, least] = [part, far];
-    }
-    return best;
-  }
-
   el.addEventListener("click", ({ target }) => target.closest("[data-id]") && choose(target.closest("[data-id]")));
   el.addEventListener("keydown", (event) => {
     const from = event.target.closest?.("[data-id]");
-    if (!from) return;
-    if (event.key === "Enter" || event.key === " ") choose(from);
-    else if (AWAY[event.key]) {
-      const to = next(from, AWAY[event.key]);
-      if (to) {
-        at = to.dataset.id;
-        mark();
-        to.focus();
-      }
-    } else return;
+    const step = STEPS[event.key];
+    if (!from || (!step && event.key !== "Enter" && event.key !== " ")) return;
     event.preventDefault();
+    if (!step) return choose(from);
+    const all = parts();
+    const to = all.at((all.indexOf(from) + step) % all.length);
+    at = to.dataset.id;
+    mark();
+    to.focus();
   });
   draw();
   model.on("change:html", draw);

@@ -33,13 +33,11 @@ function render({ model, el }) {
   let active = null;
   // How far the axis of the bars, and that of their parts, goes below and above 0; it grows, so that nothing jumps.
   const domains = [[0.5, 0.5], [0.5, 0.5]];
-  let changed = false;
 
   function set(values) {
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     if (active !== null) model.set("active", active);
     model.save_changes();
-    changed = true;
     tick();
   }
 
@@ -58,11 +56,10 @@ function render({ model, el }) {
   });
   const convention = choose("Formulas of", choices.conventions.map(([key, name]) => [key, name === "paper" ? "the paper" : name]), now("convention"), (value) => set({ convention: value }));
   const method = choose("Method on the right", choices.methods, now("method"), (value) => set({ method: value }));
-  const summary = make("summary", {}, levels.includes(null) ? "What each reward weighs" : "What a pass pays and weighs");
   const paying = make(
     "details",
     { class: "paying" },
-    summary,
+    make("summary", {}, levels.includes(null) ? "What each reward weighs" : "What a pass pays and weighs"),
     ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", {}, name), same(levels[k], [0, 1]) ? pays[k] : "", make("label", {}, "weight ", weights[k]))),
     make("label", {}, "formulas of ", convention),
   );
@@ -77,11 +74,8 @@ function render({ model, el }) {
   // --- the parts that stay ---------------------------------------------------------------------------------------
   const passes = names.map(() => make("span", { class: "soft" }));
   const captions = SIDES.map(() => make("span", { class: "tip", tabindex: 0 }));
-  const whys = SIDES.map(() => {
-    const button = make("button", { type: "button", class: "split" }, "why");
-    button.addEventListener("click", () => (model.set("why", !now("why")), model.save_changes()));
-    return button;
-  });
+  const split = make("button", { type: "button", class: "split", "aria-label": "Why: each bar as what its rewards add" }, "why");
+  split.addEventListener("click", () => (model.set("why", !now("why")), model.save_changes()));
   const head = make(
     "div",
     { class: "head" },
@@ -89,17 +83,15 @@ function render({ model, el }) {
     make("div", { class: "marks" }, ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", { title: name }, labels[k]), passes[k]))),
     make("div", { class: "sum soft", "aria-hidden": "true" }, "sum"),
     make("div", { class: "logged soft" }, "logged"),
-    ...SIDES.map((side, n) => make("div", { class: `panel ${side}` }, make("h2", {}, n ? method : choices.base), whys[n], make("p", { class: "soft" }, captions[n]))),
+    ...SIDES.map((side, n) => make("div", { class: `panel ${side}` }, make("h2", {}, n ? method : choices.base), n ? split : "", make("p", { class: "soft" }, captions[n]))),
   );
   const list = make("ol", { class: "rows" });
   const drop = choices.drop ? makeDrop(many, point) : null;
-  const verdict = make("div", { class: "sentences" }); // a live region from the first change on
+  const verdict = make("div", { class: "sentences", role: "status" });
   const shares = make("div", { class: "shares" });
   const detail = make("div", { class: "detail" });
-  const table = make("table");
   const close = make("button", { type: "button", class: "close", "aria-label": "Close the arithmetic" }, "×");
   close.addEventListener("click", () => board.classList.remove("asked"));
-  const numbers = make("details", { class: "numbers" }, make("summary", {}, "The same as a table"), table);
   const worked = make("div", { class: "worked" }, detail, shares);
   const board = make(
     "div",
@@ -109,7 +101,6 @@ function render({ model, el }) {
       make("div", { class: "frame" }, head, list),
       make("div", { class: "foot" }, paying, make("div", { class: "buttons" }, order, reset)),
       make("div", { class: "below" }, make("div", { class: "verdict" }, verdict), worked),
-      numbers,
     ),
   );
   paying.hidden = !editable;
@@ -117,7 +108,6 @@ function render({ model, el }) {
   // A page without colours of its own for ink and paper, such as JupyterLab's: the board has some.
   if (!getComputedStyle(el).getPropertyValue("--muted-foreground")) board.classList.add("guest");
   el.append(board);
-  numbers.addEventListener("toggle", () => numbers.open && tabulate());
 
   // --- rows --------------------------------------------------------------------------------------------------------
   const rows = answers.map((text, answer) => {
@@ -222,10 +212,7 @@ function render({ model, el }) {
     list.style.setProperty("--zero", `${(100 * domain[0]) / span}%`);
     const parted = why || board.classList.contains("why");
     board.classList.toggle("why", why);
-    whys.forEach((button, side) => {
-      put(button, "aria-pressed", why);
-      put(button, "aria-label", `Why: each bar of ${side ? title(now("method")) : choices.base} as what its rewards add`);
-    });
+    put(split, "aria-pressed", why);
     const sets = shapes(drawing.ties);
     const [marks, worth] = [now("marks"), now("pays").map((pay, k) => pay * now("weights")[k])];
     const most = (k) => Math.max(...(levels[k] ?? []).map(Math.abs), ...marks.map((row) => Math.abs(row[k])));
@@ -257,12 +244,10 @@ function render({ model, el }) {
     });
     const html = drawing.verdict.map((one) => `<p>${one}</p>`).join("");
     if (verdict.dataset.html !== html) verdict.dataset.html = verdict.innerHTML = html;
-    if (changed) verdict.setAttribute("role", "status");
     if (!listed.length) sort();
     share(drawing);
     outline(sets);
     follow(drawing);
-    if (numbers.open) tabulate();
     say(order, `Sort by ${title(now("method"))}`);
     order.hidden = same(drawing.order, listed);
   }
@@ -366,15 +351,6 @@ function render({ model, el }) {
       make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", text, ...(answers[answer].length > CLIP ? [more] : []), ...why),
       line(choices.base, "base", added(0)),
       line(title(now("method")), "other", added(1)),
-    );
-  }
-
-  function tabulate() {
-    const { said, order: sorted } = now("drawing");
-    const cells = (tag, texts, attributes = {}) => texts.map((text) => make(tag, attributes, String(text)));
-    table.replaceChildren(
-      make("thead", {}, make("tr", {}, ...cells("th", ["answer", ...names, choices.base, title(now("method")), ...(logged.length ? ["logged"] : [])], { scope: "col" }))),
-      make("tbody", {}, ...sorted.map((answer) => make("tr", {}, ...cells("th", [answer + 1], { scope: "row" }), ...cells("td", [...now("marks")[answer], ...said.map((side) => side[answer]), ...logged.slice(answer, answer + 1)])))),
     );
   }
 

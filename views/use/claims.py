@@ -15,7 +15,7 @@ from gdpo_core.successors import SUCCESSORS
 from views import experiment
 from views.html import ROOT, Html, element, join, points, prose, show, table, tag
 from views.onward import onward
-from views.results import Result, ahead, clear, results
+from views.results import ahead, clear, results
 from views.use import configure
 
 TRUE, PARTLY, FALSE = "true", "partly", "false"
@@ -69,12 +69,6 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         ("evidence",),
     )
     yield (
-        "“GRPO without std fails in the same way as GRPO: 0 % in the right format.”",
-        FALSE,
-        _with_std(),
-        ("evidence",),
-    )
-    yield (
         "“Use GDPO when all rewards matter alike.”",
         PARTLY,
         "It makes them count alike, whether they matter or not; a reward of nearly constant noise too.",
@@ -112,21 +106,9 @@ def _where_gdpo_is_behind() -> str:
     )
 
 
-def _tools() -> list[Result]:
-    """The cells of the paper's smaller model that calls tools."""
-    return [cell for cell in results() if cell.experiment == "tool calling" and "1.5B" in cell.model]
-
-
-def _with_std() -> str:
-    [form] = [cell for cell in _tools() if cell.metric == "correct format"]
-    return (
-        f"That is GRPO without std alone, in the paper's tool calling with 1.5B. There GRPO has "
-        f"{percent(form.grpo / 100)} in the right format, GDPO {percent(form.gdpo / 100)}."
-    )
-
-
 def _more_accuracy() -> str:
-    cells = [cell for cell in _tools() if cell.metric == "accuracy"]
+    tools = (cell for cell in results() if cell.experiment == "tool calling" and "1.5B" in cell.model)
+    cells = [cell for cell in tools if cell.metric == "accuracy"]
     each = listing(f"{cell.ahead:.2f} on {cell.benchmark.removeprefix('BFCL-v3 ')}" for cell in cells)
     mean = sum(cell.ahead for cell in cells) / len(cells)
     return (
