@@ -68,12 +68,13 @@ def test_only_views_charts_imports_altair():
 # --- how much code there is ------------------------------------------------------------------------------------------
 
 # Lines as scripts/code_lines.py counts them, of what stands together. A number only goes down: what a feature adds is
-# cut in the same branch. The first two are still on their way to 11,800 and 11,500.
+# cut in the same branch. But for the third they were raised once, by the report that answers, the drop and the test
+# vectors, and are on their way to 11,800, 11,500 and 2,800.
 BUDGET = {
-    ("gdpo_core", "gdpo_audit", "gdpo_cli.py"): 13_230,
-    ("tests",): 12_060,
-    ("views", "app.py", "serve.py"): 4_780,
-    ("benchmarks", "scripts", "conformance", "experiments", "tests/fuzz", "tests/parity"): 2_860,
+    ("gdpo_core", "gdpo_audit", "gdpo_cli.py"): 13_163,
+    ("tests",): 12_045,
+    ("views", "app.py", "serve.py"): 4_700,
+    ("benchmarks", "scripts", "conformance", "experiments", "tests/fuzz", "tests/parity"): 2_857,
 }
 
 
