@@ -14,7 +14,7 @@ import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit import advice
 from gdpo_audit.audit import gather
-from gdpo_audit.findings import trials
+from gdpo_audit.findings import plan, trials
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.trials import sample_of
 
@@ -121,6 +121,15 @@ def test_what_a_plan_promises_is_what_the_log_written_anew_shows(table):
         if row["recommended"]:
             assert report.what_first.startswith(row["do"]) and row["cost"] in report.what_first
             assert row["inversions"] <= own["inversions"] + 0.01 and not row["setting"]["gate"]
+
+
+def test_a_recommendation_always_has_a_reason():
+    """Where several shares come a little nearer to what is asked, the one that gains most is named."""
+    row = audited(log_of(loud(), LOUD), primary="has_digit").plan[1]
+    ran, row = (
+        replace(row, update_share=dict(zip(LOUD, s, strict=True))) for s in ((0.2, 0.2, 0.6), (0.26, 0.25, 0.49))
+    )
+    assert plan._recommended(row, ran, "has_digit").why.endswith("brings has_digit’s share of the update 20 % → 26 %")
 
 
 def test_without_a_primary_reward_a_plan_asks_for_it_and_a_gate_is_a_question():

@@ -24,9 +24,8 @@ def made(groups=24, names=("correct", "style", "short"), seed=5):
             values = draw.randint(0, 1), draw.choice((0, 0.1, 0.3)), draw.choice((0.5, draw.random()))
             missing = draw.random() < 0.5 and g % 2
             given = [None if missing and draw.random() < 0.4 else value for value in values]
-            rows.append(
-                {"step": g // 6, "group": g, "length": draw.randint(1, 90)} | dict(zip(names, given, strict=True))
-            )
+            row = {"step": g // 6, "group": g, "length": draw.randint(1, 90)}
+            rows.append(row | dict(zip(names, given, strict=True)))
     return ga.read_run(rows, group="group", rewards=list(names))
 
 
@@ -57,10 +56,8 @@ def check(page, report, settings):
     for (method, weights), here in zip(settings, found, strict=True):
         core = report.what_if(method, dict(zip(report.answers["names"], weights, strict=True))).after
         assert here["update_share"] == pytest.approx(core["update_share"], abs=1e-9)
-        assert {x: here[x] for x in FIGURES} == pytest.approx({x: core[x] for x in FIGURES}, abs=1e-12), (
-            method,
-            weights,
-        )
+        counts = {x: core[x] for x in FIGURES}
+        assert {x: here[x] for x in FIGURES} == pytest.approx(counts, abs=1e-12), (method, weights)
 
 
 def drawn(count, rewards, seed=1):
@@ -69,6 +66,17 @@ def drawn(count, rewards, seed=1):
         (draw.choice(METHODS), [draw.choice((0.25, 1, draw.uniform(-1, 3))) for _ in range(rewards)])
         for _ in range(count)
     ]
+
+
+def test_weights_are_taken_by_any_name_and_in_order(opened):
+    names = ("length", "constructor", "1")
+    report = ga.audit(made(names=names))
+    page, given = opened(report), [0.5, 2.0, 0.25]
+    check(page, report, [("gdpo", given), ("grpo", given)])
+    asked = f"gdpoReport.compute({{method: 'gdpo', weights: {dict(zip(names, given, strict=True))}}})"
+    assert page.evaluate(f"({asked}).update_share") == pytest.approx(
+        report.what_if("gdpo", given).after["update_share"]
+    )
 
 
 @pytest.mark.parametrize("sample", ["pays_5_grpo", "pays_5_gdpo", "published_answers.zip", "trl_gdpo", "ms_swift"])

@@ -58,18 +58,14 @@ def test_what_each_reward_did_is_that_of_its_rows():
         means = [frame.filter(step=step)[reward["name"]].mean() for step in range(1, STEPS + 1)]
         first, last = np.mean(means[:4]), np.mean(means[-4:])
         assert (reward["first_quarter"], reward["last_quarter"]) == (nearly(first), nearly(last))
-        assert reward["asks_for"] == nearly(0.5)
-    of_b = report.rewards[1]
+    of_b, run = report.rewards[1], ga.read_run(frame, rewards=["right", "length"])
+    for weights, asks in (([1, 1], [0.5, 0.5]), ([1, 3], [0.1, 0.9])):  # by their squares
+        assert [reward["asks_for"] for reward in ga.audit(run, weights=weights).rewards] == nearly(asks)
     assert of_b["changed_at"] in range(5, 14) and report.rewards[0]["changed_at"] is None
     centred = {n: np.concatenate([g[n] - g[n].mean() for g in groups_of(frame)]) for n in ("right", "length")}
     correlation = np.corrcoef(centred["right"], centred["length"])[0, 1]
     assert report.rewards[0]["correlations"] == {"length": nearly(correlation)}
     assert of_b["correlations"] == {"right": nearly(correlation)}
-
-
-def test_what_it_asks_for_goes_by_the_squares_of_the_weights():
-    report = ga.audit(ga.read_run(table().lazy().collect(), rewards=["right", "length"]), weights=[1, 3])
-    assert [reward["asks_for"] for reward in report.rewards] == [nearly(0.1), nearly(0.9)]
 
 
 def split(x) -> int:

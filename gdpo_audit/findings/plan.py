@@ -84,16 +84,12 @@ def _differ(weights: Sequence[float], own: Sequence[float]) -> bool:
     return any(abs(w / largest - o / of_own) >= MOVED for w, o in zip(weights, own, strict=True))
 
 
-def _gate_by_name(f: Facts, gate: Gate) -> dict[str, Any]:
-    names = {"on": f.rewards[gate.on], "reward": f.rewards[gate.reward]}
-    return {**names, "threshold": gate.threshold, "otherwise": gate.fallback}
-
-
 def _tried(f: Facts, title: str, do: str, trial: Trial) -> Setting:
     after, method = f.try_setting(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
-    gate = _gate_by_name(f, trial.gate) if trial.gate else None
-    if gate:
+    gate: dict[str, Any] | None = None
+    if g := trial.gate:
+        gate = {"on": f.rewards[g.on], "reward": f.rewards[g.reward], "threshold": g.threshold, "otherwise": g.fallback}
         lines: str | None = config_lines.gate(f.run.framework, functions, **gate)
     elif method == f.method:
         lines = config_lines.set_weights(f.run.framework, functions, weights, method)
@@ -157,7 +153,8 @@ def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
     gains, loses = (choose(moved, key=lambda name: moved[name]) for choose in (max, min))
     gains = primary if moved[primary] >= MOVED else gains
     shares = {name: f"{percent(ran.update_share[name])} → {percent(row.update_share[name])}" for name in moved}
-    better = [f"{gains}’s share of the update {shares[gains]}"] if moved[gains] >= MOVED else []
+    gained = [f"{gains}’s share of the update {shares[gains]}"]
+    better = [*gained] if moved[gains] >= MOVED else []
     worse = [f"{loses}’s share {shares[loses]}"] if moved[loses] <= -MOVED else []
     for words, a, b in (
         ("pairs the wrong way round", ran.inversions, row.inversions),
@@ -167,7 +164,7 @@ def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
         if abs(_more(b, a)) >= HELPED / 2:
             (better if b < a else worse).append(f"{words} {percent(a)} → {percent(b)}")
     cost = f"It costs: {listing(worse)}." if worse else "No figure of this log gets worse."
-    return replace(row, recommended=True, why=f"on this log that brings {listing(better)}", cost=cost)
+    return replace(row, recommended=True, why=f"on this log that brings {listing(better or gained)}", cost=cost)
 
 
 def _gated(f: Facts, ran: Setting) -> list[Setting]:

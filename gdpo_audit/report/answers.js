@@ -89,7 +89,7 @@ globalThis.gdpoReport = (() => {
 
   function compute(data, { method, weights }) {
     const { convention: c, names, alike, groups: whole } = data;
-    const [w, parts] = [names.map((of, k) => (weights[of] ?? weights[k]) / data.unit), names.map(() => 0)]; // by name, or in order
+    const [w, parts] = [weights.map((v) => v / data.unit), weights.map(() => 0)];
     let [squares, silent, mixed, ties, apart, tied, ordered, wrong] = Array(8).fill(0);
     for (const { groups, same } of (data.read ??= groupsOf(data))) {
       const made = advantages(groups, method, w, c);
@@ -125,7 +125,10 @@ globalThis.gdpoReport = (() => {
     const [sliders, cells] = ["input", ".now"].map((what) => [...root.querySelectorAll(what)]);
     const text = (w, dot) => `${+w.toPrecision(6)}${dot && Number.isInteger(w) ? dot : ""}`;
     let { weights } = data;
-    globalThis.gdpoReport.compute ??= (set) => compute(data, { ...data, ...set, weights: { ...data.weights, ...set.weights } });
+    // Of the first report; weights by name, or in order.
+    const weight = (of, name, k) => (Object.hasOwn(of, name) ? of[name] : data.weights[k]);
+    const inOrder = (of) => (Array.isArray(of) ? of : data.names.map((name, k) => weight(of, name, k)));
+    globalThis.gdpoReport.compute ??= (set) => compute(data, { ...data, ...set, weights: inOrder(set.weights ?? {}) });
 
     function draw() {
       const found = compute(data, { method: method.value, weights });
@@ -134,7 +137,6 @@ globalThis.gdpoReport = (() => {
         const { figure, reward } = cell.dataset;
         cell.textContent = percent(figure ? found[figure] : found.update_share[data.names[reward]]);
         cell.style.setProperty("--now", parseFloat(cell.textContent));
-        cell.style.setProperty("--had", parseFloat(cell.dataset.had));
       }
       config.textContent = (data.lines[method.value] ?? "").replace(/\b9(\d{4})(\.0)?\b/g, (_, k, dot) => text(weights[+k], dot));
     }
@@ -153,9 +155,9 @@ globalThis.gdpoReport = (() => {
       draw();
     });
     if (linked) addEventListener("hashchange", restore);
-    restore((root.querySelector("fieldset").disabled = false));
+    root.querySelector("fieldset").disabled = false;
+    restore();
   }
 
-  const all = (page, link) => page.querySelectorAll("[data-answers]").forEach((root, n) => mount(root, link && n === 0));
-  return { all };
+  return { all: (page, link) => page.querySelectorAll("[data-answers]").forEach((root, n) => mount(root, link && !n)) };
 })();

@@ -39,7 +39,8 @@ def answers(report: AuditReport) -> Html:
         named = {"aria_label": f"weight of {name}", "value": weights[k], "step": "any"}
         slider = tag("input", type="range", min=low, max=high, **named)
         share = percent(had["update_share"][name], 1)
-        now = tag("span", share, kind=f"now {reward_look(k)}", data_reward=k, data_had=share)
+        of_100 = f"--had: {100 * (had['update_share'][name] or 0):.1f}"
+        now = tag("span", share, kind=f"now {reward_look(k)}", data_reward=k, style=of_100)
         rows.append([name, join(slider, tag("output", number(weights[k]))), now, share])
     figures = [figure for figure in FIGURES if figure != "inversions" or data["primary"] is not None]
     others = [
