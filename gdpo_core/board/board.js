@@ -147,8 +147,9 @@ function render({ model, el }) {
     );
     for (const event of ["pointerenter", "focusin", "click"]) node.addEventListener(event, () => point(answer));
     node.addEventListener("click", () => {
+      if (!narrow()) return;
       board.classList.add("asked");
-      if (narrow()) node.scrollIntoView({ block: "nearest" }); // above the sheet
+      node.scrollIntoView({ block: "nearest" }); // above the sheet
     });
     return { node, marks, bars, stack, total };
   });

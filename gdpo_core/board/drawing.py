@@ -7,7 +7,7 @@ from gdpo_core._words import number, percent, signed
 from gdpo_core.board.arithmetic import arithmetic
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import BASE, State
-from gdpo_core.board.verdict import claim, notes, verdict
+from gdpo_core.board.verdict import claim, notes, verdict, wrong_first
 
 
 @lru_cache(maxsize=512)
@@ -16,6 +16,7 @@ def draw(state: State) -> dict:
     both = left, right = compute(state, BASE), compute(state, state.method)
     given = asdict(state)
     del given["lengths"], given["primary"]
+    wrong, of = wrong_first(state, right.level)
     return {
         "state": given,
         "a": [one.advantages for one in both],
@@ -25,6 +26,7 @@ def draw(state: State) -> dict:
         "right": state.right,
         "parts": [[[round(x, 4) for x in row] for row in one.parts] for one in both],
         "ties": [left.ties, right.ties],
+        "wrong_first": [len(wrong), of],  # of the pairs of a wrong and a right answer, under the method on the right
         "claim": claim(state, left, right),
         "notes": notes(state, left, right),
         "verdict": [str(sentence) for sentence in verdict(state, left, right)],

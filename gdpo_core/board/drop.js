@@ -76,7 +76,7 @@ function makeDrop(many, point) {
     const lone = apart.length > 1 ? apart.reduce((one, other) => (other.length < one.length ? other : one)) : [];
     threads.forEach((thread, i) => {
       thread.classList.toggle("lone", lone.includes(i));
-      thread.setAttribute("d", `M${bend(i, 0)}C${bend(i, 1)} ${bend(i, 2)} ${bend(i, 3)}`);
+      put(thread, "d", `M${bend(i, 0)}C${bend(i, 1)} ${bend(i, 2)} ${bend(i, 3)}`);
       thread.classList.toggle("wrong", right !== null && !right[i]);
     });
     const frame = JSON.stringify([width, upright, domain, titles]);

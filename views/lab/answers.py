@@ -88,10 +88,13 @@ def defaults(first: Task, task: Task) -> Mapping[str, Any]:
 
 
 def deeds(board: Board) -> set[str]:
-    """Which of the Lab's deeds the board shows."""
-    gdpo, touched = board.collapse("gdpo"), board.state.marks != frozen(board.given)
-    weighted = board.weights[0] != 1 and gdpo.order().pairs > 0 == gdpo.order().wrong
-    return {name for name, done in {"tie": touched and gdpo.tied_pair_count, "order": weighted}.items() if done}
+    """Which of the deeds the board shows, both of GDPO; by its drawing, since no flip should wait for more torch."""
+    if board.method != "gdpo":
+        return set()
+    wrong, pairs = board.drawing["wrong_first"]
+    tied = board.state.marks != frozen(board.given) and board.drawing["ties"][1]
+    ordered = board.weights[0] != 1 and pairs > 0 == wrong
+    return {name for name, done in {"tie": tied, "order": ordered}.items() if done}
 
 
 def program(state: State) -> str:
