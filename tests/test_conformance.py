@@ -95,11 +95,10 @@ def leave_one_out(always, by_squares, rewards, groups, weights, lengths):
 
 def dropping(rewards, groups, weights, lengths):
     """A filter on the sum before GDPO."""
-    sums = [sum(row) for row in rewards]
-    dead = [len({s for s, g in zip(sums, groups, strict=True) if g == one}) == 1 for one in groups]
-    return ONE(
-        [[0.0] * len(row) if off else row for row, off in zip(rewards, dead, strict=True)], groups, weights, lengths
-    )
+    pairs = list(zip(rewards, groups, strict=True))
+    alive = [len({sum(row) for row, g in pairs if g == one}) > 1 for one in groups]
+    left = [row if on else [0.0] * len(row) for row, on in zip(rewards, alive, strict=True)]
+    return ONE(left, groups, weights, lengths)
 
 
 # A fault: the case that is named for it, method, convention, the function or the arguments in which it differs, and
