@@ -1,4 +1,4 @@
-"""GDPO's advantages beside the frameworks' own code, a NumPy programme and what it costs to copy the memory.
+"""GDPO's advantages beside the frameworks' own code.
 
 TRL's block and verl's loop are run where `make parity` has put their packages.
 """
@@ -6,7 +6,6 @@ TRL's block and verl's loop are run where `make parity` has put their packages.
 import time
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -53,17 +52,8 @@ def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
     rows, lengths, order = _draw(size)
     layouts, weights = _layouts(size), torch.tensor(WEIGHTS)
     dense = layouts["gc.gdpo"][0]
-    column, warm = rows.numpy(), torch.empty_like(rows)
-    programmes = {
-        **{name: lambda layout=layout: _gdpo(*layout) for name, layout in layouts.items()},
-        "gc.grpo": lambda: gc.grpo(dense, weights=weights, convention=gc.TRL),
-        "NumPy": lambda: in_numpy(column),
-        "a copy": rows.clone,
-        "a copy into memory in use": lambda: warm.copy_(rows),
-    }
-    in_order = programmes["gc.gdpo"]().flatten()
-    _same(in_order, torch.from_numpy(in_numpy(column)), "NumPy")
-    _same(programmes["gc.gdpo, shuffled"](), in_order[order], "shuffled")
+    programmes: dict[str, Callable] = {name: lambda layout=layout: _gdpo(*layout) for name, layout in layouts.items()}
+    _same(programmes["gc.gdpo, shuffled"](), programmes["gc.gdpo"]().flatten()[order], "shuffled")
     slow = set()
     for name, key, convention in (("TRL's block", "trl", gc.TRL), ("verl's loop", "verl", gc.VERL)):
         framework = load(key)
@@ -111,14 +101,6 @@ def _errors(size: int) -> dict[str, float]:
     }
 
 
-def in_numpy(rewards: np.ndarray) -> np.ndarray:
-    """GDPO as TRL computes it, in a few lines of NumPy; (responses,) from (responses, rewards)."""
-    group = rewards.reshape(-1, ROLLOUTS, REWARDS)
-    z = (group - group.mean(1, keepdims=True)) / (group.std(1, ddof=1, keepdims=True) + 1e-4)
-    s = (z * np.array(WEIGHTS, dtype=rewards.dtype)).sum(-1).ravel()
-    return (s - s.mean()) / (s.std(ddof=1) + 1e-4)
-
-
 def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
     apart = (ours - theirs).abs().max().item()
     if apart > 1e-4:
@@ -138,16 +120,10 @@ def _print(ms: dict[int, dict[str, float]], errors: dict[int, dict[str, float]],
         [(name, *(f"{of[name]:.1e}" for of in errors.values())) for name in errors[LARGEST]],
     )
     at, ours = ms[JUDGED], ms[JUDGED]["gc.gdpo"]
-    faster = {name: at[name] / ours for name in (*TARGETS, "NumPy") if name in at}
-    traffic = 4 * (REWARDS + 1) * LARGEST / ms[LARGEST]["gc.gdpo"] / 1e6  # GB/s, bytes in and bytes out
-    copies = {name: 8 * REWARDS * LARGEST / ms[LARGEST][name] / 1e6 for name in ms[LARGEST] if "copy" in name}
+    faster = {name: at[name] / ours for name in TARGETS if name in at}
     rows = [
         (f"faster than {name}, {JUDGED:,} responses", *judge(faster.get(name), target, "×", at_least=True))
         for name, target in TARGETS.items()
-    ]
-    rows += [
-        (f"{traffic:.2f} GB/s of {gb:.1f} of {name}, {LARGEST:,}", *judge(100 * traffic / gb, 25, "%", at_least=True))
-        for name, gb in copies.items()
     ]
     rows += [
         (f"error in millionths, {name}", *judge(1e6 * max(of[name] for of in errors.values()), 1e6 * ERROR, ""))
@@ -159,7 +135,6 @@ def _print(ms: dict[int, dict[str, float]], errors: dict[int, dict[str, float]],
         ms=ms,
         millionths_off={size: {name: 1e6 * error for name, error in of.items()} for size, of in errors.items()},
         times_faster=faster,
-        gb_per_s={"gc.gdpo": traffic, **copies},
     )
 
 

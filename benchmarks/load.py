@@ -1,4 +1,4 @@
-"""A class on one server: visitors who flip marks, ever faster, and beside others who train and upload."""
+"""A class on one server: visitors who flip marks, and beside others who train and upload."""
 
 import asyncio
 import base64
@@ -16,10 +16,8 @@ from benchmarks.table import judge, quantile, record, show
 from benchmarks.visitors import Visitor
 
 SESSIONS = (10, 25, 50)  # each flips a mark a second
-RISE = 10  # flips per second, by which the rate goes up until the server falls behind
 PATIENCE = 30  # ms, within which 95 of 100 drawings come
 LARGEST = 500  # ms, the longest that anybody waits
-ANSWERED_LATE = 0.9  # of the rate that is asked for; below it the visitors wait for the server, not for their turn
 TRAINERS, UPLOADERS, STEPS = 4, 2, 70  # the others; 70 steps of a log are 20 MB
 BETWEEN = 4  # seconds between two uploads of one visitor
 
@@ -28,8 +26,6 @@ BETWEEN = 4  # seconds between two uploads of one visitor
 class Load:
     """What some visitors saw while they flipped marks, and what it cost the server."""
 
-    wanted_rate: float  # flips per second, of all together
-    rate: float  # the same, as they were answered
     ms: list[float]  # of every flip
     errors: int
     cpu: float | None  # seconds of the server's CPU
@@ -37,10 +33,6 @@ class Load:
     @property
     def p95(self) -> float:
         return quantile(self.ms, 0.95) if self.ms else float("inf")
-
-    @property
-    def keeps_up(self) -> bool:
-        return not self.errors and self.p95 <= PATIENCE and self.rate >= ANSWERED_LATE * self.wanted_rate
 
     def cells(self) -> list[str]:
         """Flips, median, p95, largest, errors, CPU per flip."""
@@ -53,10 +45,9 @@ def run(seconds: int = 20, seed: int = 0) -> None:
     """Measure and print, in some four minutes."""
     with serve("this page") as server:
         loads, memory, arrival, done = asyncio.run(_loads(server, seconds, random.Random(seed)))
-    most, rising = loads[f"{SESSIONS[-1]} visitors"], [load for load in loads.values() if load.keeps_up]
-    highest = max((load.wanted_rate for load in rising), default=0)
+    most = loads[f"{SESSIONS[-1]} visitors"]
     show(
-        f"visitors in the Lab, {seconds} s each, one flip a second where no rate is said; ms from request to drawing; "
+        f"visitors in the Lab, {seconds} s each, one flip a second; ms from request to drawing; "
         f"seed {seed}; the others finished {done}",
         ("", "flips", "p50", "p95", "largest", "errors", "CPU per flip"),
         [(name, *load.cells()) for name, load in loads.items()],
@@ -66,17 +57,16 @@ def run(seconds: int = 20, seed: int = 0) -> None:
         "against the targets",
         ("", "measured", "target", ""),
         [
-            *((f"p95 of {name}", *judge(load.p95, PATIENCE, "ms")) for name, load in loads.items() if "/s" not in name),
+            *((f"p95 of {name}", *judge(load.p95, PATIENCE, "ms")) for name, load in loads.items()),
             (f"largest of {SESSIONS[-1]} visitors", *judge(max(most.ms, default=float("inf")), LARGEST, "ms")),
             ("visitors with an error", *judge(float(sum(load.errors for load in loads.values())), 0, "")),
-            (f"highest rate with p95 ≤ {PATIENCE} ms", *judge(highest, 80, "/s", at_least=True)),
             ("server CPU per flip", *judge(per_flip, 12, "ms")),
             ("server CPU per visitor who arrives", *judge(arrival, 110, "ms")),
             (f"memory with {SESSIONS[-1]} visitors", "n/a" if memory is None else f"{memory:.0f} MB", "", ""),
         ],
     )
     p95 = {name: load.p95 for name, load in loads.items()}
-    record("load", seed=seed, p95_ms=p95, highest_rate=highest, cpu_ms_a_toggle=per_flip, cpu_ms_an_arrival=arrival)
+    record("load", seed=seed, p95_ms=p95, cpu_ms_a_toggle=per_flip, cpu_ms_an_arrival=arrival)
 
 
 async def _loads(server: Server, seconds: float, rng: random.Random) -> tuple[dict[str, Load], float | None, ...]:
@@ -90,19 +80,15 @@ async def _loads(server: Server, seconds: float, rng: random.Random) -> tuple[di
             visitors += [await inside.enter_async_context(_arrived(server)) for _ in range(count - len(visitors))]
             after = server.cpu()
             await asyncio.sleep(1)
-            loads[f"{count} visitors"] = await flip_marks(server, visitors, count, seconds, rng)
+            loads[f"{count} visitors"] = await flip_marks(server, visitors, seconds, rng)
             if count == SESSIONS[0]:
                 arrival = None if before is None or after is None else 1000 * (after - before) / count
         memory = server.memory()
         until = time.monotonic() + seconds
         others = [_trains(server, until, rng) for _ in range(TRAINERS)]
         others += [_uploads(server, until, encoded_log()) for _ in range(UPLOADERS)]
-        load, *answers = await asyncio.gather(flip_marks(server, visitors, count, seconds, rng), *others)
+        load, *answers = await asyncio.gather(flip_marks(server, visitors, seconds, rng), *others)
         loads[f"{count} visitors, {TRAINERS} others train, {UPLOADERS} upload 20 MB"] = load
-        rate = SESSIONS[-1]
-        while rate == SESSIONS[-1] or load.keeps_up:
-            rate += RISE
-            load = loads[f"{count} visitors, {rate}/s"] = await flip_marks(server, visitors, rate, seconds, rng)
     return loads, memory, arrival, sum(answers)
 
 
@@ -123,24 +109,24 @@ async def _first_visit(server: Server) -> None:
             await visitor.open(chapter)
 
 
-async def flip_marks(server: Server, visitors: list[Visitor], rate: float, seconds: float, rng: random.Random) -> Load:
-    """Each of the visitors flips marks in turn, `rate` of them a second together; none begins one after the time."""
+async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rng: random.Random) -> Load:
+    """Each of the visitors flips a mark a second; none begins one after the time."""
     ms: list[float] = []
     start, before = time.perf_counter(), server.cpu()
-    every, end = len(visitors) / rate, start + seconds
+    end = start + seconds
 
     async def flips(visitor: Visitor, first: float) -> None:
-        for due in itertools.takewhile(lambda due: due < end, itertools.count(first, every)):
+        for due in itertools.takewhile(lambda due: due < end, itertools.count(first)):
             await asyncio.sleep(max(0, due - time.perf_counter()))
             if time.perf_counter() > end:
                 return
             ms.append(1000 * await visitor.flip(rng.randrange(len(visitor.state["marks"])), rng.randrange(3)))
 
-    flipping = (flips(visitor, start + every * rng.random()) for visitor in visitors)
+    flipping = (flips(visitor, start + rng.random()) for visitor in visitors)
     outcomes = await asyncio.gather(*flipping, return_exceptions=True)
-    took, after = time.perf_counter() - start, server.cpu()
+    after = server.cpu()
     errors = sum(isinstance(outcome, Exception) for outcome in outcomes)
-    return Load(rate, len(ms) / max(took, seconds), ms, errors, None if before is None else after - before)
+    return Load(ms, errors, None if before is None else after - before)
 
 
 async def _trains(server: Server, until: float, rng: random.Random) -> int:

@@ -48,11 +48,6 @@ def run(repeats: int = REPEATS) -> None:
             ("memory for each further one", *judge(each, 1, "MB")),
         ],
     )
-    show(
-        "the largest responses of a first visit",
-        ("", "kB"),
-        [(name, f"{size / 1000:.0f}") for name, size in wire.pop("largest")],
-    )
     record("page", start_s=start, open_s=opening, **wire, memory_mb=one, memory_a_session_mb=each)
 
 
@@ -92,13 +87,13 @@ def visit(running, server: Server) -> dict:
     page = context.new_page()
     protocol = context.new_cdp_session(page)
     sizes: dict[str, float] = {}
-    names: dict[str, str] = {}
+    asked: set[str] = set()
     frames: list[int] = []
     latest = [time.perf_counter()]
 
     def requested(event):
         if event["request"]["url"].startswith("http"):
-            names[event["requestId"]] = event["request"]["url"].removeprefix(server.url)
+            asked.add(event["requestId"])
             latest[0] = time.perf_counter()
 
     protocol.on("Network.requestWillBeSent", requested)
@@ -110,13 +105,11 @@ def visit(running, server: Server) -> dict:
     while time.perf_counter() < latest[0] + QUIET:
         page.wait_for_timeout(200)
     context.close()
-    fetched = {names[request]: size for request, size in sizes.items() if request in names}
-    largest = sorted(fetched.items(), key=lambda item: -item[1])[:8]
+    fetched = [size for request, size in sizes.items() if request in asked]
     return {
-        "mb": (sum(fetched.values()) + sum(frames)) / 1e6,
+        "mb": (sum(fetched) + sum(frames)) / 1e6,
         "websocket_mb": sum(frames) / 1e6,
-        "requests": len(names),
-        "largest": largest,
+        "requests": len(asked),
     }
 
 

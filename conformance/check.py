@@ -8,12 +8,14 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Callable
-from math import isnan, nan
+from collections.abc import Callable, Iterator
+from math import isnan
+from operator import attrgetter
 from pathlib import Path
 
-sys.path[:0] = [str(Path.cwd()), str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).parent))
 advantages = importlib.import_module("reference").advantages
+sys.path.insert(0, str(Path.cwd()))  # where a function to check may be, beside a reference of its own
 
 FILE = Path(__file__).parent / "cases.json"
 SAME, ALIKE = 1e-5, 2e-3  # of max(1, |A|): float32 leaves the one, an eps of 1e-4 the other
@@ -32,20 +34,27 @@ def near(found: list[float], expected: list[float], tolerance: float) -> bool:
     return all((isnan(a) and isnan(b)) or abs(a - b) <= tolerance * max(1, abs(b)) for a, b in pairs)
 
 
+def first_line(error: BaseException) -> str:
+    """What went wrong, however much it has to say."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".rstrip(": ")
+
+
 def run(function: Callable, case: dict) -> list[float] | str:
     """The advantages that a function gives, or what is wrong with its answer."""
     rows = len(case["rewards"])
     try:
         rewards, weights = [list(map(float, row)) for row in case["rewards"]], list(map(float, case["weights"]))
         found = function(rewards, list(case["groups"]), weights, list(case["lengths"]))
-    except Exception as error:
-        return f"raises {type(error).__name__}: {error}".rstrip(": ")
+        found = list(found) if isinstance(found, Iterator) else found
+    except (Exception, SystemExit) as error:
+        return f"raises {first_line(error)}"
     found = found.tolist() if hasattr(found, "tolist") else found
     try:
-        numbers = [nan if isinstance(value, str) else float(value) for value in found]
-    except (TypeError, ValueError):
-        numbers = None
-    if numbers is None or isinstance(found, str) or any(isinstance(value, str) for value in found):
+        texts = isinstance(found, str | dict) or any(isinstance(value, str) for value in found)
+        numbers = [] if texts else [float(value) for value in found]
+    except (TypeError, ValueError, OverflowError):
+        texts = True
+    if texts:
         return f"expected {rows} numbers, one per row, got {found!r:.60}"
     return numbers if len(numbers) == rows else f"expected {rows} numbers, one per row, got {len(numbers)}"
 
@@ -74,7 +83,7 @@ def check(function: Callable, method: str, convention: str) -> list[tuple[str, b
             continue
         agrees = [key for key, values in case["advantages"][method].items() if near(found, values, SAME)]
         whose = ", ".join(data["conventions"][key]["name"] for key in agrees)
-        then = f"agrees with {whose}" if agrees else f"the case looks for {case['finds']}"
+        then = f"agrees with {whose}" if agrees else f"agrees with none to {SAME:g}; the case finds {case['finds']}"
         lines.append((case["name"], convention in agrees, f"{says(found, case, method, data['ways'])}; {then}"))
     return lines
 
@@ -82,15 +91,16 @@ def check(function: Callable, method: str, convention: str) -> list[tuple[str, b
 def main(arguments: list[str]) -> int:
     """Print a line per case; 0 if all agree, 1 if not, 2 where there is no such function."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("function", metavar="MODULE:FUNCTION")
+    parser.add_argument("function", metavar="MODULE:FUNCTION", help="or MODULE:CLASS.METHOD")
     parser.add_argument("--method", default="gdpo", choices=METHODS)
     parser.add_argument("--convention", default="paper", choices=tuple(load()["conventions"]))
     options = parser.parse_args(arguments)
     module, _, name = options.function.partition(":")
     try:
-        function = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        print(f"{options.function}: expected MODULE:FUNCTION that can be imported, got {error}", file=sys.stderr)
+        function = attrgetter(name)(importlib.import_module(module))
+    except (Exception, SystemExit) as error:
+        expected = "expected MODULE:FUNCTION that can be imported"
+        print(f"{options.function}: {expected}, got {first_line(error)}", file=sys.stderr)
         return 2
     lines = check(function, options.method, options.convention)
     for case, agrees, sentence in lines:

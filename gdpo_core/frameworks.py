@@ -94,7 +94,7 @@ class Framework:
         """Its version and its notes, each with the places where it was read.
 
         >>> FRAMEWORKS["verifiers"].facts[-1]
-        ('Its log keeps four decimals of an advantage.', 'verifiers==0.4.0')
+        ('Its log keeps four decimals of an advantage.', 'verifiers==0.4.0 verifiers/v1/graph.py:191')
         """
         version = [(f"GDPO: {self.version}.", self.read_in)] if self.read_in else []
         return [*version, *((says, read_in) for says, read_in in self.notes)]

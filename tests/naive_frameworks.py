@@ -172,28 +172,26 @@ def ms_swift(method, rows, ids, weights, lengths):
     if method != "gdpo":
         return _zero_for_nothing(method, rows, ids, weights)
 
-    def one_reward(r):
-        return or_zero(there_only(lambda r: standardised(r, EPS_8, alone=NAN))(r))
-
-    return standardised(normalised_sums(rows, ids, weights, one_reward, list), EPS_8, alone=NAN)
+    return standardised(_zero_for_missing(rows, ids, weights, EPS_8, alone=NAN), EPS_8, alone=NAN)
 
 
 def axolotl_async(method, rows, ids, weights, lengths):
     """axolotl's asynchronous trainer: as ms-swift with std + 1e-4 in every place."""
     if method != "gdpo":
         return _zero_for_nothing(method, rows, ids, weights)
-    return standardised(_axolotl_sums(rows, ids, weights), EPS_4)
+    return standardised(_zero_for_missing(rows, ids, weights, EPS_4), EPS_4)
 
 
 def axolotl_streaming(method, rows, ids, weights, lengths):
     """The same, scored group by group: the last step runs over the group, whose std is NaN for one response."""
     if method != "gdpo":
         return _zero_for_nothing(method, rows, ids, weights)
-    return by_group(_axolotl_sums(rows, ids, weights), ids, lambda s: standardised(s, EPS_4, alone=NAN))
+    return by_group(_zero_for_missing(rows, ids, weights, EPS_4), ids, lambda s: standardised(s, EPS_4, alone=NAN))
 
 
-def _axolotl_sums(rows, ids, weights):
-    one_reward = there_only(lambda r: standardised(r, EPS_4))
+def _zero_for_missing(rows, ids, weights, eps, alone=0):
+    """Normalised sums in ms-swift and axolotl: what is missing adds nothing."""
+    one_reward = there_only(lambda r: standardised(r, eps, alone))
     return normalised_sums(rows, ids, weights, lambda r: or_zero(one_reward(r)), list)
 
 
@@ -203,38 +201,19 @@ def _zero_for_nothing(method, rows, ids, weights):
     return by_group(raw_sums(rows, ids, weights, or_zero), ids, step)
 
 
-def nemo_rl(method, rows, ids, weights, lengths):
+def nemo_rl(method, rows, ids, weights, lengths, leave_one_out=False):
     """NeMo-RL: NaN spreads, nothing is divided where the std is 0, GDPO's last step has no eps."""
 
-    def group(values):
-        if any(v.is_nan() for v in values):
-            return [NAN] * len(values)
-        spread = std(values) if len(values) > 1 else 0
+    def of_one(values, j):
+        compared = values[:j] + values[j + 1 :] if leave_one_out else values
+        spread = std(compared) if len(compared) > 1 else 0
         divisor = 1 if method == "grpo_no_std" or spread == 0 else spread + EPS_6
-        return [c / divisor for c in centred(values)]
-
-    return _nemo(method, rows, ids, weights, group)
-
-
-def nemo_rl_loo(method, rows, ids, weights, lengths):
-    """NeMo-RL's default: each response against the mean and std of the other ones of its group."""
-
-    def against_peers(values, j):
-        peers = values[:j] + values[j + 1 :]
-        if not peers:
-            return Decimal(0)
-        spread = std(peers) if len(peers) > 1 else 0
-        divisor = 1 if method == "grpo_no_std" or spread == 0 else spread + EPS_6
-        return mean([values[j] - v for v in peers]) / divisor
+        return mean([values[j] - v for v in compared]) / divisor if compared else Decimal(0)
 
     def group(values):
         nothing = any(v.is_nan() for v in values)
-        return [NAN if nothing else against_peers(values, j) for j in range(len(values))]
+        return [NAN if nothing else of_one(values, j) for j in range(len(values))]
 
-    return _nemo(method, rows, ids, weights, group)
-
-
-def _nemo(method, rows, ids, weights, group):
     if method != "gdpo":
         return by_group(raw_sums(rows, ids, weights, list), ids, group)
     s = normalised_sums(rows, ids, weights, group, list)  # the framework refuses a single reward; the rule goes on
@@ -242,6 +221,11 @@ def _nemo(method, rows, ids, weights, group):
         return [NAN] * len(s)
     spread = std(s) if len(s) > 1 else 0
     return [c / (spread if spread > 0 else 1) for c in centred(s)]
+
+
+def nemo_rl_loo(*given):
+    """NeMo-RL's default: each response against the mean and std of the other ones of its group."""
+    return nemo_rl(*given, leave_one_out=True)
 
 
 FRAMEWORKS = {

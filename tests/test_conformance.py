@@ -7,6 +7,7 @@ from math import nan
 from types import SimpleNamespace
 
 import naive_frameworks
+import numpy as np
 import pytest
 import torch
 from helpers import close
@@ -45,6 +46,40 @@ def test_the_reference_is_the_library_on_ten_thousand_groups():
             close(reference.advantages(rewards, *options.values(), method=method, **HOW[key]), a, 1e-12)
 
 
+def by_squares(x):
+    """The std in float32, its variance a difference of squares."""
+    x = x.astype(np.float32)
+    return np.sqrt(np.maximum((x**2).mean(0) - x.mean(0) ** 2, 0) * len(x) / (len(x) - 1))
+
+
+def in_numpy(spread, eps, batch_eps, by_tokens, rewards, groups, weights, lengths):
+    """GDPO as one writes it in a few lines of numpy."""
+    r, of, z = np.array(rewards), np.array(groups), np.zeros(np.shape(rewards))
+    for g in set(groups):
+        x = r[of == g]
+        z[of == g] = (x - x.mean(0)) / (spread(x) + eps if len(x) > 1 else 1)
+    s = z @ np.array(weights)
+    counted = np.repeat(s, lengths if by_tokens else 1)
+    return (s - counted.mean()) / (counted.std(ddof=1) + batch_eps)
+
+
+NANS = {"missing-reward", "row-without-rewards"}
+IN_NUMPY = {  # eps of the group, of the batch, whether tokens count; the cases of which a few lines know nothing
+    "paper": (1e-15, 1e-15, False, NANS | {"constant-tenths"}),
+    "trl": (1e-4, 1e-4, False, NANS),
+    "verl": (1e-6, 1e-8, True, {"group-of-one"}),
+    "ms_swift": (1e-8, 1e-8, False, NANS),
+    "nemo_rl": (1e-6, 1e-15, False, set()),
+}
+
+
+@pytest.mark.parametrize("convention", IN_NUMPY)
+def test_a_few_lines_of_numpy_fail_in_what_they_leave_out(convention):
+    *how, left_out = IN_NUMPY[convention]
+    found = check.check(partial(in_numpy, partial(np.std, axis=0, ddof=1), *how), "gdpo", convention)
+    assert {name for name, agrees, _ in found if not agrees} == left_out
+
+
 def leave_one_out(always, by_squares, rewards, groups, weights, lengths):
     """NeMo-RL's old GRPO, rebuilt in float32: divided always, or by the root of a difference of squares."""
     s, of = (torch.tensor(rewards) * torch.tensor(weights)).sum(1), torch.tensor(groups)
@@ -58,28 +93,16 @@ def leave_one_out(always, by_squares, rewards, groups, weights, lengths):
     return a
 
 
-def by_squares(rewards, groups, weights, lengths):
-    """GDPO in float32, the variance a difference of squares."""
-    r, of = torch.tensor(rewards), torch.tensor(groups)
-    z = torch.empty_like(r)
-    for g in of.unique():
-        x = r[of == g]
-        var = ((x**2).mean(0) - x.mean(0) ** 2).clamp(min=0) * len(x) / (len(x) - 1)
-        z[of == g] = (x - x.mean(0)) / (var.sqrt() + 1e-6)
-    return (z.sum(1) - z.sum(1).mean()) / z.sum(1).std()
-
-
 def dropping(rewards, groups, weights, lengths):
     """A filter on the sum before GDPO."""
-    sums = [sum(row) for row in rewards]
-    dead = [len({s for s, g in zip(sums, groups, strict=True) if g == one}) == 1 for one in groups]
-    return ONE(
-        [[0.0] * len(row) if off else row for row, off in zip(rewards, dead, strict=True)], groups, weights, lengths
-    )
+    pairs = list(zip(rewards, groups, strict=True))
+    alive = [len({sum(row) for row, g in pairs if g == one}) > 1 for one in groups]
+    left = [row if on else [0.0] * len(row) for row, on in zip(rewards, alive, strict=True)]
+    return ONE(left, groups, weights, lengths)
 
 
 # A fault: the case that is named for it, method, convention, the function or the arguments in which it differs, and
-# what the case says. Those with a number are as they were before they were mended.
+# what the case says. Those with a number are old formulas, rebuilt as they were before that change or issue.
 FAULTS = {
     "ms-swift #8123": ("missing-reward", "gdpo", "ms_swift", {"missing": "propagates"}, "NaN spreads"),
     "NeMo-RL #1518": ("others-agree", "grpo", "nemo_rl_loo", partial(leave_one_out, True, False), "1e+06"),
@@ -91,7 +114,7 @@ FAULTS = {
     "no weights": ("weights", "gdpo", "paper", lambda r, g, w, n: ONE(r, g, [1] * len(w), n), "are ignored"),
     "raw": ("group-of-one", "gdpo", "paper", {"group_of_one": "raw"}, "keeps its raw reward"),
     "filter": ("equal-sums", "gdpo", "paper", dropping, "is dropped"),
-    "squares": ("far-from-zero", "gdpo", "paper", by_squares, "off the paper"),
+    "squares": ("far-from-zero", "gdpo", "paper", partial(in_numpy, by_squares, 1e-6, 1e-9, False), "off the paper"),
     "tokens": ("lengths", "gdpo", "paper", {"last_step": "tokens"}, "counts tokens"),
     "n": ("group-of-two", "gdpo", "paper", {"ddof": 0}, "divides by n"),
 }
@@ -114,18 +137,24 @@ BAD = {
     "expected 4 numbers, one per row, got 'ab'": lambda *given: "ab",
     "expected 4 numbers, one per row, got None": lambda *given: None,
     "expected 4 numbers, one per row, got [[0.0], [0.0], [0.0], [0.0]]": lambda r, *given: [[0.0]] * len(r),
+    "expected 4 numbers, one per row, got {0: 0.0}": lambda *given: {0: 0.0},
+    "expected 4 numbers, one per row, got [1000": lambda r, *given: [10**400] * len(r),
     "NaN in 4 of 4 rows, first in row 1": lambda r, *given: torch.full((len(r),), nan),
+    "raises ZeroDivisionError: division by zero": lambda *given: (1 / (2 - i) for i in range(4)),
+    "raises SystemExit: 3": lambda *given: sys.exit(3),
 }
 
 
-def test_what_is_no_answer_is_one_line_per_case_and_what_is_no_function_one_sentence(capsys, monkeypatch):
+def test_what_is_no_answer_is_one_line_per_case_and_what_is_no_function_one_sentence(capsys, monkeypatch, tmp_path):
     for said, function in BAD.items():
         monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(function=function))
         assert check.main(["mine:function"]) == 1
         printed = capsys.readouterr().out
         assert printed.count("WRONG") == len(DATA["cases"]) and f"WRONG group-of-two             {said}" in printed
-    monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(function=ONE))
-    assert check.main(["mine:function"]) == 0 and "agrees with paper, verl, ms-swift" in capsys.readouterr().out
-    for unknown in ("mine:other", "nowhere:function", "mine", ":"):
+    monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(mine=SimpleNamespace(function=ONE)))
+    assert check.main(["mine:mine.function"]) == 0 and "agrees with paper, verl, ms-swift" in capsys.readouterr().out
+    (tmp_path / "broken.py").write_text("function = (")
+    monkeypatch.syspath_prepend(tmp_path)
+    for unknown in ("mine:other", "nowhere:function", "mine", ":", "broken:function"):
         assert check.main([unknown]) == 2
         assert capsys.readouterr().err.startswith(f"{unknown}: expected MODULE:FUNCTION that can be imported, got ")

@@ -55,7 +55,7 @@ def should(report, of_run=True):
 
 
 def test_every_fact_of_a_trainer_says_where_it_was_read_and_is_shown(default):
-    place = r"([\w-]+==[\d.]+( [\w./-]+:\d+)?|[\w-]+/[\w-]+@[\w.]+ [\w./-]+:\d+|[\w-]+/[\w-]+#\d+)"
+    place = r"([\w-]+==[\d.]+ [\w./-]+:\d+|[\w-]+/[\w-]+@[\w.]+ [\w./-]+:\d+|[\w-]+/[\w-]+#\d+)"
     table = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     for key, f in FRAMEWORKS.items():
         shown = section(default, key)

@@ -1,11 +1,9 @@
-"""Compare gdpo_core with every installed framework: `python -m tests.parity`, or record what the frameworks give."""
+"""Compare gdpo_core with every installed framework: `python -m tests.parity`."""
 
 import argparse
 import sys
 import warnings
-from pathlib import Path
 
-import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
@@ -21,14 +19,10 @@ TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-7}
 
 
 def main(arguments: list[str]) -> None:
-    """Print the comparison, or write a recording; exits with 1 when a difference is beyond its tolerance."""
+    """Print the comparison; exits with 1 when a difference is beyond its tolerance."""
     parser = argparse.ArgumentParser(prog="python -m tests.parity", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="first seed of the batches")
-    parser.add_argument("--record", type=Path, metavar="FILE.npz", help="write what they give instead")
     options = parser.parse_args(arguments)
-    if options.record:
-        np.savez_compressed(options.record, **recording(options.seed))
-        return
     rows = [row for name in SOURCES for row in compare(name, range(options.seed, options.seed + SEEDS))]
     limits = [f"{str(dtype).removeprefix('torch.')} ≤ {limit:g}" for dtype, limit in TOLERANCE.items()]
     head = ["framework", "method", "batches", *limits, "float32 round-off", "verdict"]
@@ -94,28 +88,6 @@ def of_gdpo_core(batch: Batch, method: str, convention: gdpo_core.Convention) ->
         rewards, method, weights=batch.weights.double(), groups=groups, lengths=lengths, convention=convention
     )
     return found.flatten()
-
-
-def recording(seed: int) -> dict[str, np.ndarray]:
-    """Inputs and each framework's outputs as `mode|scenario|NAME`, in the form of tests/goldens/frameworks.npz."""
-    arrays = {}
-    installed = [framework for framework in map(load, SOURCES) if framework]
-    for scenario, batch in batches(seed).items():
-        if not isinstance(batch.groups, int):
-            continue  # most frameworks have no such groups, and the form has no place for them
-        inputs = {
-            "inputs": batch.rewards.numpy(),
-            "w": batch.weights.numpy(),
-            "uid": np.array([f"p{i // batch.groups:02}" for i in range(len(batch.rewards))]),
-            "G": np.array(batch.groups),
-            "L": batch.lengths.numpy(),
-        }
-        for mode in ("grpo", "gdpo"):
-            arrays |= {f"{mode}|{scenario}|{name}": array for name, array in inputs.items()}
-            for framework in installed:
-                found = framework.methods[mode](batch.rewards, batch.weights, batch.groups, batch.lengths)
-                arrays[f"{mode}|{scenario}|{framework.recorded_as}"] = found.double().numpy()
-    return arrays
 
 
 if __name__ == "__main__":

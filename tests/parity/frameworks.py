@@ -40,7 +40,6 @@ class Framework:
     name: str
     version: str
     convention: str
-    recorded_as: str  # in tests/goldens/frameworks.npz
     methods: dict[str, Method]  # under the names of gdpo_core, and further variants as "grpo, vectorized"
     float64: tuple[str, ...]  # the methods that stay in double precision when given it
     ragged: bool = False  # takes groups of different sizes, by id
@@ -106,19 +105,17 @@ def _nanstd() -> dict:
 
 def _trl(package: Distribution) -> Framework:
     methods = _trainer(package.locate_file("trl/trainer/grpo_trainer.py"))
-    return Framework("TRL", package.version, "TRL", f"trl-{package.version}", methods, tuple(methods))
+    return Framework("TRL", package.version, "TRL", methods, tuple(methods))
 
 
 def _axolotl_async(package: Distribution) -> Framework:
     methods = _trainer(package.locate_file(AXOLOTL_TRAINER), nth=0)
-    return Framework("axolotl async", package.version, "AXOLOTL_ASYNC", "axolotl-async", methods, tuple(methods))
+    return Framework("axolotl async", package.version, "AXOLOTL_ASYNC", methods, tuple(methods))
 
 
 def _axolotl_streaming(package: Distribution) -> Framework:
     methods = _trainer(package.locate_file(AXOLOTL_TRAINER), nth=1)
-    return Framework(
-        "axolotl streaming", package.version, "AXOLOTL_STREAMING", "axolotl-stream", methods, tuple(methods)
-    )
+    return Framework("axolotl streaming", package.version, "AXOLOTL_STREAMING", methods, tuple(methods))
 
 
 def _ms_swift(package: Distribution) -> Framework:
@@ -130,7 +127,7 @@ def _ms_swift(package: Distribution) -> Framework:
         return Method(_blocks, lambda rewards, weights, size: compute(rewards, weights, size, scale_rewards=scale)[0])
 
     methods = {"grpo": method("group"), "grpo_no_std": method("none"), "gdpo": method("gdpo")}
-    return Framework("ms-swift", package.version, "MS_SWIFT", f"swift-{package.version}", methods, tuple(methods))
+    return Framework("ms-swift", package.version, "MS_SWIFT", methods, tuple(methods))
 
 
 def _verl(package: Distribution) -> Framework:
@@ -160,7 +157,7 @@ def _verl(package: Distribution) -> Framework:
         ),
     }
     in_double = ("grpo", "grpo_no_std")
-    return Framework("verl", package.version, "VERL", f"verl-{package.version}", methods, in_double, ragged=True)
+    return Framework("verl", package.version, "VERL", methods, in_double, ragged=True)
 
 
 def _verl_tokens(responses: int, groups: int | Sequence, lengths: Tensor) -> tuple[Tensor, np.ndarray]:
