@@ -56,13 +56,17 @@ def learning(
         ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks) or "neither within these epochs"
     )
     described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; learnt: {ends}."
-    return _filled(_panel(methods, low) | {"title": title}, described, rows=list(rows), marks=list(marks))
+    end = {"name": "end", "value": rows[-1]["epoch"]}
+    spec = _panel(methods, low) | {"title": title, "params": [end]}
+    return _filled(spec, described, rows=list(rows), marks=list(marks))
 
 
 @lru_cache(maxsize=32)
 def _panel(methods: tuple[str, ...], low: float) -> dict:
     color, dash, shape = _looks(methods)
-    x = alt.X("epoch:Q", title=None, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=4, format="d"))
+    # From the data it would be the extent of every layer, and some have no data.
+    epochs = alt.Scale(domain=[0, alt.ExprRef("end")], nice=False)
+    x = alt.X("epoch:Q", title=None, scale=epochs, axis=alt.Axis(tickCount=4, format="d"))
 
     def y(name: str) -> alt.Y:
         ticks = alt.Axis(values=[low, 0.5, LEVEL], format=".1~f")

@@ -30,13 +30,13 @@ _BY_ID = {sample.id: sample for sample in SAMPLES}
 OPENING = """# Your log shows which reward shapes the advantages
 
 From **one column per reward and the advantages** the report tells the method, its weights, which reward drives the \
-update, what the other method would do, and the line that changes it. Without advantages (verl) the method stays open, \
-with a total alone (verl's v1 trainer, NeMo-RL) most does."""
+update, what the other method would do, and the line that changes it."""
 
 FILES = (
     "TRL and axolotl: the Parquet files in OUTPUT_DIR/completions, which log_completions=True and, for every step, "
     "logging_steps=1 write. verl, ms-swift, NeMo-RL: their JSONL dump. Anything else: a table (CSV, JSON, JSONL, "
-    "Parquet) with one column per reward. In a terminal gdpo audit PATH says the same.",
+    "Parquet) with one column per reward. In a terminal gdpo audit PATH says the same. Without advantages (verl) the "
+    "method stays open, with a total alone (verl's v1 trainer, NeMo-RL) most does.",
     "Files are read in this server's memory and forgotten when you clear them or a few minutes after you leave; "
     "nothing is stored or sent on.",
 )

@@ -197,11 +197,7 @@ def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str,
         body = join(tag("i", "?"), tag("small", facts(s))) if secret else join(_spark(one, arms), said)
         card = tag("div", tag("b", s.title), body, kind=f"card{' other' if longer else ''}", role="radio", data_id=s.id)
         places["arms" if arms else column if guesses is None else "guessed"].append(card)
-    counted = [COLUMN[one] for one in kinds(scenarios, found, comparison)]
-    columns = [
-        tag("div", tag("h2", title, " ", tag("small", counted.count(name))), *places[name], kind=f"column {name}")
-        for name, title in COLUMNS.items()
-    ]
+    columns = [tag("div", tag("h2", title), *places[name], kind=f"column {name}") for name, title in COLUMNS.items()]
     coins = tag("div", *(columns if guesses is None else places["guessed"]), kind="row" if guesses else "columns")
     conflict = tag("h2", "Rewards in conflict: right, or concise but wrong")
     return tag("div", coins, conflict, tag("div", *places["arms"], kind="row"), role="radiogroup", aria_label="Set-ups")
