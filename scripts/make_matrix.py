@@ -48,7 +48,7 @@ def answered(data: dict) -> dict:
 
 def written(value: dict) -> str:
     """JSON, numbers of one list on one line; null where one is missing."""
-    text = re.sub(r"\bNaN\b", "null", json.dumps(value, indent=1, ensure_ascii=False))
+    text = re.sub(r"(?m)^( *)NaN(,?)$", r"\1null\2", json.dumps(value, indent=1, ensure_ascii=False))
     return re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
 
 
@@ -77,7 +77,7 @@ def rows(data: dict) -> Iterator[tuple[str, str, str, dict[str, str]]]:
     """Of each trainer its name, the method, where its cells come from, and the cells."""
     for key, c in CONVENTIONS.items():
         function = partial(reference.advantages, **data["conventions"][key]["how"])
-        how = "by the formula" if c is PAPER else "by the formula, which a recording confirms"
+        how = "by the formula" if c is PAPER else "by the formula, as recorded"
         if key in SOURCES and (framework := load(key)):
             how, function = f"run, {framework.version}", of_framework(framework.methods["gdpo"])
         yield c.name, "gdpo", how, cells(function, "gdpo", data)

@@ -67,7 +67,7 @@ def load(name: str) -> Framework | None:
 
 def _blocks(rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> tuple:
     if not isinstance(groups, int):
-        raise TypeError("this framework knows consecutive groups of one size only")
+        raise TypeError("it takes blocks of one size")
     return rewards, weights, groups
 
 

@@ -98,7 +98,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
             report.copy_box(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
             tag("h3", "What to know"),
-            fold(f"What {framework.title} does where trainers differ", cases(names, "successors")),
+            fold(f"What {framework.title} does where trainers differ", cases(names)),
             fold(
                 f"What is known of {framework.title}, and where it was read on {framework.read_on}",
                 _read(framework.facts),
@@ -119,25 +119,23 @@ def matrix() -> dict:
     return json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
 
 
-def cases(trainers: Iterable[str], kind: str) -> Html:
-    """What these trainers do on each case; = where it is what the paper's formula does."""
+def cases(trainers: Iterable[str] = ()) -> Html:
+    """What these trainers, or all, do on each case; = where it is what the paper's formula does."""
     paper, *others = matrix()["trainers"]
-    shown = [one for one in others if one["title"] in trainers]
+    shown = [one for one in others if one["title"] in trainers or not trainers]
     rows = (
         [case, says, *("=" if one["cells"][case] == says else one["cells"][case] for one in shown)]
         for case, says in paper["cells"].items()
     )
     head = ["case", "the paper's formula", *(f"{one['title']} ({one['how']})" for one in shown)]
-    return table(head, rows, kind, f"of {matrix()['made']}; = as the paper's formula")
+    of = table(head, rows, "matrix", f"of {matrix()['made']}; = as the paper's formula")
+    return tag("div", of, kind="framed", tabindex=0, role="region", aria_label=f"cases of {len(shown)} trainers")
 
 
 def all_cases() -> Html:
     """Every trainer on every case, and what those without GDPO have in its place."""
     without = [(f"{title}: {one.says}", f"{one.read_in}, on {one.read_on}") for title, one in WITHOUT_GDPO.items()]
-    trainers = [one["title"] for one in matrix()["trainers"]]
-    return join(
-        tag("p", "The cases are those of conformance/. Trainers without GDPO:"), _read(without), cases(trainers, "wide")
-    )
+    return join(tag("p", "The cases are those of conformance/. Trainers without GDPO:"), _read(without), cases())
 
 
 def _while_it_trains(framework: Framework) -> list[str]:
