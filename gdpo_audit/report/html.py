@@ -141,7 +141,7 @@ def copy_box(lines: str, purpose: str) -> Html:
 
 
 def _findings(report: AuditReport, cards: Sequence[Html]) -> Html:
-    return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards)
+    return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards) if cards else Html()
 
 
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
@@ -153,13 +153,13 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
     pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in report.links(finding)]
     ways = [part for part in (way, *pages) if part]
-    evidence = table(["evidence", "value"], [[label(key), value(x)] for key, x in finding.evidence.items()])
+    figures = table(["figure", "value"], [[label(key), value(x)] for key, x in finding.evidence.items()])
     parts = [
         tag("p", finding.message),
         fix,
         tag("p", answered(report, finding), kind="tried") if finding.row is not None else "",
         tag("p", "Read more: ", Html(" · ").join(ways), kind="more") if ways else "",
-        fold("Evidence", evidence, label=f"Evidence: {finding.title}"),
+        fold("Its figures", figures, label=f"Its figures: {finding.title}"),
     ]
     return fold(title, *parts, *more, kind=f"card {finding.severity}", opened=opened)
 

@@ -54,12 +54,12 @@ def _says(found: Experiment) -> list[str]:
     right = [one for one in apart if (one.found.mean > 0) == (one.prediction == "faster")]
     large = sum(abs(one.found.mean) >= least for one in right)
     never = sum(verdict(SAME, one.found, least) == VERDICTS[0] for one in found.comparisons)
-    settings = count(len(found.predictions["setups"]), "setting")
+    setups = count(len(found.predictions["setups"]), "set-up")
     before, point = (count(round(100 * x), "point") for x in (FIRST_LEAST, least))
     rest = f" {count(len(unseen))} {'shows' if len(unseen) == 1 else 'show'} no difference." if unseen else ""
     gdpo, grpo = (len(found.ahead(method)) for method in ("gdpo", "grpo"))
     return [
-        f"A model of {PARAMETERS:,} parameters was trained by TRL in {settings}, with "
+        f"A model of {PARAMETERS:,} parameters was trained by TRL in {setups}, with "
         f"{found.runs['seed'].n_unique()} seeds each. Before the first run the coins of Train said of each reward "
         f"whether GDPO would learn it faster, slower, or within {point} of GRPO ({before} first, until two runs of a "
         "set-up for tuning had shown how little seeds differ). "

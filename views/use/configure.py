@@ -30,9 +30,7 @@ UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-sou
 
 OPENING = """# A few lines switch it on. Your rewards say whether to
 
-The lines for your trainer, **for the pays and weights that the Lab shows now, or for the run you audited**, what it \
-does where trainers differ, and how to make sure that it ran. And what GDPO would change on these rewards: where it \
-helps, changes nothing, or hurts."""
+For the pays and weights that **the Lab shows now**, or for **the run you audited**."""
 
 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str], own: str = "") -> mo.ui.dropdown:
