@@ -22,7 +22,7 @@ from gdpo_audit.logs.read import read_run
 from gdpo_audit.logs.unpack import format_suffix
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.live import follow
+from gdpo_audit.watch import follow
 from gdpo_core._errors import InputError, expect
 from gdpo_core._parse import parse_count, parse_named, parse_number, parse_setting, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line

@@ -5,14 +5,46 @@ import time
 from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from gdpo_audit.audit import audit
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError, expect
+from gdpo_core._words import count, listing, printable
 
 Changed = dict[str, tuple[int, int]]  # by file: its size, and when it changed, in nanoseconds
+
+
+def follow(path: str, file: TextIO, audit_args: dict[str, Any], **named: Any) -> AuditReport:
+    """Print a line for each change of a log until Ctrl-C, and return its last report.
+
+    audit_args: arguments of `audit`; named: arguments of `read_run`. Raises InputError where there was no report.
+    """
+    fault = InputError(f"{path}: expected the log of a run, got none before Ctrl-C")
+    report: AuditReport | None = None
+    try:
+        for found in reports(path, audit_args, **named):
+            print(line_of(found), file=file, flush=True)
+            if isinstance(found, InputError):
+                fault = found
+            else:
+                report = found
+    except KeyboardInterrupt:
+        pass
+    if report is None:
+        raise fault
+    return report
+
+
+def line_of(found: AuditReport | InputError) -> str:
+    """What a look found, in one line: the log so far and its findings, or why it cannot be read."""
+    if isinstance(found, InputError):
+        return printable(f"waiting: {found}")
+    s = found.source
+    ids = listing((f"{finding.id} ({finding.severity})" for finding in found.findings), link="")
+    holds = listing((count(s["steps"], "step"), count(s["responses"], "response")), link="")
+    return printable(f"{holds}; {ids or 'no findings'}")
 
 
 def reports(

@@ -20,7 +20,6 @@ from logs import audit_cli
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit import watch
-from gdpo_audit.report import live
 
 GDPO = re.sub("python[^/]*$", "gdpo", sys.executable)
 ROOT = Path(__file__).parent.parent
@@ -126,7 +125,7 @@ def test_what_cannot_be_watched_is_one_line(capsys, arguments, said):
 def test_a_pipe_gets_a_line_per_change_and_ctrl_c_the_last_report(tmp_path, monkeypatch):
     made, out = tmp_path / "late", StringIO()
     Clock(monkeypatch, nothing, lambda: fake_logs.write_trl(made, steps=2), lambda: shutil.rmtree(made))
-    report = live.follow(str(made), out, {"primary": "accuracy"})
+    report = watch.follow(str(made), out, {"primary": "accuracy"})
     first, second, third = out.getvalue().splitlines()
     ids = ", ".join(f"{finding.id} ({finding.severity})" for finding in report.findings)
     assert first.startswith(f"waiting: {made}: expected") and third.startswith("waiting: ")
