@@ -14,7 +14,7 @@ METHODS = {m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS)}  # those 
 SPELLED = {  # what the names at the heads of the panels stand for
     "grpo": "Group Relative Policy Optimization",
     "gdpo": "Group reward-Decoupled Normalization Policy Optimization",
-    "grpo_no_std": "Group Relative Policy Optimization that does not divide by the standard deviation",
+    "grpo_no_std": "Group Relative Policy Optimization that only centres, as Dr. GRPO, Tinker and prime-rl do",
 } | {name: one.title for name, one in SUCCESSORS.items()}
 UNDEFINED = [["corr_grpo", key] for key, c in CONVENTIONS.items() if c.leave_one_out]  # (method, convention)
 Marks = tuple[tuple[float, ...], ...]  # (answers, rewards)
