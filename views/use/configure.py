@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from functools import cache
 
 import marimo as mo
 
@@ -111,22 +110,17 @@ def _read(facts: Iterable[tuple[str, str]]) -> Html:
     return tag("ul", *(tag("li", says, " ", tag("small", f"Read in {read_in}.")) for says, read_in in facts))
 
 
-@cache
-def matrix() -> dict:
-    """What each trainer does on each case of conformance/, as it was stored."""
-    return json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
-
-
 def cases(trainers: Iterable[str] = ()) -> Html:
     """What these trainers, or all, do on each case; = where it is what the paper's formula does."""
-    paper, *others = matrix()["trainers"]
+    stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
+    paper, *others = stored["trainers"]
     shown = [one for one in others if one["title"] in trainers or not trainers]
     rows = (
         [case, says, *("=" if one["cells"][case] == says else one["cells"][case] for one in shown)]
         for case, says in paper["cells"].items()
     )
     head = ["case", "the paper's formula", *(f"{one['title']} ({one['how']})" for one in shown)]
-    of = table(head, rows, "matrix", f"of {matrix()['made']}; = as the paper's formula")
+    of = table(head, rows, "matrix", f"of {stored['made']}; = as the paper's formula")
     return tag("div", of, kind="framed", tabindex=0, role="region", aria_label=f"cases of {len(shown)} trainers")
 
 
