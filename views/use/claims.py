@@ -10,6 +10,7 @@ from gdpo_audit import report
 from gdpo_core._words import count, listing, percent, word
 from gdpo_core.bfcl import prompts
 from gdpo_core.board.state import State
+from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.scenarios import VERDICTS, load_scenarios
 from gdpo_core.successors import SUCCESSORS
 from views import experiment
@@ -169,7 +170,7 @@ LIMITS = (
     "KL term and how tokens are averaged too.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. The paper found "
     "lower weights unreliable on models, a gate not.",
-    "Frameworks were read and run as of August 2026; the versions stand with each convention.",
+    f"Frameworks were read on {max(one.read_on for one in FRAMEWORKS.values())}; each record says where.",
 )
 REFERENCES = {
     "GDPO": (
