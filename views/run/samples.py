@@ -36,12 +36,9 @@ def _trained(title: str, path: str, method: str) -> Sample:
     return Sample(title, path, note, "correctness")
 
 
-PAIR = (
+SAMPLES = (
     _trained("a small model under GRPO", "pays_5_grpo", "GRPO"),
     _trained("the same model and seed under GDPO", "pays_5_gdpo", "GDPO"),
-)
-SAMPLES = (
-    *PAIR,
     Sample(
         "made from published answers",
         "published_answers.zip",
