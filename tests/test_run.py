@@ -24,7 +24,7 @@ from views.run.log import audit_log, read
 from views.run.samples import SAMPLES
 
 ROOT = Path(__file__).parent.parent
-_, _, MADE, TRL, SAME_NAME, _, VERL = SAMPLES
+_, _, _, MADE, TRL, SAME_NAME, _, VERL = SAMPLES
 
 
 def uploaded(name, contents):

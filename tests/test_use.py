@@ -126,7 +126,7 @@ def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number()
     assert verdicts[2] == "**It would change next to nothing** on these rewards."
 
 
-MADE = SAMPLES[2]
+MADE = SAMPLES[3]
 
 
 def of_sample(sample):

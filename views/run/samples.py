@@ -40,6 +40,13 @@ SAMPLES = (
     _trained("a small model under GRPO", "pays_5_grpo", "GRPO"),
     _trained("the same model and seed under GDPO", "pays_5_gdpo", "GDPO"),
     Sample(
+        "mathematics: a small model that adds",
+        "arithmetic",
+        "**A real run**: TRL's trainer with **GRPO** on a tiny model of our own that does sums. Three rewards, 1 or 0: "
+        "the form of the answer, its value, and whether it is a whole number.",
+        "correct",
+    ),
+    Sample(
         "made from published answers",
         "published_answers.zip",
         "Made for this page, **no training run**: verdicts on published answers of 71 configurations "
