@@ -1,7 +1,6 @@
 """The tokenizer, made here, and the model that the warm-up left: nothing is downloaded. Needs transformers."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from experiments.requests import pieces
 PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
 
 
-def tokenizer(known: Sequence[str] = tuple(pieces())) -> Any:
+def tokenizer() -> Any:
     """A token per piece; a decoded answer is the concatenation of its pieces."""
+    known = pieces()
     vocabulary = {piece: i for i, piece in enumerate([PAD, EOS, UNKNOWN, *known])}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     made.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(map(re.escape, known))), behavior="isolated")
