@@ -58,7 +58,7 @@ def lab_board(editing, lab_task, page, tasks):
 
 @app.cell
 def lab_tasks(page):
-    # Three requests with twelve answers each, written by hand and marked by three programs.
+    # Four requests with twelve answers each, written by hand and marked by three programs.
     tasks = html.loaded(load_tasks, DATA / "tasks")
     lab_task = answers.choice(tasks, page)
     # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
@@ -261,8 +261,9 @@ def train_runs(methods, setting, train):
 
 
 @app.cell
-def train_curves(as_given, guesses, limits, predict, runs, scenario, setting, shown, train):
-    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, shown())
+def train_curves(as_given, guesses, limits, predict, runs, scenario, setting, tasks, train):
+    _lab = answers.grade_answers(tasks[0]).state  # as it was
+    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, _lab)
     mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
     html.show(
         html.div("verdict", train.words.result(setting, scenario.coins, runs), role="status"),

@@ -37,9 +37,9 @@ def prompts() -> list[Request]:
 
 def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Callable[..., list[float]]]:
     """One function per reward, with its name; each grades the text alone."""
-    known: dict[tuple[str, str], tuple[int, int, int]] = {}
+    known: dict[tuple[str, str], tuple[float, float, float]] = {}
 
-    def marks(prompt: str, text: str) -> tuple[int, int, int]:
+    def marks(prompt: str, text: str) -> tuple[float, float, float]:
         if (prompt, text) not in known:
             known[prompt, text] = grade(tasks[prompt], text).vector
         return known[prompt, text]

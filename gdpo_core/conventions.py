@@ -99,11 +99,8 @@ def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ..
         return z, "A = Σ w·z"
     if decoupled:
         over = {"responses": "all responses of the batch", "tokens": "all tokens of the batch", "group": "each group"}
-        divisor = (
-            f"√(variance + {convention.batch_eps:g})"
-            if convention.batch_eps_to == "variance"
-            else _divisor(convention.batch_eps, "")
-        )
+        eps = convention.batch_eps
+        divisor = f"√(variance + {eps:g})" if convention.batch_eps_to == "variance" else _divisor(eps, "")
         return z, "s = Σ w·z", f"A = (s − mean) / {divisor}, over {over[convention.last_step]}"
     mean = "mean of the other rollouts" if convention.leave_one_out or convention.mean_of_others else "mean"
     by, of_batch = _divisor(convention.sum_eps, ""), "over all responses of the batch"
@@ -135,9 +132,8 @@ def exceptions(convention: Convention) -> tuple[str, ...]:
     }[convention.missing]
     if convention.missing_is_zero_in_gdpo:
         missing = "GDPO of several rewards takes a missing one as 0; GRPO skips it."
-    empty = "A response without any reward " + (
-        "counts with sum 0." if convention.empty_counts else "is left out and gets 0."
-    )
+    then = "counts with sum 0" if convention.empty_counts else "is left out and gets 0"
+    empty = f"A response without any reward {then}."
     alone = {
         "zero": "A group of one gets 0.",
         "raw": "A group of one keeps its raw reward: its mean counts as 0 and its std as 1.",

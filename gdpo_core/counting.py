@@ -33,7 +33,8 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     >>> [count_distinct(method, 4, 8) for method in ("grpo", "grpo_no_std", "gdpo")]
     [119, 165, 2929]
     """
-    _expect_counted(method)
+    known = isinstance(method, str) and method in _COUNTS
+    expect(known, "method", f"one of {', '.join(_COUNTS)}", repr(method))
     return _COUNTS[method](_integer(rollouts, "rollouts"), _integer(rewards, "rewards"))
 
 
@@ -111,11 +112,6 @@ def _gdpo(rollouts: int, rewards: int) -> int:
 
 
 _COUNTS = {"grpo": _grpo, "grpo_no_std": _no_std, "gdpo": _gdpo}
-
-
-def _expect_counted(method: str) -> None:
-    known = isinstance(method, str) and method in _COUNTS
-    expect(known, "method", f"one of {', '.join(_COUNTS)}", repr(method))
 
 
 def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:

@@ -166,8 +166,7 @@ def grpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     >>> [round(a, 6) for a in grpo([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()]
     [1.224745, 0.0, 0.0, -1.224745]
     """
-    batch = make_batch(rewards, **options)
-    return compute_advantages(METHODS["grpo"], batch)
+    return compute_advantages(METHODS["grpo"], make_batch(rewards, **options))
 
 
 @with_options
@@ -179,8 +178,7 @@ def grpo_no_std(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     >>> grpo_no_std([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
     [1.0, 0.0, 0.0, -1.0]
     """
-    batch = make_batch(rewards, **options)
-    return compute_advantages(METHODS["grpo_no_std"], batch)
+    return compute_advantages(METHODS["grpo_no_std"], make_batch(rewards, **options))
 
 
 @with_options
@@ -193,8 +191,7 @@ def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     >>> [round(a, 6) for a in gdpo([[1, 1], [1, 0], [0, 1], [1, 1]]).tolist()]
     [0.866025, -0.866025, -0.866025, 0.866025]
     """
-    batch = make_batch(rewards, **options)
-    return compute_advantages(METHODS["gdpo"], batch)
+    return compute_advantages(METHODS["gdpo"], make_batch(rewards, **options))
 
 
 def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
@@ -211,8 +208,7 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
     for name, value in (("reward", reward), ("on", on)):
         expect_index(value, r.shape[-1], name, "rewards")
     expect(reward % r.shape[-1] != on % r.shape[-1], "on", "another reward than the one it gates", repr(on))
-    number = isinstance(threshold, Real) and threshold == threshold
-    expect(number, "threshold", "a number", repr(threshold))
+    expect(isinstance(threshold, Real) and threshold == threshold, "threshold", "a number", repr(threshold))
     gate, gated = r[..., on], r[..., reward]
     r[..., reward] = torch.where(gate >= threshold, gated, torch.where(gate.isnan(), gate, torch.zeros_like(gated)))
     return r

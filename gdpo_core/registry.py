@@ -24,8 +24,7 @@ def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Optio
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]
     """
-    batch = make_batch(rewards, **options)
-    return compute_advantages(method_named(method), batch)
+    return compute_advantages(method_named(method), make_batch(rewards, **options))
 
 
 def method_named(method: str) -> Method:

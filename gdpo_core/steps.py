@@ -57,7 +57,7 @@ def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> 
         convention=batch.convention,
         weights=prepared.weights.flatten().to(batch.dtype),
         rewards=_rewards_last(batch, batch.rewards),
-        lengths=_lengths(batch),
+        lengths=batch.lengths[0] if batch.lengths is not None and batch.single else batch.lengths,
         group_ids=batch.group_ids,
         group_means=_of_groups(batch, steps.group.mean),
         group_stds=_of_groups(batch, steps.group.std),
@@ -83,10 +83,6 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
 
 def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
     return _of_groups(batch, x) if batch.convention.last_step == "group" else x.item()
-
-
-def _lengths(batch: Batch) -> Tensor | None:
-    return batch.lengths[0] if batch.lengths is not None and batch.single else batch.lengths
 
 
 def _rewards_last(batch: Batch, x: Tensor) -> Tensor:

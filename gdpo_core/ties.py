@@ -132,6 +132,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
     distinct = count_distinct_and_tied(blocks_of(batch), rewards, kept, {method: a}, of_bare, same)
     mixed, tied, pairs = distinct.vectors > 1, distinct.tied[method], int(distinct.pairs.sum())
     means = torch.cat([torch.stack([tied > 0, distinct.levels[method], distinct.vectors]), distinct.dead])[:, mixed]
+    part, whole = update_parts(prepared, steps, advantages, prepared.all_responses)
     with_ties, levels, vectors, *dead = means.double().mean(1).tolist()  # of whole numbers, so in any order the same
     return Collapse(
         groups=silent.numel(),
@@ -144,7 +145,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
         vectors=vectors,
         dead_rewards=tuple(dead),
         silent_groups=silent.double().mean().item(),
-        update_share=_shares(prepared, steps, advantages),
+        update_share=tuple(torch.where(whole > 0, part / whole, torch.nan).flatten().tolist()),
         level=distinct.level[method][kept],
         response=kept.nonzero().flatten(),
         _rewards=rewards.T,
@@ -164,15 +165,7 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
     >>> [round(share, 2) for share in update_share([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
     [-0.06, 1.06]
     """
-    batch = make_batch(rewards, **options)
-    formula, batch = method_for(method, batch.in_float64())
-    steps = formula(batch)
-    return _shares(batch, steps, batch.zero_unrewarded(steps.advantages))
-
-
-def _shares(batch: Batch, steps: Steps, a: Tensor) -> tuple[float, ...]:
-    part, whole = update_parts(batch, steps, a, batch.all_responses)
-    return tuple(torch.where(whole > 0, part / whole, torch.nan).flatten().tolist())
+    return collapse(rewards, method, **options).update_share
 
 
 def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:

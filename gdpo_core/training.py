@@ -7,8 +7,9 @@ A the advantages. A step moves the logits by lr · mean of A (f − p), the scor
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import inf, prod
+from math import prod
 from numbers import Integral, Real
+from sys import float_info
 from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
 import numpy as np
@@ -123,7 +124,8 @@ class Setting:
         draws = prod(self.shape)
         expect(draws <= _MOST_DRAWS, "seeds", f"seeds × prompts × rollouts of at most {_MOST_DRAWS}", str(draws))
         expect(is_whole(self.seed) and 0 <= self.seed < 2**63, "seed", "a whole number from 0", repr(self.seed))
-        expect(_is_rate(self.lr), "lr", "a finite number above 0", repr(self.lr))
+        is_rate = isinstance(self.lr, Real) and not isinstance(self.lr, bool) and 0 < self.lr <= float_info.max
+        expect(is_rate, "lr", "a finite number above 0", repr(self.lr))
         known = isinstance(self.optimizer, str) and self.optimizer in OPTIMIZERS
         expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(self.optimizer))
         known = isinstance(self.match_scale, bool | str) and self.match_scale in MATCHES
@@ -133,13 +135,6 @@ class Setting:
     def shape(self) -> tuple[int, int, int]:
         """Seeds, rollouts, prompts: statistics run along the last axis but one, which is several times as fast."""
         return int(self.seeds), int(self.rollouts), int(self.prompts)
-
-
-def _is_rate(lr: object) -> bool:
-    try:
-        return isinstance(lr, Real) and not isinstance(lr, bool) and 0 < float(lr) < inf
-    except OverflowError:
-        return False
 
 
 class TrainingOptions(TypedDict, total=False):

@@ -18,6 +18,7 @@ LINKS = [
     ("lab", "lab-task=hotel&lab-marks=011.101.000.111.111.011.100.100.111.111.110.000&lab-pays=10_100_0.3&lab-why=yes"
         "&lab-weights=4.3_4.5_3.1&lab-convention=axolotl_async&lab-method=mo_grpo"
         "&lab-books=7_2_3_1_8_5_6_4_5_9_7_2_3_1_3"),
+    ("lab", "lab-task=coat&lab-marks=1_1_0.5" + "~0_1_-1000000000" * 10 + "~0_0_0.123456789&lab-pays=1_1_10"),
     ("train", "train-scenario=rare&train-compare=published&train-start=0.02_0.2&train-pays=0.1_6&train-weights=4_2"
         "&train-method=mo_grpo&train-more=1_2_1_4_13_5_0_0&train-gate=0"),
     ("train", "train-scenario=conflict&train-start=0.6&train-weights=1_0.25&train-gate=1&train-more=0_8_8_4_26_1_0_0"),

@@ -112,9 +112,8 @@ def test_a_slider_moves_the_shares_the_lines_and_the_link_which_restores_them(op
     assert lines == report.what_if("gdpo", {"style": 0.2}).fix
     assert page.url.endswith("#w=1,0.2,1&m=gdpo")
     again = opened(report, "#w=1,0.2,1&m=gdpo", width=390)
-    assert (
-        again.locator("[data-reward='1']").inner_text() == said and again.get_by_label("method").input_value() == "gdpo"
-    )
+    assert again.locator("[data-reward='1']").inner_text() == said
+    assert again.get_by_label("method").input_value() == "gdpo"
     assert again.evaluate("document.documentElement.scrollWidth") <= 390
     for broken in ("#w=1,two,1", "#w=1,,1", "#w=1,2", "#w=1,Infinity,1&m=constructor"):
         page = opened(report, broken)

@@ -10,7 +10,7 @@ from gdpo_core import bfcl
 from gdpo_core._errors import InputError
 
 TASKS = Path(__file__).parent.parent / "data" / "tasks"
-INTEREST, HOTEL, WEATHER = bfcl.load_tasks(TASKS)
+INTEREST, HOTEL, WEATHER, COAT = bfcl.load_tasks(TASKS)
 
 # Worked out by hand from the request and the documentation: correctness, style and conciseness of the answers that the
 # Lab shows, in their order.
@@ -46,6 +46,8 @@ CASES = [  # answers that the Lab does not show
     (HOTEL, "book(date='2026-06-03', room='SUITE', city='Lyon', breakfast=false)", (1, 0, 0), "JSON's false"),
     (WEATHER, "[weather(city='Oslo'), weather(city='oslo')]", (0, 1, 0), "a repeat in other letters"),
     (WEATHER, "[weather(city='Rome'), weather(city='Roma')]", (0, 1, 1), "both spellings of one city"),
+    (COAT, "# " + "x" * 178 + "\nsubmit(price=163.2)", (1, 1, 0.33), "200 of 300 characters"),
+    (COAT, "submit(price=163.2, currency='EUR')" + " " * 965, (1, 1, 0), "too long; a default is not looked at"),
 ]
 EVERY_ANSWER = [
     (task, answer, tuple(map(int, marks)), f"answer {n}")
@@ -133,10 +135,9 @@ PARAMETERS = ("functions", 0, "parameters")
     ("change", "message"),
     [
         (put("answers", ["f()"] * 11), "answers: expected `array` of length >= 12"),
-        (put("functions", 0, "name", "com pound"), "functions: expected a Python name of its own for each, got 'com"),
-        (lambda data: data["functions"].append(data["functions"][0]), "functions: expected a Python name"),
-        (put(*PARAMETERS, "properties", "years", "type", "int"), "compound: expected types among string, integer"),
-        (put(*PARAMETERS, "required", ["rates"]), "compound.required: expected documented parameters, got ['rates']"),
+        (put("functions", 0, "name", "com pound"), "functions[0].name: expected `str` matching regex"),
+        (lambda data: data["functions"].append(data["functions"][0]), "functions: expected a name of its own for each"),
+        (put(*PARAMETERS, "properties", "years", "type", "int"), "properties[...].type: expected `str` matching"),
         (put("accepted", 0, {"grow": {"rate": [1]}}), "accepted[0]: expected one documented function (compound)"),
         (lambda data: data["accepted"][0]["compound"].pop("years"), "accepted[0].compound: expected the required ones"),
         (put("accepted", 0, "compound", "years", ["10"]), "accepted[0].compound.years: expected a value as documented"),

@@ -191,9 +191,8 @@ def by_hand(marks):
 
 def test_dots_and_parts_stand_where_numpy_has_them(visit):
     page = visit("?lab-task=interest")
-    assert (
-        page.locator("[data-cell-name=lab_claim] h1").inner_text() == "One of these eight is wrong. GRPO cannot see it."
-    )
+    title, said = page.locator("[data-cell-name=lab_claim] h1"), "One of these eight is wrong. GRPO cannot see it."
+    assert title.inner_text() == said
     assert page.locator(".play").is_hidden()  # who wants no motion has the still picture
     marks = [list(row) for row in GRADED]
     for answer, reward in ((None, None), (8, 0), (4, 1)):
@@ -209,11 +208,8 @@ def test_dots_and_parts_stand_where_numpy_has_them(visit):
         assert len({(round(u), round(v)) for u, v in zip(x[0], y[0], strict=True)}) == 12, "no dot hides another"
         wrong = page.locator(".row.wrong .number").all_inner_texts()
         assert wrong == [str(i + 1) for i, row in enumerate(marks) if not row[0]]
-        dots = page.locator(".dot.base.wrong").all_inner_texts()
-        assert dots == wrong
-    assert (
-        page.locator("[data-cell-name=lab_claim] h1").inner_text() != "One of these eight is wrong. GRPO cannot see it."
-    )
+        assert page.locator(".dot.base.wrong").all_inner_texts() == wrong
+    assert title.inner_text() != said
     # Every bar as what its rewards add, by keyboard; a link keeps it.
     page.get_by_role("button", name="Why: each bar").focus()
     page.keyboard.press("Enter")
@@ -243,6 +239,23 @@ def test_the_drop_falls_piles_up_and_lets_go(visit):
     for task, said in (("hurts", "The same arithmetic,"), ("changes nothing", "Here both are alike.")):
         page.get_by_role("radio", name=task).check(force=True)
         becomes(page, "() => document.querySelector('h1').textContent.slice(0, 20)", said)
+
+
+def test_a_mark_that_is_a_number_is_typed_and_left_by_arrows(visit):
+    page = visit("?lab-task=coat&lab-why=yes")
+    marks = [list(row) for row in grade_answers(TASKS[3]).marks]
+    toggle(page, 7, 1).focus()
+    for key in ("ArrowRight", "1", ".", "5", "ArrowDown"):  # what is typed replaces what stood there
+        page.keyboard.press(key)
+    marks[7][2] = 1.5
+    drawn(page, computed(marks))
+    page.wait_for_function("() => new URLSearchParams(location.search).get('lab-marks')?.split('~')[7] === '1_1_1.5'")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Space")
+    marks[8][1] = 1 - marks[8][1]
+    drawn(page, computed(marks))
+    ends = page.locator(".drop .picture").bounding_box()
+    assert all(ends["x"] <= x <= ends["x"] + ends["width"] for side in page.evaluate(DOTS) for x, _ in side)
 
 
 def test_on_a_phone_everything_can_be_touched(visit):

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from helpers import text_of
 
 import gdpo_core as gc
 from views.evidence import counting as counts
@@ -11,17 +12,13 @@ from views.evidence.counting import NAMES
 METHODS = tuple(NAMES)
 
 
-def text(html):
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
-
-
 def rows(html, part="tbody"):
     return re.findall(r"<tr>.*?</tr>", re.search(f"<{part}>(.*?)</{part}>", html)[1])
 
 
 @pytest.mark.slow
 def test_the_part_claims_the_counts_beyond_where_the_paper_ends():
-    told = text(counts.part())
+    told = text_of(counts.part())
     assert "of the groups of 4 answers with 8 marks GRPO tells 119 apart, GDPO 2,929" in told
     assert "GRPO tells 121 , GRPO without std 136 and GDPO 497 apart" in told
     assert "183,181,376" in told and "does not put the right answer first" in told

@@ -25,7 +25,8 @@ TASKS = bfcl.load_tasks("data/tasks")
 SHEETS = [answers.grade_answers(task) for task in TASKS]
 START = SHEETS[0].state
 GRADED, LENGTHS, ONES = START.marks, START.lengths, START.weights
-marks = st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=12, max_size=12).map(tuple)
+third = st.one_of(st.integers(0, 1), st.sampled_from([0, 1, 0.25, 0.94, -0.37]))  # passes and fails, or a number
+marks = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), third), min_size=12, max_size=12).map(tuple)
 states = st.builds(
     State,
     marks,
@@ -56,8 +57,9 @@ def advantages(state: State, method: str, **changes: float) -> list[float]:
         (0, (3, 5), 0.345, (0.0, 0.29), (2, 2, 11)),
         (1, (3, 5), 0.345, (0.5, 0.37), (0, 3, 35)),
         (2, (4, 4), 0.089, (0.29, 0.29), (2, 2, 36)),
+        (3, (12, 12), 0, (0.43, 0.25), (0, 4, 32)),
     ],
-    ids=["helps", "hurts", "changes nothing"],
+    ids=[task.title for task in TASKS],
 )
 def test_each_task_shows_its_case(sheet, levels, tied, share, inverted):
     state = SHEETS[sheet].state
@@ -85,6 +87,10 @@ def test_headline_and_notes_say_what_becomes_of_the_largest_tie():
     assert said[0] == "One of these eight is wrong. GRPO cannot see it."
     assert said[1] == "The same arithmetic, turned round: now GDPO punishes a right answer."
     assert said[2] == "Here both are alike."
+    assert said[3] == "A number leaves no ties, and GDPO puts four wrong answers above a right one."
+    number = draw(SHEETS[3].state)
+    assert number["notes"] == [{"side": 0, "answers": [7], "lines": ["answer 8, right", "passed by four wrong"]}]
+    assert "The number has 8 % of GRPO's update, 30 % of GDPO's." in text_of(number["verdict"][0])
     d = draw(START)
     assert [one["lines"] for one in d["notes"]] == [
         ["8 answers, one advantage: 0.00", "seven right, one wrong"],
@@ -144,16 +150,12 @@ def test_what_the_verdict_counts_is_so(state):
     if "gives" in told and "only" in told and left < mixes:
         assert re.search(rf"gives {mixes} kinds of answers only {left} advantages?", told), told
     assert ("No tie" in told) == (left == mixes == right)
-    assert ("With equal pay and weights" in told) == (
-        left < mixes and len(set(state.pays)) == len(set(state.weights)) == 1
-    )
+    equal = state.binary and len(set(state.pays)) == len(set(state.weights)) == 1
+    assert ("With equal pay and weights" in told) == (left < mixes and equal)
     wrong = [(i, j) for i, u in enumerate(state.marks) for j, v in enumerate(state.marks) if not u[0] and v[0]]
     above = [sum(a[i] > a[j] + 1.5e-9 * max(1e-9, *map(abs, a)) for i, j in wrong) for a in (one, two)]
-    if found := re.search(
-        r"wrong, above answer (\d+), right: (\d+) of ([\d,]+) pairs? of wrong and right"
-        r"(?:, (\d+|as many) under GRPO)?\.",
-        told,
-    ):
+    pairs = r"(\d+) of ([\d,]+) pairs? of wrong and right(?:, (\d+|as many) under GRPO)?\."
+    if found := re.search(rf"wrong, above answer (\d+), right: {pairs}", told):
         under_grpo = found[2] if found[4] == "as many" else found[4] or 0
         assert [int(found[2]), int(under_grpo)] == above[::-1] and int(found[3]) == len(wrong)
     if "In no pair a wrong answer stands above" in told:

@@ -73,20 +73,12 @@ def test_a_missing_reward_adds_nothing_to_either_side():
 
 def test_the_verdicts_are_those_of_the_file():
     assert DATA.verdicts.shape == (FRAME["task_id"].n_unique(), FRAME["model"].n_unique(), len(bfcl.GRADERS))
-    of = {"simple_python": 383, "multiple": 193, "parallel": 193, "parallel_multiple": 194}
-    assert Counter(DATA.categories) == of
+    assert sorted(Counter(DATA.categories).values()) == [193, 193, 194, 383]
     for row in range(0, FRAME.height, 997):
         task, category, model, *_ = FRAME.row(row)
         p, m = DATA.tasks.index(task), DATA.models.index(model)
         assert DATA.categories[p] == category
         assert DATA.verdicts[p, m].tolist() == [int(FRAME[name][row]) for name in bfcl.GRADERS]
-
-
-def at(row, name, value):
-    """The file with one cell changed."""
-    return FRAME.with_columns(
-        pl.when(pl.int_range(pl.len()) == row).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
-    )
 
 
 EACH = f"expected one verdict of 0 or 1 on the answer of each of {ALL} models to each of 963 prompts, got others in"
@@ -101,7 +93,10 @@ NO_FILE = "expected a Parquet file of published verdicts, got: "
         (lambda path: FRAME.drop("style").write_parquet(path), NO_FILE),
         (lambda path: path.write_bytes(Path(FILE).read_bytes()[:20000]), NO_FILE),
         (lambda path: None, NO_FILE),
-        (lambda path: at(9, "model", None).write_parquet(path), f"{EACH} {FRAME.height - 1} rows"),
+        (
+            lambda path: FRAME.with_columns(pl.col("model").shift()).write_parquet(path),
+            f"{EACH} {FRAME.height - 1} rows",
+        ),
         (lambda path: pl.concat([FRAME[:-1], FRAME[7:8]]).write_parquet(path), f"{EACH} {FRAME.height} rows"),
     ],
 )
@@ -136,10 +131,7 @@ def test_a_larger_group_holds_the_smaller_one():
         assert all(set(s) <= set(b) for s, b in zip(small, large, strict=True))
 
 
-@pytest.mark.parametrize(
-    "argument, value",
-    [("group_size", v) for v in (1, 72, 2.0)] + [("seed", -1)],
-)
+@pytest.mark.parametrize("argument, value", [("group_size", 1), ("group_size", 72), ("group_size", 2.0), ("seed", -1)])
 def test_a_draw_names_what_it_cannot_use(argument, value):
     with pytest.raises(gc.InputError, match=rf"^{argument}: expected a whole number from "):
         bfcl.draw(DATA, **{"group_size": 12, "seed": 0, argument: value})

@@ -59,9 +59,8 @@ def test_it_is_a_whole_page_that_needs_nothing_else():
     assert text.startswith("<!doctype html>")
     assert page.all("html") == [{"lang": "en"}] and len(page.all("title")) == len(page.all("h1")) == 1
     assert not {tag for tag, _ in page.elements} & {"script", "link", "img", "iframe", "object", "form"}
-    assert not any(
-        {"src", "srcset", "onload", "onclick", "style"} & attributes.keys() for _, attributes in page.elements
-    )
+    loading = {"src", "srcset", "onload", "onclick", "style"}
+    assert not any(loading & attributes.keys() for _, attributes in page.elements)
     # Nothing comes from elsewhere by itself; where to read more is a link to follow.
     elsewhere = {a["href"] for a in page.all("a")}
     assert elsewhere == {PAPER, FRAMEWORKS["trl"].documentation}

@@ -24,7 +24,7 @@ from views.run.log import audit_log, read
 from views.run.samples import SAMPLES
 
 ROOT = Path(__file__).parent.parent
-_, _, MADE, TRL, SAME_NAME, _, VERL = SAMPLES
+_, _, _, MADE, TRL, SAME_NAME, _, VERL = SAMPLES
 
 
 def uploaded(name, contents):
@@ -188,8 +188,7 @@ def test_a_group_that_the_board_cannot_show_is_a_sentence():
     for log, said in ((rows, "expected 2 to 64 answers, got 65"), (missing, "got nan in answer 2, reward 2")):
         audit = ga.audit(ga.read_run(log, group_size=len(log)))
         choice = groups.choice(audit)
-        html = groups.group_view(
-            audit, choice, board_or_reason(lambda one=choice, of=audit: groups.board(one.value, of))
-        ).text
+        drawn = board_or_reason(lambda one=choice, of=audit: groups.board(one.value, of))
+        html = groups.group_view(audit, choice, drawn).text
         assert said in html and "<i>" not in html
     assert groups.group_view(None, groups.choice(None), None).text == ""

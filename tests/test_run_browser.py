@@ -104,9 +104,8 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
         chooser.value.set_files(files)
         verdict(page).get_by_text(WEIGHTS).wait_for()
         if len(files) > 1:
-            assert (
-                page.locator(".named").inner_text() == "Your files: completions_00001.parquet and 3 more, 128 responses"
-            )
+            named = "Your files: completions_00001.parquet and 3 more, 128 responses"
+            assert page.locator(".named").inner_text() == named
             assert page.get_by_label("Sample", exact=True).evaluate("e => e.selectedOptions[0].text") == "your files"
             assert page.locator(".whose").count() == 0
             clear = page.get_by_role("button", name="Click to clear files")

@@ -146,9 +146,7 @@ def test_the_tolerance_is_two_epochs_or_five_percent():
 
 
 def test_the_headline_is_what_its_own_cards_bear_out():
-    assert words.HEADLINES["equal"].startswith(
-        "GDPO helps where unequal scales drown a reward, and hurts where the sum"
-    )
+    assert words.HEADLINES["equal"].startswith("GDPO helps where unequal scales drown a reward, and hurts where")
     coins = [s for s in COINS.values() if s.setting.comparison == "equal"]
     faster, slower = ([s.setting for s in coins if s.verdict == kind] for kind in (FASTER, SLOWER))
     assert all(max(s.scale) >= 3 * min(s.scale) and s.weights is None for s in faster)  # the sum drowns the small one
@@ -183,10 +181,8 @@ def test_who_predicts_is_told_nothing_before_the_guess_and_the_score_after_it():
     assert "start 0.5, 0.5, 0.5 · no last step for either" in hidden
     guesses |= {"scales": FASTER, "noise": FASTER}
     shown = plain(cards.gallery(ALL, sketches, "equal", guesses))
-    order = [
-        re.findall(r'data-id="(\w+)"', str(cards.gallery(ALL, sketches, "equal", g)))
-        for g in (guesses, {**guesses, "demo": SAME})
-    ]
+    both = (cards.gallery(ALL, sketches, "equal", g) for g in (guesses, guesses | {"demo": SAME}))
+    order = [re.findall(r'data-id="(\w+)"', str(one)) for one in both]
     assert order[0] == order[1] == list(ALL)  # what is guessed stays where it is
     assert "✓ GDPO 1.9× faster" in shown and "✗ GDPO 1.2× slower" in shown
     assert cards.score(ALL, sketches, guesses) == "Score: 1 of 2 guesses were right."
@@ -209,9 +205,8 @@ def test_the_controls_as_they_start_are_the_scenario(scenario):
     for given in (values, made.value):
         setting = setting_of(scenario, own, given, LAB)
         assert setting == scenario.at(RATES)
-    assert controls.link_values(made.value) == {
-        k: v for k, v in controls.link_values(values).items() if k in controls.link_values(made.value)
-    }
+    links, given = map(controls.link_values, (made.value, values))
+    assert links == {name: given[name] for name in links}
     assert linked(scenario=scenario.id)[2] == values
     for name in ("start", "pays", "weights"):
         assert set(values[name]) <= set(controls.STEPS[name])
@@ -261,6 +256,8 @@ def test_the_labs_answers_bring_marks_pay_and_weights():
     assert setting.p0 == (0.5, round(0.5 / 12, 4), round(11.5 / 12, 4))
     assert (setting.scale, setting.weights) == ((1.0, 3.0, 10.0), (2.0, 1.0, 1.0))
     assert cards.sketches(ALL, FILE, "equal", lab)["board"] == cards.sketch(setting)
+    number = replace(lab, marks=((1, 0.25, 7),) * 6 + ((0, 0.75, 7),) * 6)  # a coin that spreads as the number does
+    assert controls.as_coins(number)[0][1:] == [0.5, 0.5] and controls.as_coins(number)[1] == [1, 1.5, 0]
     assert cards.sketches(ALL, FILE, "equal", LAB)["board"] is FILE["sketches"]["board"]["equal"]
 
 

@@ -12,10 +12,11 @@ import gdpo_core as gc
 from gdpo_audit import advice
 from gdpo_core import bfcl, config_lines
 from gdpo_core.bfcl import REWARDS
-from gdpo_core.board.state import METHODS, State
+from gdpo_core.board.state import METHODS
 from gdpo_core.frameworks import FRAMEWORKS, WITHOUT_GDPO
 from gdpo_core.scenarios import load_scenarios
 from gdpo_core.successors import SUCCESSORS
+from views.lab.answers import grade_answers
 from views.run.log import audit_log, read
 from views.run.samples import SAMPLES
 from views.use import advise, claims, configure
@@ -25,9 +26,7 @@ ROOT = Path(__file__).parent.parent
 
 def tasks():
     """The tasks of the Lab as they are graded."""
-    for task in bfcl.load_tasks(ROOT / "data" / "tasks"):
-        marks = tuple(tuple(grades.vector) for grades in bfcl.grade_all(task))
-        yield State(marks, (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), lengths=tuple(map(len, task.answers)))
+    return (grade_answers(task).state for task in bfcl.load_tasks(ROOT / "data" / "tasks"))
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +108,7 @@ def test_the_program_prints_what_the_page_says(default, framework, gate):
 # --- should I? -------------------------------------------------------------------------------------------------------
 
 
-def test_the_three_tasks_are_where_it_helps_where_it_hurts_and_where_it_changes_nothing():
+def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number():
     found = [effects(lab) for lab in tasks()]
     assert all(len(one) == 6 for one in found)
     moved = [{title: effect for title, effect in one.items() if effect != "nothing"} for one in found]
@@ -117,16 +116,17 @@ def test_the_three_tasks_are_where_it_helps_where_it_hurts_and_where_it_changes_
         {"Shares of the update": "helps", "Ties": "helps"},
         {"Order by correctness": "hurts", "Shares of the update": "mixed", "Ties": "mixed"},
         {},
+        {"Order by correctness": "hurts", "Shares of the update": "mixed"},
     ]
+    assert set(effects(list(tasks())[3], "conciseness").values()) == {"nothing"}, "a gate takes the number's harm"
     verdicts = [advice.verdict(advice.advise(advise.report_of(lab, "none"))) for lab in tasks()]
     assert verdicts[0] == "**Yes, for the shares of the update and ties.** None of these checks speaks against it."
-    assert verdicts[1].startswith(
-        "**Not as it stands:** under GDPO 9 % of the pairs come the wrong way round, 0 % under"
-    )
+    assert verdicts[1].startswith("**Not as it stands:** under GDPO 9 % of the pairs come the wrong way round, 0 %")
+    assert verdicts[3].startswith("**Not as it stands:** under GDPO 12 % of the pairs come the wrong way round, 0 %")
     assert verdicts[2] == "**It would change next to nothing** on these rewards."
 
 
-MADE = SAMPLES[2]
+MADE = SAMPLES[3]
 
 
 def of_sample(sample):

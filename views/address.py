@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gdpo_core.board.state import LARGEST
 from gdpo_core.frameworks import READABLE
 
 CHAPTERS = {"lab": "Lab", "train": "Train", "evidence": "Evidence", "run": "Your run", "use": "Use it"}
@@ -60,15 +61,23 @@ def words(*options: str) -> Control:
     return Control((), lambda text: tuple(options[options.index(word)] for word in text.split("_")), "_".join)
 
 
-def _marks(text: str) -> tuple[tuple[int, ...], ...]:
+def _marks(text: str) -> tuple[tuple[float, ...], ...]:
+    if "_" in text:
+        return tuple(map(NUMBERS.read, text.split("~")))
     rows = tuple(tuple(map(int, row)) for row in text.split(".") if row and set(row) <= {"0", "1"})
     if write_marks(rows) != text:
         raise ValueError
     return rows
 
 
-def write_marks(rows: tuple[tuple[int, ...], ...]) -> str:
-    """Rows of 0 and 1, joined by dots."""
+def write_marks(rows: tuple[tuple[float, ...], ...]) -> str:
+    """Rows of 0 and 1, joined by dots; with other numbers in them, joined by ~.
+
+    >>> write_marks(((1, 0), (0, 1))), write_marks(((1, 0.25), (0, 1)))
+    ('10.01', '1_0.25~0_1')
+    """
+    if any(mark not in (0, 1) for row in rows for mark in row):
+        return "~".join(map(NUMBERS.write, rows))
     return ".".join("".join(map(str, row)) for row in rows)
 
 
@@ -83,6 +92,7 @@ def _short(value: float) -> str:
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
+NUMBERS = numbers(-LARGEST, LARGEST)  # of one answer
 RUN_TEXTS = ("group_size", "rewards", "group", "parts", "weights")
 CONTROLS = {
     "lab-task": Control(None),

@@ -52,10 +52,9 @@ def learning(
     rows: as `curves` gives them, of one coin; marks: method, epoch, level, label and its place (0: left of the curves)
     of each that gets there, the first one first; methods: their names; low: where the axis begins.
     """
-    ends = (
-        ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks) or "neither within these epochs"
-    )
-    described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; learnt: {ends}."
+    ends = ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks)
+    described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; "
+    described += f"learnt: {ends or 'neither within these epochs'}."
     end = {"name": "end", "value": rows[-1]["epoch"]}
     spec = _panel(methods, low) | {"title": title, "params": [end]}
     return _filled(spec, described, rows=list(rows), marks=list(marks))
@@ -162,9 +161,8 @@ def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> Fil
 
 @lru_cache(maxsize=64)
 def _weights(methods: tuple[str, ...], top: float, of: str) -> dict[str, Any]:
-    x = alt.X(
-        "x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, 5]), axis=alt.Axis(values=[1, 2, 3, 4, 5])
-    )
+    ticks = alt.Axis(values=[1, 2, 3, 4, 5])
+    x = alt.X("x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, 5]), axis=ticks)
     return _typed(_shares(methods, x, top, "weight"), f"wrong first, {of}", "").properties(height=110).to_dict()
 
 
@@ -173,21 +171,14 @@ def by_group_size(lines: Lines, title: str, now: int) -> Filled:
     sizes = list(next(iter(lines.values())))
     last = sizes[-1]
     # A label stands above its line, also where that comes down to its end.
+    above = {m: 0.06 + max(share for size, share in line.items() if 3 * size >= last) for m, line in lines.items()}
     labels = [
-        {
-            "x": last,
-            "at": max(share for size, share in line.items() if 3 * size >= last) + 0.06,
-            "method": NAMES[m],
-            "label": f"{NAMES[m]} {percent(line[last])}",
-        }
+        {"x": last, "at": above[m], "method": NAMES[m], "label": f"{NAMES[m]} {percent(line[last])}"}
         for m, line in lines.items()
     ]
-    x = alt.X(
-        "x:Q",
-        title="answers per prompt",
-        scale=alt.Scale(type="log", base=2, domain=[sizes[0], last]),
-        axis=alt.Axis(values=[size for size in sizes if size in (2, 4, 8, 16, 32, last)]),
-    )
+    ticks = alt.Axis(values=[size for size in sizes if size in (2, 4, 8, 16, 32, last)])
+    doubling = alt.Scale(type="log", base=2, domain=[sizes[0], last])
+    x = alt.X("x:Q", title="answers per prompt", scale=doubling, axis=ticks)
     description = f"Share of {title}, {sizes[0]} to {last} answers per prompt; at the end: "
     description += f"{', '.join(row['label'] for row in labels)}."
     chart = _typed(_shares(tuple(lines), x, 1.0, "answers"), title, "")
@@ -223,18 +214,10 @@ def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper
     ends = [row | {"label": f"{row['method']} {row['count']:,}"} for row in rows if row["size"] == sizes[-1]]
     description = f"Groups told apart, {title}; at {sizes[-1]} {grows}: "
     description += f"{', '.join(row['label'] for row in ends)}. The paper draws GDPO up to {paper}."
-    x = alt.X(
-        "size:Q",
-        title=grows,
-        scale=alt.Scale(domain=[sizes[0], sizes[-1]]),
-        axis=alt.Axis(tickMinStep=1, format="d", values=sizes),
-    )
-    y = alt.Y(
-        "count:Q",
-        title=None,
-        scale=alt.Scale(domain=[0, top]),
-        axis=alt.Axis(format=",d", values=[0, top / 2, top]),
-    )
+    ends_at, ticks = alt.Scale(domain=[sizes[0], sizes[-1]]), alt.Axis(tickMinStep=1, format="d", values=sizes)
+    x = alt.X("size:Q", title=grows, scale=ends_at, axis=ticks)
+    counted = alt.Axis(format=",d", values=[0, top / 2, top])
+    y = alt.Y("count:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=counted)
     color, dash, shape = _looks([NAMES[m] for m in COMPARED])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
@@ -283,17 +266,14 @@ def forest(rows: Sequence[Mapping], same: int) -> alt.LayerChart:
     band = alt.Chart(_inline([{"low": -same, "high": same}])).mark_rect(opacity=0.1, color=INK)
     heads = alt.Chart(_inline([{"at": place} for place in places if "|" not in place]))
     base = alt.Chart(_inline(placed)).encode(y, tooltip=[*tooltip, "verdict:N"])
+    small = {"fontSize": 12, "color": INK}
     layers = [
         band.encode(alt.X("low:Q"), alt.X2("high:Q")),
         base.mark_rule(strokeWidth=2).encode(alt.X("low:Q"), alt.X2("high:Q"), color),
         base.mark_point(filled=True, size=80, opacity=1).encode(x, color, shape),
         base.mark_point(size=70, color=INK, strokeWidth=1.3, shape="circle").encode(alt.X("coins:Q")),
-        base.mark_text(align="right", dx=-10, fontSize=12, fontWeight=700, color=INK).encode(
-            alt.X("low:Q"), text="missed:N"
-        ),
-        heads.mark_text(align="left", dx=-76, fontSize=12, fontWeight=600, color=INK).encode(
-            y, x=alt.value(0), text="at:N"
-        ),
+        base.mark_text(align="right", dx=-10, fontWeight=700, **small).encode(alt.X("low:Q"), text="missed:N"),
+        heads.mark_text(align="left", dx=-76, fontWeight=600, **small).encode(y, x=alt.value(0), text="at:N"),
     ]
     title = f"○ predicted by the coins · ●▲ found, with interval · band: ±{same} point"
     return _typed(alt.layer(*layers), title, f"{description}.").properties(height=17 * len(places))
@@ -347,14 +327,10 @@ def _looks(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, al
 
 
 def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChart:
-    """As wide as its place, in the page's type."""
-    return _dressed(chart.properties(width="container", height=210, title=title, description=description))
-
-
-def _dressed(chart: Any) -> Any:
-    """In the page's type, without a grid."""
+    """As wide as its place, in the page's type, without a grid."""
+    meta = {"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}}
     return (
-        chart.properties(usermeta={"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}})
+        chart.properties(width="container", height=210, title=title, description=description, usermeta=meta)
         .configure(background="transparent", font=VALUES["sans"])
         .configure_axis(
             grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", domainOpacity=0.4, tickOpacity=0.4

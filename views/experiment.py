@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gdpo_core.intervals import LEVEL, half_width
+from gdpo_core.intervals import half_width
 from views.html import ROOT
 
 TABLE, PREDICTIONS = ROOT / "data" / "experiments.parquet", ROOT / "experiments" / "predictions.json"
@@ -96,15 +96,6 @@ def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST)
         return "no difference seen"
     right = prediction != SAME and (difference.mean > 0) == (prediction == "faster")
     return "held" if right else "did not hold"
-
-
-def by_chance(comparisons: int) -> float:
-    """How many of so many comparisons leave out 0 by chance alone, on average.
-
-    >>> round(by_chance(15), 2)
-    0.75
-    """
-    return (1 - LEVEL) * comparisons
 
 
 def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from gdpo_core._errors import InputError
+from gdpo_core._errors import expect
 from gdpo_core.bfcl.calls import Call, UnreadableAnswer, parse_calls, show_calls
 from gdpo_core.bfcl.task import (
     Accepted,
@@ -22,9 +22,9 @@ REWARDS = ("correctness", "style", "conciseness")
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an answer earns one reward, and why in one sentence."""
+    """Whether an answer earns one reward, or how much of it, and why in one sentence."""
 
-    passed: bool
+    passed: bool | float
     reason: str
 
 
@@ -37,9 +37,9 @@ class Grades:
     conciseness: Verdict
 
     @property
-    def vector(self) -> tuple[int, int, int]:
-        """The rewards as 0 or 1, in the order of REWARDS."""
-        return int(self.correctness.passed), int(self.style.passed), int(self.conciseness.passed)
+    def vector(self) -> tuple[float, float, float]:
+        """The rewards as 0 or 1, or between, in the order of REWARDS."""
+        return self.correctness.passed + 0, self.style.passed + 0, self.conciseness.passed + 0
 
 
 def grade(task: Task, answer: str) -> Grades:
@@ -53,14 +53,14 @@ def grade(task: Task, answer: str) -> Grades:
     >>> grades.style.reason
     "principal='5000' is text, but a number is documented."
     """
-    if not isinstance(answer, str):
-        raise InputError(f"answer: expected text, got {type(answer).__name__}")
+    expect(isinstance(answer, str), "answer", "text", type(answer).__name__)
     try:
         calls, wrapping = parse_calls(task, answer)
     except UnreadableAnswer as why:
         unreadable = Verdict(False, f"No call can be read: {why}.")
         return Grades(unreadable, unreadable, unreadable)
-    return Grades(_correctness(task, calls), _style(task, calls, wrapping), _conciseness(task, calls))
+    concise = _length(answer, task.longest) if task.longest else _conciseness(task, calls)
+    return Grades(_correctness(task, calls), _style(task, calls, wrapping), concise)
 
 
 def grade_all(task: Task) -> tuple[Grades, ...]:
@@ -97,6 +97,11 @@ def _style(task: Task, calls: Sequence[Call], wrapping: str) -> Verdict:
             if fault := type_error(value, schema) or spelling_error(value, schema):
                 return Verdict(False, f"{name}={show(value)} {fault}.")
     return Verdict(True, f"Bare, with the documented types and spelling: {show_calls(calls)}.")
+
+
+def _length(answer: str, longest: int) -> Verdict:
+    earned = round(max(0.0, 1 - len(answer) / longest), 2)
+    return Verdict(earned, f"1 − {len(answer)} ÷ {longest} characters.")
 
 
 def _conciseness(task: Task, calls: Sequence[Call]) -> Verdict:

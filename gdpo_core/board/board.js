@@ -42,7 +42,7 @@ function render({ model, el }) {
   }
 
   // --- controls --------------------------------------------------------------------------------------------------
-  const pays = names.map((name, k) => choose(`What a pass of ${name} pays`, choices.pays.map((x) => [x, `pays ${x}`]), now("pays")[k], (value) => set({ pays: now("pays").with(k, Number(value)) })));
+  const pays = names.map((name, k) => choose(`What a ${levels[k] ? "pass" : "1"} of ${name} pays`, choices.pays.map((x) => [x, `pays ${x}`]), now("pays")[k], (value) => set({ pays: now("pays").with(k, Number(value)) })));
   const weights = names.map((name, k) => {
     const input = make("input", { type: "number", min: choices.lightest, max: choices.heaviest, step: 0.1, "aria-label": `Weight of ${name}, ${choices.lightest} to ${choices.heaviest}`, inputmode: "decimal" });
     input.addEventListener("input", () => {
@@ -59,8 +59,8 @@ function render({ model, el }) {
   const paying = make(
     "details",
     { class: "paying" },
-    make("summary", {}, levels.includes(null) ? "What each reward weighs" : "What a pass pays and weighs"),
-    ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", {}, name), same(levels[k], [0, 1]) ? pays[k] : "", make("label", {}, "weight ", weights[k]))),
+    make("summary", {}, levels.includes(null) ? "What each reward pays and weighs" : "What a pass pays and weighs"),
+    ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", {}, name), !levels[k] || same(levels[k], [0, 1]) ? pays[k] : "", make("label", {}, "weight ", weights[k]))),
     make("label", {}, "formulas of ", convention),
   );
   const reset = make("button", { type: "button" }, "Reset");
@@ -95,7 +95,7 @@ function render({ model, el }) {
   const worked = make("div", { class: "worked" }, detail, shares);
   const board = make(
     "div",
-    { class: `board${logged.length ? " compared" : ""}${names.length > 4 || levels.includes(null) ? " broad" : ""}`, style: `--rewards: ${names.length}` },
+    { class: `board${logged.length ? " compared" : ""}${names.length > 4 ? " broad" : ""}`, style: `--rewards: ${names.length}` },
     ...(drop ? [drop.node] : []),
     make("div", { class: "sheet" },
       make("div", { class: "frame" }, head, list),
@@ -121,7 +121,7 @@ function render({ model, el }) {
         active = answer;
         set({ marks: now("marks").with(answer, now("marks")[answer].with(k, mark)) });
       });
-      input.addEventListener("focus", () => rove(answer, k));
+      input.addEventListener("focus", () => (rove(answer, k), levels[k] || input.select())); // what is typed replaces it
       input.addEventListener("keydown", (event) => move(event, answer, k));
       return input;
     });
@@ -161,7 +161,7 @@ function render({ model, el }) {
 
   function move(event, answer, k) {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (!step || (step[1] && !levels[k])) return;
+    if (!step) return;
     event.preventDefault();
     const at = Math.min(listed.length - 1, Math.max(0, listed.indexOf(answer) + step[0]));
     rows[listed[at]].marks[Math.min(names.length - 1, Math.max(0, k + step[1]))].focus();
@@ -257,7 +257,7 @@ function render({ model, el }) {
     const drawing = now("drawing");
     if (!drop || stale(drawing)) return;
     const titles = [[choices.base, "grpo", "base"], [title(now("method")), now("method"), now("method")]];
-    drop.draw(drawing, width, narrow(), domains[0], titles.map(([said, name, key]) => [said, choices.spelled[name], CAPTIONS[key] ?? ""]));
+    drop.draw(drawing, width, narrow(), grow(drawing, false), titles.map(([said, name, key]) => [said, choices.spelled[name], CAPTIONS[key] ?? ""]));
     el.dispatchEvent(new CustomEvent("claim", { bubbles: true, composed: true, detail: drawing.claim }));
   }
 

@@ -101,6 +101,7 @@ class Board(anywidget.AnyWidget):
         names = _texts(names, "names", width, "reward", "reward")
         given = [None] * many if answers is None else _list(answers, "answers", many, "texts", "answer")
         texts = _texts(given, "answers", many, "answer", "answer")
+        why = [[""] * width] * many if reasons is None else _list(reasons, "reasons", many, "rows", "answer")
         if lengths is None:
             lengths = [max(1, len(str(text or ""))) for text in given]
         expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
@@ -117,7 +118,7 @@ class Board(anywidget.AnyWidget):
                 answers=texts,
                 names=names,
                 labels=names if labels is None else _texts(labels, "labels", width, "reward", "reward"),
-                reasons=[[""] * width] * many if reasons is None else _reasons(reasons, many, width),
+                reasons=[_texts(row, "reasons", width, "reward", "") for row in why],
                 given=marks,
                 logged=_advantages(logged, many),
                 choices={
@@ -242,10 +243,6 @@ def _advantages(logged: object, many: int) -> list[str]:
         return []
     values = [float("nan") if a is None else a for a in _list(logged, "logged", many, "advantages", "answer")]
     return [signed(a) for a in inputs.numbers(values, "logged").flatten().tolist()]
-
-
-def _reasons(reasons: Sequence[Sequence[str]], many: int, width: int) -> list[list[str]]:
-    return [_texts(row, "reasons", width, "reward", "") for row in _list(reasons, "reasons", many, "rows", "answer")]
 
 
 def _list(given: object, name: str, n: int, things: str, each: str) -> list:

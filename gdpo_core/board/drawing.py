@@ -14,11 +14,9 @@ from gdpo_core.board.verdict import claim, notes, verdict, wrong_first
 def draw(state: State) -> dict:
     """Everything that the board draws of a state."""
     both = left, right = compute(state, BASE), compute(state, state.method)
-    given = asdict(state)
-    del given["lengths"], given["primary"]
     wrong, of = wrong_first(state, right.level)
     return {
-        "state": given,
+        "state": {name: x for name, x in asdict(state).items() if name not in ("lengths", "primary")},
         "a": [one.advantages for one in both],
         "said": [[signed(a) for a in one.advantages] for one in both],
         "sums_said": [number(x, 2 if state.binary else 3) for x in left.sums],

@@ -73,7 +73,7 @@ function makeDrop(many, point) {
     }));
     // Of what stood together and stands apart, the smallest part is what there is to see.
     const apart = said.filter((one) => one.side).map((one) => one.answers);
-    const lone = apart.length > 1 ? apart.reduce((one, other) => (other.length < one.length ? other : one)) : [];
+    const lone = apart.length > 1 ? apart.reduce((one, other) => (other.length < one.length ? other : one)) : said[0]?.answers.length === 1 ? said[0].answers : [];
     threads.forEach((thread, i) => {
       thread.classList.toggle("lone", lone.includes(i));
       put(thread, "d", `M${bend(i, 0)}C${bend(i, 1)} ${bend(i, 2)} ${bend(i, 3)}`);
@@ -84,7 +84,7 @@ function makeDrop(many, point) {
     framed = frame;
     node.style.setProperty("--printed", Math.min(1, 640 / width)); // on a sheet of paper
     // The outline of the pile that the first note is about.
-    const tied = said.length ? said[0].answers.map((i) => spots[said[0].side][i]) : [];
+    const tied = said[0]?.answers.length > 1 ? said[0].answers.map((i) => spots[said[0].side][i]) : [];
     tie.hidden = !tied.length;
     if (tied.length) {
       const [xs, ys] = [0, 1].map((k) => tied.map((spot) => spot[k]));
@@ -94,7 +94,7 @@ function makeDrop(many, point) {
       tie.style.height = `${Math.max(...ys) - Math.min(...ys) + 2 * R + 6}px`;
     }
     notes.forEach((note, n) => {
-      note.hidden = n >= said.length;
+      note.hidden = n >= said.length || (upright && !said[n].side && said[n].answers.length === 1); // no room for it
       if (!note.hidden) write(note, said[n], piles[said[n].side], upright ? width : end);
     });
     picture.setAttribute("aria-label", `${titles[0][0]} above ${titles[1][0]}. ${said.map((one) => one.lines.join(": ")).join(". ")}`);
@@ -139,7 +139,7 @@ function makeDrop(many, point) {
     note.classList.toggle("before", left > right);
     note.style.maxWidth = `${Math.max(left, right, 150) - 2 * R - 16}px`;
     const x = left > right ? `calc(${low - R - 10}px - 100%)` : `${high + R + 10}px`;
-    note.style.translate = `${x} calc(${middle(ys)}px - 50%)`;
+    note.style.translate = `${x} ${answers.length > 1 ? `calc(${middle(ys)}px - 50%)` : `calc(${ys[0] + R}px - 100%)`}`; // not over the line
   }
 
   // The four points of an answer's thread, from the first line to the dot on the second.

@@ -43,6 +43,11 @@ class State:
         return {mark for row in self.marks for mark in row} <= {0, 1}
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """The rewards that are no passes and fails."""
+        return tuple(k for k, column in enumerate(zip(*self.marks, strict=True)) if levels_of(column) is None)
+
+    @property
     def right(self) -> tuple[bool, ...] | None:
         """Whether each answer passes the primary reward; None where none is named."""
         return None if self.primary is None else tuple(row[self.primary] > 0 for row in self.marks)

@@ -30,27 +30,29 @@ def verdict(state: State, left: Result, right: Result) -> list[Html]:
         ]
     values = [len(set(one.level)) for one in (left, right)]
     if left.ties:
-        first = f"{_largest_tie(state, left, right, b)} {_alike(state)}GRPO gives {mixes} kinds of answers "
+        equal = state.binary and len(set(state.pays)) == len(set(state.weights)) == 1
+        first = f"{_largest_tie(state, left, right, b)} {'With equal pay and weights ' if equal else ''}GRPO gives "
         of = f"all {mixes}" if values[1] == mixes else str(values[1])
-        first += f"only {count(values[0], 'advantage')}, {b} {of}."
+        first += f"{mixes} kinds of answers only {count(values[0], 'advantage')}, {b} {of}."
     elif right.ties:
         only = count(values[1], "advantage")
         first = f"{_unequal(state)}GRPO tells all {mixes} kinds of answers apart, {b} gives them only **{only}**."
     else:
         each = f"GRPO and {b} both give each of the {mixes} kinds of answers **an advantage of its own**"
-        first = f"No tie: {each}. {_unequal(state)}".strip()
+        first = f"No tie: {each}. {_unequal(state)}{_loudness(state, left, right, b)}".strip()
     return [prose(one) for one in (first, _worth_of_answers(state, left, right, b)) if one]
 
 
 def claim(state: State, left: Result, right: Result) -> str:
-    """The headline: what becomes of the largest of GRPO's ties of right and wrong answers."""
+    """The headline: what becomes of the largest of GRPO's ties of right and wrong answers, or who stands above whom."""
     b = METHODS[state.method]
     if left.level == right.level:
         return "Here both are alike."
     kind = state.right or (True,) * len(state.marks)
     tied = [one["answers"] for one in left.ties if len({kind[i] for i in one["answers"]}) > 1]
     if not tied:
-        return "Different answers, the same advantage." if left.ties else "No two kinds of answers share an advantage."
+        none = "A number leaves no ties" if state.numbers else "No two kinds of answers share an advantage"
+        return "Different answers, the same advantage." if left.ties else f"{none}{_risen(state, left, right, b)}."
     tie = max(tied, key=len)
     wrong, passed = ([right.level[i] for i in tie if kind[i] is one] for one in (False, True))
     if max(wrong) > min(passed):
@@ -60,14 +62,23 @@ def claim(state: State, left: Result, right: Result) -> str:
     return f"{word(len(wrong)).capitalize()} of these {word(len(tie))} {verb} wrong. {blind}."
 
 
+def _risen(state: State, left: Result, right: Result, b: str) -> str:
+    """How many wrong answers stand above a right one, where GRPO has not as many."""
+    grpo, other = (len({i for i, _ in wrong_first(state, one.level)[0]}) for one in (left, right))
+    more = f", GRPO {word(grpo)}" if grpo else ""
+    wrong = f"{word(other)} wrong {'answer' if other == 1 else 'answers'}"
+    return f", and {b} puts {wrong} above a right one{more}" if grpo != other else ""
+
+
 def notes(state: State, left: Result, right: Result) -> list[dict]:
     """What stands beside the dots: per note its side (0 or 1), its answers, two lines.
 
-    First the answers that are tied most, by the other method where GRPO ties none; then where that has GRPO's.
+    First the answers that are tied most, by the other method where GRPO ties none; then where that has GRPO's. Where
+    neither ties any, the right answer that the most wrong ones pass.
     """
     side, one = (0, left) if left.ties else (1, right)
     if not one.ties:
-        return []
+        return _passed_by(state, left, right)
     tie = max((each["answers"] for each in one.ties), key=len)
     shared = f"{len(tie)} answers, one advantage: {signed(one.advantages[tie[0]])}"
     noted = [{"side": side, "answers": tie, "lines": [shared, _whose(state, tie)]}]
@@ -76,6 +87,16 @@ def notes(state: State, left: Result, right: Result) -> list[dict]:
         where = f"{said[0]} to {said[-1]}" if len(said) > 2 else listing(said)
         noted.append({"side": 1, "answers": part, "lines": [_whose(state, part), where]})
     return noted
+
+
+def _passed_by(state: State, left: Result, right: Result) -> list[dict]:
+    """A note on GRPO's line, at the right answer that the most wrong ones pass under the other method, if one does."""
+    turned = [high for low, high in wrong_first(state, right.level)[0] if left.level[low] < left.level[high]]
+    if not turned:
+        return []
+    most = max(turned, key=turned.count)
+    said = f"passed by {word(turned.count(most))} wrong"
+    return [{"side": 0, "answers": [most], "lines": [_whose(state, [most]), said]}]
 
 
 def _clusters(answers: list[int], a: list[float]) -> list[list[int]]:
@@ -106,16 +127,19 @@ def _largest_tie(state: State, left: Result, right: Result, b: str) -> str:
     return f"**GRPO gives {word(len(tie))} answers{both} one advantage; {then}.**"
 
 
-def _alike(state: State) -> str:
-    """That GRPO's ties are those of equal pay and weights, where these are equal."""
-    equal = state.binary and len(set(state.pays)) == len(set(state.weights)) == 1
-    return "With equal pay and weights " if equal else ""
-
-
 def _unequal(state: State) -> str:
     """That unequal pay and weights break ties too, where GRPO has none but would have some at equal ones."""
     tied = len({sum(row) for row in state.marks}) < len(set(state.marks))
     return "Unequal pay or weights break GRPO's ties too. " if state.binary and tied else ""
+
+
+def _loudness(state: State, left: Result, right: Result, b: str) -> str:
+    """How much of either update belongs to what is a number, beside passes and fails."""
+    if not 0 < len(state.numbers) < len(state.pays):
+        return ""
+    grpo, other = (percent(sum(one.collapsed.update_share[k] for k in state.numbers)) for one in (left, right))
+    have = " has" if len(state.numbers) == 1 else "s have"
+    return f"The number{have} **{grpo}** of GRPO's update, **{other}** of {b}'s."
 
 
 def _worth_of_answers(state: State, left: Result, right: Result, b: str) -> str:

@@ -61,15 +61,12 @@ def tables() -> Html:
     """Every number of the charts."""
     return tag(
         "div",
-        _table(BY_REWARDS, [k for _, k in BY_REWARDS], "marks", f"{ROLLOUTS} answers"),
-        _table(BY_ROLLOUTS, [g for g, _ in BY_ROLLOUTS], "answers", f"{REWARDS} marks"),
+        _table(BY_REWARDS, 1, "marks", f"{ROLLOUTS} answers"),
+        _table(BY_ROLLOUTS, 0, "answers", f"{REWARDS} marks"),
         kind="pair",
     )
 
 
-def _table(sizes: Sequence[Size], column: Sequence[int], label: str, fixed: str) -> Html:
-    rows = [
-        [n, *map(count, count_groups(size).values()), count(gc.count_groups(*size))]
-        for n, size in zip(column, sizes, strict=True)
-    ]
+def _table(sizes: Sequence[Size], k: int, label: str, fixed: str) -> Html:
+    rows = [[size[k], *map(count, count_groups(size).values()), count(gc.count_groups(*size))] for size in sizes]
     return table([label, *NAMES.values(), "different groups"], rows, "figures", f"{fixed}; exact")

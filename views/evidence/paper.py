@@ -2,8 +2,9 @@
 
 from gdpo_core._words import count, decimal, listing, signed
 from views.html import Cell, Html, callout, join, table, tag
-from views.results import Result, ahead, clear, results
+from views.results import ahead, clear, results
 
+LEADS = {"grpo": "GRPO {}", "gdpo": "GDPO {}", "equal": "equal"}
 RIGHT = ("accuracy", "passed")  # what is measured of right answers
 
 
@@ -45,7 +46,7 @@ def results_table() -> Html:
             f"{cell.experiment}: {cell.name}{'' if cell.metric not in RIGHT else f' · {cell.metric}'}",
             cell.better,
             *(decimal(x, 2) for x in (cell.base, cell.grpo, cell.gdpo)),
-            Cell(_lead(cell), "ahead" if cell.leader == "grpo" else ""),
+            Cell(LEADS[cell.leader].format(signed(abs(cell.ahead))), "ahead" if cell.leader == "grpo" else ""),
         ]
         for cell in results()
     ]
@@ -53,7 +54,3 @@ def results_table() -> Html:
     return join(
         table(head, rows, "figures", f"In percent, of {models}; from arXiv 2601.05242"), tag("p", _note(), kind="note")
     )
-
-
-def _lead(cell: Result) -> str:
-    return "equal" if cell.leader == "equal" else f"{cell.leader.upper()} {signed(abs(cell.ahead))}"

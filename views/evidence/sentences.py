@@ -26,10 +26,12 @@ def claim(data: Published, found: Outcomes) -> Html:
 
 def lead(data: Published, choice: Choice, marks: Tensor, first: Pairs, spread: Spread) -> Html:
     """What stands below it: which of two tied answers is first under GDPO, and what a square is."""
+    grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))
+    over = f" Over {DRAWS} draws of {choice.group_size} answers GRPO ties in {grpo}, GDPO in {gdpo}."
     return tag(
         "div",
         tag("p", prose(key_sentence(choice, first, spread)), kind="paragraph matters"),
-        tag("p", introduction(data, choice, marks), _over_all(choice, spread), kind="paragraph"),
+        tag("p", introduction(data, choice, marks), over, kind="paragraph"),
         kind="markdown",
     )
 
@@ -55,11 +57,6 @@ def _over_draws(choice: Choice, spread: Spread) -> str:
         return ""
     draws = f"{DRAWS} draws" if spread.draws == DRAWS else f"the {spread.draws} of {DRAWS} draws that have one"
     return f" ({between(*spread.wrong)} among {draws})"
-
-
-def _over_all(choice: Choice, spread: Spread) -> str:
-    grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))
-    return f" Over {DRAWS} draws of {choice.group_size} answers GRPO ties in {grpo}, GDPO in {gdpo}."
 
 
 def introduction(data: Published, choice: Choice, marks: Tensor) -> Html:

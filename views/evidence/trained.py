@@ -9,7 +9,7 @@ from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.intervals import LEVEL
 from views import charts, html
-from views.experiment import ANSWERS, PARAMETERS, SAME, VERDICTS, Comparison, Experiment, by_chance, load, verdict
+from views.experiment import ANSWERS, PARAMETERS, SAME, VERDICTS, Comparison, Experiment, load, verdict
 from views.html import Cell, Html, callout, join, paragraphs, table, tag
 
 FIRST_LEAST = 0.02  # the smallest difference before two runs of the tuning set-up: experiments/README.md
@@ -68,7 +68,7 @@ def _says(found: Experiment) -> list[str]:
         f"time would have held in {never}.",
         f"By {point} or more, **GDPO is ahead in {len(found.ahead('gdpo', least))}, GRPO in "
         f"{len(found.ahead('grpo', least))}** of the {many} comparisons. **By whatever clear margin, GDPO is ahead in "
-        f"{gdpo} and GRPO in {grpo};** about {decimal(by_chance(many), 1)} of {many} would look so by chance.",
+        f"{gdpo} and GRPO in {grpo};** about {decimal((1 - LEVEL) * many, 1)} of {many} would look so by chance.",
         *(_surprise(found, one) for one in not_held),
     ]
 

@@ -28,7 +28,7 @@ class GradedAnswers:
     """Answers from GDPO's highest to its lowest, with what the graders say; marks, reasons: (answers, rewards)."""
 
     answers: tuple[str, ...]
-    marks: tuple[tuple[int, ...], ...]
+    marks: tuple[tuple[float, ...], ...]
     reasons: tuple[tuple[str, ...], ...]
 
     @property
@@ -110,7 +110,7 @@ def program(state: State) -> str:
         "",
         "import gdpo_core as gc",
         "",
-        f"marks = torch.tensor([\n    {marks},\n])  # (answers, rewards): {listing(REWARDS)}",
+        f"marks = torch.tensor([\n    {marks},\n], dtype=torch.float64)  # (answers, rewards): {listing(REWARDS)}",
         f"rewards = marks * torch.tensor({list(state.pays)}, dtype=torch.float64)",
         f"options = dict(weights={list(state.weights)}{options})",
         f"for method in ({BASE!r}, {state.method!r}):",

@@ -37,10 +37,11 @@ def grading() -> Html:
         "correctness: the calls are the accepted ones. Values are compared after conversion, so a number may be "
         "written as text; the checker of BFCL, from whose format the task is, wants exact types.",
         "style: a bare Python call, with every value in the documented type and spelling.",
-        "conciseness: nothing can be deleted without changing the calls.",
+        "conciseness: nothing can be deleted without changing the calls. For the coat it is a number, as a length "
+        "penalty is: the fewer characters, the nearer to 1.",
     )
     return join(
-        tag("p", "The answers are written by hand to show typical faults; three programs mark them, 1 or 0:"),
+        tag("p", "The answers are written by hand to show typical faults; three programs mark them:"),
         points(marks),
     )
 

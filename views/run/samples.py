@@ -36,12 +36,16 @@ def _trained(title: str, path: str, method: str) -> Sample:
     return Sample(title, path, note, "correctness")
 
 
-PAIR = (
+SAMPLES = (
     _trained("a small model under GRPO", "pays_5_grpo", "GRPO"),
     _trained("the same model and seed under GDPO", "pays_5_gdpo", "GDPO"),
-)
-SAMPLES = (
-    *PAIR,
+    Sample(
+        "mathematics: a small model that adds",
+        "arithmetic",
+        "**A real run**: TRL's trainer with **GRPO** on a tiny model of our own that does sums. Three rewards, 1 or 0: "
+        "the form of the answer, its value, and whether it is a whole number.",
+        "correct",
+    ),
     Sample(
         "made from published answers",
         "published_answers.zip",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import pstdev
 from typing import Any
 
 import marimo as mo
@@ -32,7 +33,7 @@ LABELS = (("How the methods are", "segments unseen"), ("A third method that is",
 REST = 0.05  # where the conflict starts the answer that is wrong and not concise
 
 
-def pass_rates(marks: Sequence[Sequence[int]]) -> tuple[float, ...]:
+def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """The share of answers that passes each mark, kept half an answer away from none and all.
 
     >>> pass_rates([[1, 0], [1, 0], [0, 0], [1, 0]])
@@ -40,6 +41,15 @@ def pass_rates(marks: Sequence[Sequence[int]]) -> tuple[float, ...]:
     """
     edge = 0.5 / len(marks)
     return tuple(round(min(max(sum(mark) / len(mark), edge), 1 - edge), 4) for mark in zip(*marks, strict=True))
+
+
+def as_coins(lab: State) -> tuple[list[float], list[float]]:
+    """Start and pay of a coin per mark of the Lab: a number is a coin of one half that spreads as it does."""
+    starts, pays = list(pass_rates(lab.marks)), list(lab.pays)
+    for k, mark in enumerate(zip(*lab.marks, strict=True)):
+        if not {*mark} <= {0, 1}:
+            starts[k], pays[k] = 0.5, round(2 * pstdev(mark) * pays[k], 6)
+    return starts, pays
 
 
 def scenario_values(scenario: Scenario) -> dict[str, Any]:
@@ -154,7 +164,8 @@ def panel(scenario: Scenario, controls: Mapping[str, Any], third: mo.ui.dropdown
         parts.append(tag("div", tag("b", name), *cells, kind="reward"))
     if scenario.from_marks:
         link = tag("a", "Change them in the Lab →", href="?at=lab")
-        parts.append(tag("p", "Starts, pays and weights are those of the Lab. ", link))
+        said = "Starts, pays and weights are those of the Lab; a number is a coin that spreads as it does. "
+        parts.append(tag("p", said, link))
     line = [controls[name] for name in ("gate", "compare") if name in controls]
     few = [controls[name] for name in ("optimizer", *SIZES, *NUMBERS)] + list(controls.get("noise", []))
     more = mo.accordion({"Optimizer, noise, groups, seeds, epochs": show(div("few", *few))})
@@ -164,7 +175,8 @@ def panel(scenario: Scenario, controls: Mapping[str, Any], third: mo.ui.dropdown
 def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setting:
     """What the controls add up to; the Lab's answers bring starts, pays and weights."""
     if scenario.from_marks:
-        values = {**values, "start": pass_rates(lab.marks), "pays": lab.pays, "weights": lab.weights}
+        starts, pays = as_coins(lab)
+        values = {**values, "start": starts, "pays": pays, "weights": lab.weights}
     start = tuple(values["start"])
     if scenario.setting.comparison != "equal":  # it is about another one, and says itself under which it is shown
         comparison = values["compare"]

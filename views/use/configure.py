@@ -62,7 +62,9 @@ def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None)
         weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
         size = run.source["group_size"]
         return _own(config_lines.switch_to_gdpo(framework, _names(run), weights, size, of_grpo=of_grpo))
-    pays = ", ".join(f"{name} 0 or {pay:g}" for name, pay in zip(REWARDS, lab.pays, strict=True))
+    paid = [sorted(column) for column in zip(*lab.rewards, strict=True)]
+    said = [f"{one[0]:g} to {one[-1]:g}" if k in lab.numbers else f"0 or {lab.pays[k]:g}" for k, one in enumerate(paid)]
+    pays = ", ".join(f"{name} {pay}" for name, pay in zip(REWARDS, said, strict=True))
     parts = [f"# what the rewards pay: {pays}"]
     parts += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated_rewards(gate)]
     parts.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, len(lab.marks)))
@@ -161,7 +163,8 @@ def _about(lab: State, gate: str) -> list[str]:
     if lab.method != "gdpo":
         notes.append(f"No trainer here has {METHODS[lab.method]}, which the Lab shows; these lines are for GDPO.")
     if gated_rewards(gate):
-        notes.append("The gate gives 0, the worst these rewards pay; a penalty would need its own worst value there.")
+        worst = ("more than " if min(map(min, lab.rewards)) < 0 else "") + "the worst these rewards pay"
+        notes.append(f"The gate gives 0, {worst}; a penalty would need its own worst value there.")
     return notes
 
 
