@@ -56,8 +56,7 @@ def learning(
         ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks) or "neither within these epochs"
     )
     described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; learnt: {ends}."
-    end = {"name": "end", "value": rows[-1]["epoch"]}
-    spec = _panel(methods, low) | {"title": title, "params": [end]}
+    spec = _panel(methods, low) | {"title": title, "params": [{"name": "end", "value": rows[-1]["epoch"]}]}
     return _filled(spec, described, rows=list(rows), marks=list(marks))
 
 
