@@ -280,6 +280,7 @@ def test_on_a_phone_everything_can_be_touched(visit):
     settled(page)
     row, box = page.locator(".row").nth(9).bounding_box(), sheet.bounding_box()
     assert row["y"] + row["height"] <= box["y"] + 1 and box["y"] + box["height"] == pytest.approx(844, abs=1)
+    assert max(row["width"], box["width"]) <= 390
     assert "years=10" in sheet.inner_text() and sheet.evaluate("one => one.scrollWidth <= one.clientWidth")
     page.get_by_role("button", name="Close the arithmetic").tap()
     assert not sheet.is_visible()

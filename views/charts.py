@@ -52,11 +52,11 @@ def learning(
     rows: as `curves` gives them, of one coin; marks: method, epoch, level, label and its place (0: left of the curves)
     of each that gets there, the first one first; methods: their names; low: where the axis begins.
     """
-    ends = ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks)
-    described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; "
-    described += f"learnt: {ends or 'neither within these epochs'}."
-    end = {"name": "end", "value": rows[-1]["epoch"]}
-    spec = _panel(methods, low) | {"title": title, "params": [end]}
+    ends = (
+        ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks) or "neither within these epochs"
+    )
+    described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; learnt: {ends}."
+    spec = _panel(methods, low) | {"title": title, "params": [{"name": "end", "value": rows[-1]["epoch"]}]}
     return _filled(spec, described, rows=list(rows), marks=list(marks))
 
 

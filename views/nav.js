@@ -92,17 +92,17 @@ function render({ model, el, signal }) {
     if (headline && headline.textContent !== detail) headline.textContent = detail;
   }, { signal });
 
-  // marimo's sliders tell a screen reader the number of their step; their value is beside it from here on.
-  const heard = new MutationObserver(() => document.querySelectorAll("marimo-slider").forEach(({ dataset, shadowRoot: inside }) => {
-    if (!inside) return;
-    heard.observe(inside, { subtree: true, childList: true, attributeFilter: ["aria-valuenow"] });
-    const steps = JSON.parse(dataset.steps ?? null);
-    for (const thumb of inside.querySelectorAll("[role=slider]")) {
-      const now = thumb.getAttribute("aria-valuenow");
-      thumb.setAttribute("aria-valuetext", steps?.[now] ?? now);
+  // marimo's sliders tell a screen reader the number of their step, and its fields for numbers their label as HTML.
+  function hear(root, steps) {
+    heard.observe(root, { subtree: true, childList: true, attributeFilter: ["aria-valuenow"] });
+    for (const one of root.querySelectorAll("[role=slider]")) one.ariaValueText = steps?.[one.ariaValueNow] ?? one.ariaValueNow;
+    for (const one of root.querySelectorAll('[aria-label*="<"]')) one.ariaLabel = one.ariaLabel.replace(/<[^>]*>/g, "");
+    for (const { dataset, shadowRoot } of root.querySelectorAll("marimo-slider, marimo-number, marimo-accordion")) {
+      if (shadowRoot) hear(shadowRoot, JSON.parse(dataset.steps ?? null));
     }
-  }));
-  heard.observe(document.body, { subtree: true, childList: true });
+  }
+  const heard = new MutationObserver(() => hear(document.body));
+  hear(document.body);
   signal.addEventListener("abort", () => heard.disconnect());
 
   // --- copying -------------------------------------------------------------------------------------------------

@@ -136,4 +136,4 @@ def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
 
 def request(task: Task, choice: object) -> Html:
     """The request beside the choice of another."""
-    return tag("div", tag("p", f"“{task.request}”"), element(choice), kind="asked")
+    return tag("div", tag("p", f"“{task.request}”"), element(choice), kind="request")

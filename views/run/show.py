@@ -41,7 +41,8 @@ def refusal(error: InputError) -> mo.Html:
 
 def front(audit: AuditReport) -> mo.Html:
     """What to do, what ran, the plan, what each reward did, another setting in the browser, and the findings."""
-    return show(report.STYLE, report.front(audit, guide, controls(audit)))
+    # The report's own headings begin with h3.
+    return show(report.STYLE, tag("h2", "The report", kind="unseen"), report.front(audit, guide, controls(audit)))
 
 
 def folds(audit: AuditReport) -> mo.Html:
