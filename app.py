@@ -36,9 +36,9 @@ with app.setup(hide_code=True):
 
 
 @app.cell
-def lab_claim(task):
+def lab_claim(headline):
     mo.md(f"""
-    # {answers.claim(task)}
+    # {headline}
 
     Twelve answers to one request. A method turns their marks into a push for each, up or down: its
     {term("advantage")}. A filled dot is a wrong answer. **Flip a mark.**
@@ -50,10 +50,11 @@ def lab_claim(task):
 def lab_board(editing, lab_task, page, tasks):
     task = lab_task.value
     board = mo.ui.anywidget(answers.board(task, tasks[0], page))
+    headline = board.drawing["claim"]  # as it opens; after a flip `lab_address` says what it shows
     # What names it runs again at each flip. In run mode nobody sees these values, and fifty readers wait for them.
     board_to_read = board if editing else None
     show(answers.request(task, lab_task), board)
-    return board, board_to_read, task
+    return board, board_to_read, headline, task
 
 
 @app.cell
@@ -807,6 +808,7 @@ def lab_address(all_conventions, at, board, did, do, page, share, shown, task, t
         answers.defaults(tasks[0], task),
         answers.program(board.state),
     )
+    page.headline = board.drawing["claim"]
     _followed = at != "lab" or all_conventions.value
     if _followed and shown() != board.state:
         share(board.state)

@@ -86,11 +86,11 @@ function render({ model, el, signal }) {
   for (const deed of ["wheel", "touchstart", "pointerdown", "keydown"]) window.addEventListener(deed, () => held.disconnect(), { passive: true, signal });
   document.addEventListener("click", lead, { signal });
 
-  // The Lab's headline is of what its board shows.
-  document.addEventListener("claim", ({ detail }) => {
+  // The Lab's headline is of what its board shows; the cell that wrote it does not run again at a flip.
+  model.on("change:headline", () => {
     const headline = document.querySelector("[data-cell-name=lab_claim] h1");
-    if (headline && headline.textContent !== detail) headline.textContent = detail;
-  }, { signal });
+    if (headline && headline.textContent !== model.get("headline")) headline.textContent = model.get("headline");
+  });
 
   // marimo's sliders tell a screen reader the number of their step, and its fields for numbers their label as HTML.
   function hear(root, steps) {

@@ -25,6 +25,7 @@ class Nav(anywidget.AnyWidget):
     editing = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
     unread = traitlets.Bool().tag(sync=True)  # whether a part of the link was not understood
     controls = traitlets.Dict().tag(sync=True)  # what each writes into the address, "" where untouched
+    headline = traitlets.Unicode().tag(sync=True)  # of what the Lab's board shows
     programs = traitlets.Dict().tag(sync=True)  # by chapter: a program that prints its numbers
 
     def __init__(self, params: Mapping[str, str | list[str]], editing: bool) -> None:

@@ -258,7 +258,6 @@ function render({ model, el }) {
     if (!drop || stale(drawing)) return;
     const titles = [[choices.base, "grpo", "base"], [title(now("method")), now("method"), now("method")]];
     drop.draw(drawing, width, narrow(), grow(drawing, false), titles.map(([said, name, key]) => [said, choices.spelled[name], CAPTIONS[key] ?? ""]));
-    el.dispatchEvent(new CustomEvent("claim", { bubbles: true, composed: true, detail: drawing.claim }));
   }
 
   // Per side, the number of each tied answer's tie. One set that both methods tie has one number, any other its own.

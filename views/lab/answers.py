@@ -121,11 +121,6 @@ def program(state: State) -> str:
     return "\n".join(lines) + "\n"
 
 
-def claim(task: Task) -> str:
-    """What the answers to a task show as they were graded; the board tells the page what they show after a flip."""
-    return draw(grade_answers(task).state)["claim"]
-
-
 def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
     """The tasks as segments; the address may name one, else it is the first."""
     titles = {task.id: task.title for task in tasks}
