@@ -87,10 +87,7 @@ function render({ model, el, signal }) {
   document.addEventListener("click", lead, { signal });
 
   // The Lab's headline is of what its board shows; the cell that wrote it does not run again at a flip.
-  model.on("change:headline", () => {
-    const headline = document.querySelector("[data-cell-name=lab_claim] h1");
-    if (headline && headline.textContent !== model.get("headline")) headline.textContent = model.get("headline");
-  });
+  model.on("change:headline", () => document.querySelector("[data-cell-name=lab_claim] h1")?.replaceChildren(model.get("headline")));
 
   // marimo's sliders tell a screen reader the number of their step, and its fields for numbers their label as HTML.
   function hear(root, steps) {
@@ -104,6 +101,20 @@ function render({ model, el, signal }) {
   const heard = new MutationObserver(() => hear(document.body));
   hear(document.body);
   signal.addEventListener("abort", () => heard.disconnect());
+
+  // Radix looks for the focus in the document, which sees none inside marimo's shadow roots: it goes to the last radio.
+  function choose(event) {
+    const [node] = event.composedPath();
+    const radios = [...(node.closest?.("[role=radiogroup]")?.querySelectorAll("button[role=radio]") ?? [])];
+    const step = { ArrowUp: -1, ArrowDown: 1, ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const to = step ? radios.at((radios.indexOf(node) + step) % radios.length) : node.role === "radiogroup" && radios.find((one) => one.ariaChecked === "true");
+    if (!to) return;
+    event.preventDefault();
+    event.stopPropagation();
+    to.focus();
+    if (step) to.click();
+  }
+  for (const way of ["keydown", "focusin"]) window.addEventListener(way, choose, { capture: true, signal });
 
   // --- copying -------------------------------------------------------------------------------------------------
   const status = make("p", { class: "status", role: "status" });
@@ -140,11 +151,10 @@ function render({ model, el, signal }) {
     text ? copy(text, "Program copied. It prints these numbers.") : say("This chapter has no numbers to copy yet.");
   });
   // What has data-copy is copied by a click on it.
-  const taken = (event) => {
+  document.addEventListener("click", (event) => {
     const target = event.composedPath().find((node) => node.dataset?.copy !== undefined);
     if (target) copy(target.dataset.copy, "Copied.");
-  };
-  document.addEventListener("click", taken, { signal });
+  }, { signal });
 
   // --- files -----------------------------------------------------------------------------------------------------
   // marimo never meets those that are too large: for them it would put away the ones that are there.

@@ -64,10 +64,7 @@ function render({ model, el }) {
     make("label", {}, "formulas of ", convention),
   );
   const reset = make("button", { type: "button" }, "Reset");
-  reset.addEventListener("click", () => {
-    set({ marks: given, ...start });
-    rows[listed[0]].marks[0].focus();
-  });
+  reset.addEventListener("click", () => (set({ marks: given, ...start }), rows[listed[0]].marks[0].focus()));
   const order = make("button", { type: "button" });
   order.addEventListener("click", sort);
 
@@ -302,11 +299,7 @@ function render({ model, el }) {
     const stake = (part, side) => {
       const said = percents[side];
       const label = `Share of the update under ${methods[side]}: ${part ? names.map((name, k) => `${name} ${said[k]}`).join(", ") : "no update"}`;
-      const pieces = (part ?? []).map((x, k) => {
-        const piece = make("i", { class: `r${k}` }, x > 0.22 ? said[k] : "");
-        piece.style.flexGrow = Math.max(0, x);
-        return piece;
-      });
+      const pieces = (part ?? []).map((x, k) => make("i", { class: `r${k}`, style: `flex-grow: ${Math.max(0, x)}` }, x > 0.22 ? said[k] : ""));
       return make("div", { class: `stake ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "parts", role: "img", "aria-label": label }, ...pieces));
     };
     shares.replaceChildren(make("span", { class: "soft", title: SHARE }, "Share of the update"), ...parts.map(stake));
@@ -369,10 +362,7 @@ function render({ model, el }) {
   // The bars first; the dots set out once these are painted.
   const flipped = () => (draw(), setTimeout(picture, 60));
   model.on("change:drawing", flipped);
-  return () => {
-    watch.disconnect();
-    model.off("change:drawing", flipped);
-  };
+  return () => (watch.disconnect(), model.off("change:drawing", flipped));
 }
 
 export default { render };
