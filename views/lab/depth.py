@@ -26,14 +26,7 @@ def equations() -> str:
 def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
     """Both computations in a table, an answer a row; z: (answers, rewards), the rest (answers,)."""
     rows = zip(total, grpo, z, z_total, gdpo, strict=True)
-    head = [
-        "answer",
-        "(1) sum",
-        "(2) GRPO",
-        *(f"(4) z, mark {k}" for k in range(1, len(z[0]) + 1)),
-        "(5) sum",
-        "(6) GDPO",
-    ]
+    head = ["answer", "(1) sum", "(2) GRPO", *(f"(4) z {k}" for k in range(1, len(z[0]) + 1)), "(5) sum", "(6) GDPO"]
     values = ([*map(signed, (a, b, *c, d, e))] for a, b, c, d, e in rows)
     return table(head, ([i, *row] for i, row in enumerate(values, 1)), "figures")
 
