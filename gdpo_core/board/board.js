@@ -92,7 +92,7 @@ function render({ model, el }) {
   const worked = make("div", { class: "worked" }, detail, shares);
   const board = make(
     "div",
-    { class: `board${logged.length ? " compared" : ""}${names.length > 4 ? " broad" : ""}`, style: `--rewards: ${names.length}` },
+    { class: `board${logged.length ? " compared" : ""}${names.length > 4 ? " broad" : ""}${levels.includes(null) ? " numbers" : ""}`, style: `--rewards: ${names.length}` },
     ...(drop ? [drop.node] : []),
     make("div", { class: "sheet" },
       make("div", { class: "frame" }, head, list),
