@@ -814,8 +814,8 @@ def lab_address(all_conventions, at, board, did, do, page, share, shown, task, t
         share(board.state)
     if all_conventions.value:
         touch(board.active)
-    if not answers.deeds(board) <= did():
-        do(did() | answers.deeds(board))
+    if not answers.deeds(board, task) <= did():
+        do(did() | answers.deeds(board, task))
     return
 
 

@@ -4,6 +4,7 @@ import itertools
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import traitlets
 from helpers import printed, text_of
@@ -250,3 +251,23 @@ def test_a_method_is_refused_where_its_convention_does_not_define_it():
     for method, convention in itertools.product(METHODS, gc.CONVENTIONS):
         if [method, convention] not in UNDEFINED:
             compute(replace(START, method=method, convention=convention), method)
+
+
+def test_a_deed_is_ticked_where_a_plain_loop_sees_it_done():
+    one, done, rng = board(), set(), np.random.default_rng(0)
+    one.set_state({"method": "dvao"})
+    assert not answers.deeds(one, TASKS[0])
+    for weight in (1.0, 1.5, 3.0) * 40:
+        flips = rng.random((12, 3)) < rng.choice([0.03, 0.1])
+        r = np.where(flips, 1 - np.array(GRADED), GRADED)
+        one.set_state({"marks": r.tolist(), "weights": [weight, 1, 1], "method": "gdpo"})
+        spread = r.std(0, ddof=1)
+        z = (r - r.mean(0)) / np.where(spread > 0, spread, 1) @ [weight, 1, 1]
+        pairs = [(i, j) for i, j in itertools.combinations(range(12), 2) if tuple(r[i]) != tuple(r[j])]
+        expected = {"tie"} if any(abs(z[i] - z[j]) < 1e-9 for i, j in pairs) else set()
+        wrong, right = z[r[:, 0] == 0], z[r[:, 0] == 1]
+        if weight != 1 and len(wrong) and len(right) and wrong.max() < right.min() + 1e-9:
+            expected.add("order")
+        assert answers.deeds(one, TASKS[0]) == expected
+        done.add(frozenset(expected))
+    assert done == {frozenset(), frozenset({"tie"}), frozenset({"order"}), frozenset({"tie", "order"})}

@@ -15,7 +15,7 @@ from gdpo_core._words import listing
 from gdpo_core.bfcl import REWARDS, Task, grade_all
 from gdpo_core.board import Board
 from gdpo_core.board.drawing import draw
-from gdpo_core.board.state import BASE, PAYS, State, frozen
+from gdpo_core.board.state import BASE, PAYS, State
 from views.html import element
 from views.nav import Nav
 
@@ -87,12 +87,12 @@ def defaults(first: Task, task: Task) -> Mapping[str, Any]:
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
 
-def deeds(board: Board) -> set[str]:
+def deeds(board: Board, task: Task) -> set[str]:
     """Which of the deeds the board shows, both of GDPO; by its drawing, since no flip should wait for more torch."""
     if board.method != "gdpo":
         return set()
     wrong, pairs = board.drawing["wrong_first"]
-    tied = board.state.marks != frozen(board.given) and board.drawing["ties"][1]
+    tied = board.drawing["ties"][1] and not draw(grade_answers(task).state)["ties"][1]  # as graded it tied none
     ordered = board.weights[0] != 1 and pairs > 0 == wrong
     return {name for name, done in {"tie": tied, "order": ordered}.items() if done}
 
