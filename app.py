@@ -63,10 +63,11 @@ def lab_tasks(page):
     tasks = html.loaded(load_tasks, DATA / "tasks")
     lab_task = answers.choice(tasks, page)
     # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
-    shown, share = mo.state(answers.grade_answers(tasks[0]).state)
+    graded = answers.grade_answers(tasks[0]).state  # the first as it opens, of which Train's cards are
+    shown, share = mo.state(graded)
     touched, touch = mo.state(0)
     did, do = mo.state(frozenset())  # the deeds that the board shows
-    return did, do, lab_task, share, shown, tasks, touch, touched
+    return did, do, graded, lab_task, share, shown, tasks, touch, touched
 
 
 @app.cell
@@ -241,9 +242,9 @@ def train_setting(comparison, controls, scenario, shown, third, train):
 
 
 @app.cell
-def train_waiting(as_given, guesses, predict, scenario, setting, shown, sketches, train):
+def train_waiting(as_given, graded, guesses, predict, scenario, setting, sketches, train):
     # Shown while the next cell trains, where the card has a sketch of it that the reader may see.
-    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, shown())
+    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
     mo.stop(not _given or (predict.value and not guesses.value[scenario.id]))
     html.show(train.cards.waiting(scenario, sketches[scenario.id]))
     return
@@ -262,9 +263,8 @@ def train_runs(methods, setting, train):
 
 
 @app.cell
-def train_curves(as_given, guesses, limits, predict, runs, scenario, setting, tasks, train):
-    _lab = answers.grade_answers(tasks[0]).state  # as it was
-    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, _lab)
+def train_curves(as_given, graded, guesses, limits, predict, runs, scenario, setting, train):
+    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
     mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
     html.show(
         html.div("verdict", train.words.result(setting, scenario.coins, runs), role="status"),
