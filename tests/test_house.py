@@ -71,7 +71,7 @@ def test_only_views_charts_imports_altair():
 # cut in the same branch. But for the third they were raised once, by the report that answers, the drop and the test
 # vectors, and are on their way to 11,800, 11,500 and 2,800.
 BUDGET = {
-    ("gdpo_core", "gdpo_audit", "gdpo_cli.py"): 13_137,
+    ("gdpo_core", "gdpo_audit", "gdpo_cli.py"): 13_140,
     ("tests",): 11_941,
     ("views", "app.py", "serve.py"): 4_700,
     ("benchmarks", "scripts", "conformance", "experiments", "tests/fuzz", "tests/parity"): 2_794,

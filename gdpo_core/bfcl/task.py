@@ -64,6 +64,9 @@ class Task:
 
     def __post_init__(self) -> None:
         expect(len(self.parameters) == len(self.functions), "functions", "a name of its own for each", "one twice")
+        for function in self.functions:
+            unknown = set(function["parameters"]["required"]) - set(function["parameters"]["properties"])
+            expect(not unknown, f"functions.{function['name']}.required", "documented parameters", sorted(unknown))
         for i, call in enumerate(self.accepted):
             _check_accepted(call, self.parameters, f"accepted[{i}]")
 
