@@ -11,8 +11,6 @@ from pathlib import Path
 import documents
 import pytest
 
-from scripts.code_lines import by_folder
-
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app.py"
 CORE = sorted([*(ROOT / "gdpo_core").rglob("*.py"), *(ROOT / "gdpo_audit").rglob("*.py")])
@@ -63,27 +61,6 @@ def test_imports_go_one_way(path):
 def test_only_views_charts_imports_altair():
     importers = {relative(path) for path in (APP, *CORE, *VIEWS) if "altair" in imported(path)}
     assert importers == {"views/charts.py"}
-
-
-# --- how much code there is ------------------------------------------------------------------------------------------
-
-# Lines as scripts/code_lines.py counts them, of what stands together. A number only goes down: what a feature adds is
-# cut in the same branch. But for the third they were raised once, by the report that answers, the drop and the test
-# vectors, and are on their way to 11,800, 11,500 and 2,800.
-BUDGET = {
-    ("gdpo_core", "gdpo_audit", "gdpo_cli.py"): 13_140,
-    ("tests",): 11_941,
-    ("views", "app.py", "serve.py"): 4_700,
-    ("benchmarks", "scripts", "conformance", "experiments", "tests/fuzz", "tests/parity"): 2_794,
-}
-
-
-@pytest.mark.slow
-def test_every_folder_of_code_keeps_its_budget():
-    counted = by_folder()
-    assert set(counted) <= {*(folder for folders in BUDGET for folder in folders), "examples"}
-    lines = {folders: sum(counted[folder] for folder in folders) for folders in BUDGET}
-    assert not {folders: n for folders, n in lines.items() if n > BUDGET[folders]}
 
 
 # --- the page: prose, controls, wiring -------------------------------------------------------------------------------
