@@ -1,0 +1,79 @@
+"""What a reader of the report needs, of logs as people have them: report_cases.py has the sources and the truth."""
+
+import re
+
+import pytest
+import report_cases_groups  # noqa: F401 (its cases)
+from report_cases import CASES, Truth
+
+import gdpo_audit as ga
+import gdpo_core as gc
+
+
+def said(report: ga.AuditReport) -> str:
+    """All sentences of a report, and why columns do not count."""
+    findings = [f"{finding.title} {finding.message} {finding.to_do}" for finding in report.findings]
+    not_counted = [f"{name}: {reason}" for name, reason in report.run["not_counted"].items()]
+    of_the_log = [report.source["grouped_by"], *report.source["left_out"], *report.run["remarks"]]
+    return "\n".join([report.verdict, *report.notes, *of_the_log, *not_counted, *findings])
+
+
+def faults(report: ga.AuditReport, truth: Truth) -> list[str]:
+    """What the report lacks, or says against the truth."""
+    text, wrong = said(report), []
+
+    def expect(holds: bool, name: str, got) -> None:
+        if not holds:
+            wrong.append(f"{name}: {got}")
+
+    names = [reward["name"] for reward in report.rewards]
+    if truth.rewards:
+        expect(sorted(names) == sorted(truth.rewards), "rewards", names)
+    if truth.method:
+        expect(report.run["method"] == truth.method, "method", report.run["method"])
+        expect(report.run["reproduced"] is not False, "reproduced", report.run["reproduced"])
+    for name in ("groups", "responses"):
+        expect(getattr(truth, name) in (None, report.source[name]), name, report.source[name])
+    repeated = (report.prompts or {"repeated": 0})["repeated"]
+    expect(truth.repeated in (None, repeated), "prompts that come twice", repeated)
+    if truth.rewards and not wrong:
+        wrong += wrong_figures(report, truth)
+    for pattern in truth.says:
+        expect(re.search(pattern, text) is not None, f"says no {pattern!r}", text)
+    expect(not truth.never or not re.search(truth.never, text), f"says {truth.never!r}", text)
+    expect(truth.finding in ("", *(finding.id for finding in report.findings)), "no finding", truth.finding)
+    return wrong
+
+
+def wrong_figures(report: ga.AuditReport, truth: Truth) -> list[str]:
+    """The weights, shares and shares of groups that are not those of the truth."""
+    by_name = {reward["name"]: reward for reward in report.rewards}
+    rewards, method = [by_name[name] for name in truth.rewards], truth.method or "grpo"
+    used = [report.run["weights_used"][name] for name in truth.rewards]
+    figures = {
+        "weights": ([w / used[0] for w in used], [w / truth.weights[0] for w in truth.weights], truth.within),
+        "shares": ([reward["update_share"][method] for reward in rewards], truth.shares, truth.within),
+        "dead": ([reward["dead_groups"] for reward in rewards], truth.dead, 1e-9),
+        "silent": ([report.methods[method]["silent_groups"]], () if truth.silent is None else (truth.silent,), 1e-9),
+    }
+    return [
+        f"{name}: {got}, not {list(expected)}"
+        for name, (got, expected, within) in figures.items()
+        if len(expected) and got != pytest.approx(list(expected), abs=within)
+    ]
+
+
+SLOW = ("masked_when_too_long", "a_history_of_wandb_as_csv")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CASES])
+def test_the_report_has_what_its_reader_needs(name):
+    log, truth = CASES[name]()
+    try:
+        report = ga.audit(ga.read_run(log))
+    except gc.InputError as refusal:
+        assert truth.asks, f"refused: {refusal}"
+        assert re.search(truth.asks, str(refusal))
+    else:
+        assert truth != Truth(asks=truth.asks), "a report in place of a question"
+        assert not (wrong := faults(report, truth)), "\n".join(wrong)
