@@ -1,7 +1,6 @@
 """The audit of a run: its tables in, findings out. The only place that knows the order of the steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,7 +19,8 @@ from gdpo_audit.findings.thresholds import SCALE_ONLY
 from gdpo_audit.findings.uncounted import counted
 from gdpo_audit.findings.what_if import compute_what_if, validate_setting
 from gdpo_audit.logs.grouping import regroup
-from gdpo_audit.logs.run import Run, spread
+from gdpo_audit.logs.run import Run
+from gdpo_audit.readings import ADDS_UP, another_reading, share_adding_up
 from gdpo_audit.recipe.changes import most_common, recipe_of_one_batch, recipes_by_batch
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
 from gdpo_audit.recipe.solve import solve
@@ -31,7 +31,6 @@ from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 
 _SAMPLE_OF_THE_REST = 20_000  # responses of the batches that the recipe does not explain, from which another is solved
-LEFT_OUT = 4  # columns that are tried as rewards where nothing makes the advantages: each is another reading
 
 # Small batches can be equal by chance. A batch counts as repeated if it holds at least so many pairs of responses that
 # differ, or if at least this share of the run's batches equals the batch before.
@@ -98,9 +97,7 @@ def gather(
         if of_fewer.reproduced != facts.reproduced:
             break
         facts = replace(of_fewer, with_all=_for_a_what_if(of_all))
-    unknown = facts.reproduced is False and facts.recipe is None
-    left_out = _left_out_reward(facts.run) if unknown else None
-    return replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts))
+    return replace(facts, by=by_value(facts), examples=best_groups(facts))
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
@@ -152,13 +149,33 @@ def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe |
     """The run, a sample of it and the recipe; in groups of another size where these alone give the advantages."""
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
-    if recipe is not None or not run.has_advantage:
+    if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
         return run, sample, recipe
-    for other in (regroup(run, size) for size in run.other_sizes):
+    for other in (regroup(run, size) for size in run.other_sizes if recipe is None):
         of_other = other.sample
-        if (recipe := _recipe(other, of_other, wanted)) is not None:
-            return other, of_other, recipe
-    return run, sample, _recipe_without_impossible_groups(run, sample, wanted)
+        if (in_blocks := _recipe(other, of_other, wanted)) is not None:
+            return other, of_other, in_blocks
+
+    if recipe is None and recipe_of_one_batch(run, sample) is not None:
+        return run, sample, None
+
+    def all_made(other: Run, tables: list[pl.DataFrame]) -> Recipe | None:
+        found = _recipe(other, tables, wanted._replace(weights=_of_rewards(wanted.weights, other)))
+        return found if found is not None and _reproduces(found, tables, other.rewards) else None
+
+    if (reading := another_reading(run, all_made)) is not None:
+        return reading
+    return run, sample, recipe or _recipe_without_impossible_groups(run, sample, wanted)
+
+
+def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
+    """Return the weights of the rewards that a run has."""
+    return {name: w for name, w in weights.items() if name in run.rewards}
+
+
+def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
+    """Whether a recipe makes some advantages, but in other groups than those that the log names."""
+    return not _reproduces(recipe, sample, run.rewards) and share_adding_up(sample) < ADDS_UP
 
 
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
@@ -184,19 +201,6 @@ def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], want
     if not of / 2 <= left < of or (recipe := _recipe(run, kept, wanted)) is None:
         return None
     return recipe if _reproduces(recipe, sample, run.rewards, but_impossible=True) else None
-
-
-def _left_out_reward(run: Run) -> tuple[str, Recipe] | None:
-    """A column that was not read, if it makes the advantages together with the rewards, and the recipe of all these."""
-    for name in run.left_out[:LEFT_OUT] if run._read_with else ():
-        with suppress(InputError):
-            assert run._read_with is not None
-            other = run._read_with((*run.rewards, name))
-            sample = spread(other.sample, _SAMPLE_OF_THE_REST)
-            recipe = _recipe(other, sample, Wanted({}, None, None))
-            if recipe and recipe.weights[-1] and not recipe.unknown and _reproduces(recipe, sample, other.rewards):
-                return name, recipe
-    return None
 
 
 def _reproduces(

@@ -70,6 +70,7 @@ _IN_ORDER = (
     Kind(findings_log.rows_missing, _LOG, "", ("batch step",)),
     Kind(findings_log.reward_columns_merged, _LOG),
     Kind(findings_log.rewards_collinear, _LOG, "", ("weight",)),
+    Kind(findings_log.groups_mix_prompts, _LOG, "", ("group",), first=True),
     Kind(findings_log.prompts_merged, _LOG, "", ("group",)),
     Kind(findings_log.ragged_batches, _LOG, "", ("batch",)),
     Kind(findings_log.score_not_a_sum, _LOG),

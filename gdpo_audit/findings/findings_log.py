@@ -7,6 +7,7 @@ from math import isclose
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from gdpo_audit.findings.facts import (
     FEW_CHANGES,
@@ -23,7 +24,7 @@ from gdpo_audit.findings.facts import (
 from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
 from gdpo_audit.findings.residual import residual
 from gdpo_audit.findings.sums import Array, Sums, take
-from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, SCALE_ONLY
+from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, MISSING_OF_TOTAL, SCALE_ONLY
 from gdpo_audit.logs.parts import possible_pays
 from gdpo_core import config_lines
 from gdpo_core._words import count, listing, number, percent
@@ -93,9 +94,35 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
         )
 
 
+def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
+    """Blocks of rows that were normalised as groups, but hold the answers to several prompts."""
+    if f.summary is None or f.run.grouped_by_column:
+        return
+    visits = f.summary.visits.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+    mixed, groups = int(visits["mixed"].sum()), len(visits)
+    if not mixed:
+        return
+    proven = f.reproduced and f.recipe is not None
+    shows = (
+        f"The logged advantages are reproduced in {f.run.grouped_by}" if proven else f"Groups are {f.run.grouped_by}"
+    )
+    yield Finding(
+        severity="error" if mixed > MERGED * groups else "warning",
+        title=f"{percent(mixed / groups)} of the groups mix prompts",
+        message=f"{shows}, and {count(mixed)} of these {count(groups, 'group')} hold the answers to several prompts: "
+        "an answer is compared with answers to another question. Usually responses were dropped before the rewards "
+        "were cut into groups of one size, or rows were shuffled.",
+        to_do="Drop whole groups, or normalise by the prompt.",
+        evidence={"groups": mixed, "looked_at_groups": groups, "grouped_by": f.run.grouped_by},
+        extent=mixed / groups,
+    )
+
+
 def prompts_merged(f: Facts) -> Iterator[Finding]:
     """Prompts that occur more than once in a batch."""
     for details in issues(f, "prompts-merged"):
+        if f.run.grouped_by_column and f.reproduced:
+            continue  # such groups are the trainer's own
         where = f"{count(details['groups'], 'group')} in {count(details['steps'], 'step')}"
         severity, title, to_do = "info", "The text of a prompt does not tell groups apart", ""
         message = f"Some prompts occur more than once in a batch: {where} share theirs with another group. "
@@ -110,6 +137,8 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 def ragged_batches(f: Facts) -> Iterator[Finding]:
     """Batches that the group size does not divide."""
     for details in issues(f, "ragged-batches"):
+        if f.run.grouped_by_column and f.reproduced:
+            continue  # such groups are the trainer's own
         size, step, rows = details["group_size"], details["step"], count(details["rows"], "row")
         says = f"the number of rows is no multiple of the group size {size} (step {step}: {rows})"
         if f.run.grouped_by_column:
@@ -180,6 +209,9 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
         if "explained" in details:
             yield from _holds_more(f, score, details, normalises)
             continue
+        if "missing" in details:
+            yield _nearly_a_sum(f, score, details)
+            continue
         yield Finding(
             severity="info",
             title=f"The {score} is not a weighted sum of the rewards",
@@ -188,6 +220,21 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
             "sum of these columns. GDPO takes the columns themselves.",
             evidence=details,
         )
+
+
+def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
+    """Return the finding of a total that is a weighted sum of the columns beside it but for something in no column."""
+    missing, parts = details["missing"], listing(f"{number(w)} × {name}" for name, w in details["weights"].items())
+    follow = "The figures here follow these weights. " if f.weights_from == "score" else ""
+    much = missing > MISSING_OF_TOTAL
+    return Finding(
+        severity="warning" if much else "info",
+        title=f"{percent(missing, 1)} of the {score}’s variance is in no column",
+        message=f"The {score} is {parts} but for something that is in no column, which makes {percent(missing, 1)} of "
+        f"its variance. {follow}A clip, a product or a reward that is not logged leaves such a rest.",
+        to_do=f"Log what else the {score} is made of, in a column of its own." if much else "",
+        evidence=details,
+    )
 
 
 def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: str) -> Iterator[Finding]:

@@ -1,9 +1,11 @@
 """Facts of a log that ask for nothing: short sentences for the header of a report."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from shlex import quote
+from typing import Any
 
 from gdpo_audit.findings.facts import Facts, at_steps, some
-from gdpo_core._words import count, number
+from gdpo_core._words import count, number, percent
 
 
 def notes(f: Facts) -> Iterator[str]:
@@ -17,6 +19,20 @@ def notes(f: Facts) -> Iterator[str]:
         elif issue.id == "group-size-changes":
             first, *later = zip(of["sizes"], of["from_steps"], strict=True)
             yield f"Groups hold {first[0]} responses at first, {some(f'{n} from step {step} on' for n, step in later)}."
+        elif issue.id == "regrouped":
+            yield from _regrouped(of)
+        elif issue.id == "masked":
+            yield _masked(of)
+        elif issue.id == "total-of-parts":
+            parts, share = some(of["parts"]), percent(of["explained"], 1)
+            sum_of = f"but are no weighted sum that makes it (the nearest one explains {share} of how it differs)"
+            yield f"The logged advantages are those of {of['total']} alone. {parts} stand beside it, {sum_of}."
+        elif issue.id == "reward-taken-in":
+            yield f"{of['reward']} was taken for a reward, as the logged advantages count it."
+        elif issue.id == "no-reward":
+            names = list(of["columns"])
+            reasons = some(f"{name} ({why})" for name, why in of["columns"].items())
+            yield f"Not read as rewards: {reasons}. The option --reward takes one in, as in --reward {quote(names[0])}."
         elif issue.id == "not-in-score":
             alone = f"The {of.get('score', 'score')} is a weighted sum of {some(of['rewards'])} alone"
             yield f"{alone}; not counted: {some(of['columns'])}."
@@ -35,3 +51,24 @@ def notes(f: Facts) -> Iterator[str]:
     primary = None if f.setup.primary is None else f.rewards[f.setup.primary]
     if f.reproduced and primary and all(phase.weights[primary] == 0 for phase in f.phases):
         yield f"{primary} has weight 0 in the logged advantages."
+
+
+def _regrouped(of: Mapping[str, Any]) -> Iterator[str]:
+    """Say by what the groups are told apart, and why not as the log names them."""
+    named = of["not_by"] not in ("", of["by"])
+    why = "as nothing else shows the groups"
+    if of["judged"]:
+        does = "are reproduced" if named else "add up to 0"
+        why = f"as the logged advantages {does} in these groups"
+    named = f"; with {of['not_by']} they are not" if of["judged"] and named else ""
+    yield f"Groups are told apart by {of['by']}, {why}{named}."
+    if of["once"]:
+        yield f"Rows of one {of['once']} repeat one advantage, and only the last of them counts."
+
+
+def _masked(of: Mapping[str, Any]) -> str:
+    """Say which rows were left out because a mask made their advantages 0."""
+    where = f"where {of['column']} is {number(of['value'])}, " if of["column"] else ""
+    count_in = "they count in the statistics of their group" if of["counts"] else "no statistic of a group holds them"
+    rows = f"{count(of['rows'])} of {count(of['of'], 'row')} ({percent(of['rows'] / of['of'])})"
+    return f"The advantage of {rows} is 0, {where}whatever the rewards, as a mask or a filter makes it: {count_in}."

@@ -58,7 +58,8 @@ class Summary(NamedTuple):
     # null where the group shows it not; and their rows.
     groups: pl.DataFrame
     rows: pl.DataFrame
-    # Of each group: batch, `_place` and `_prompt_key` of its first response, responses, and whether it is silent.
+    # Of each group: batch, `_place` and `_prompt_key` of its first response, responses, and whether it is silent and
+    # whether it holds several prompts.
     visits: pl.DataFrame
 
 
@@ -165,8 +166,17 @@ def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Su
     visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^(_place|_prompt_key)$"))[of.starts].with_columns(
         responses=groups.responses.astype(np.uint32),
         silent=groups.methods[setup.examples_of or "grpo"].silent_groups.astype(bool),
+        mixed=_hold_several_prompts(rows, of.starts),
     )
     return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows.filter(in_held), visits)
+
+
+def _hold_several_prompts(rows: pl.DataFrame, starts: Array) -> Array:
+    """(groups,) Whether the responses of a group answer several prompts; starts: the first row of each group."""
+    if "_prompt_key" not in rows.columns:
+        return np.zeros(len(starts), dtype=bool)
+    prompt = rows["_prompt_key"].to_numpy()
+    return np.minimum.reduceat(prompt, starts) != np.maximum.reduceat(prompt, starts)
 
 
 def _as_array(_: str, x: Tensor | Array) -> Array:

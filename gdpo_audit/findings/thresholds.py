@@ -42,4 +42,5 @@ MERGED = 0.05  # share of the groups that are not reproduced: fewer may be equal
 SCALE_ONLY = 0.5  # share of the groups that are not reproduced whose advantages are a multiple of what they should be
 FEW_GROUPS = 30  # a share of the groups is uncertain by a tenth and more below
 VARYING, DEGREES = 4, 3  # groups in which a reward varies, and responses per reward: of fewer one follows by chance
+MISSING_OF_TOTAL = 0.1  # of the variance of a total: what is in no column may then decide against what is
 NO_SPREAD = 1e-11  # of the variance of a reward that others do not explain: float32's round-off

@@ -8,6 +8,7 @@ from typing import TypeVar
 import polars as pl
 
 from gdpo_audit.logs import tables as of_files
+from gdpo_audit.logs.clues import Mask
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_audit.logs.window import Steps, validate_window
 from gdpo_core._errors import InputError, expect, is_whole
@@ -39,13 +40,17 @@ class ReadOptions:
 
     group_size: int | None = None
     rewards: tuple[str, ...] | None = None
-    group: str | None = None
+    group: str | tuple[str, ...] | None = None  # one column, or several that name a group together
     columns: Mapping[str, str] | None = None  # names by what they hold: step, advantage, length
     skip_bad: bool = False
     by: str | None = None  # the column whose values are looked at one by one
     steps: Steps | None = None
     last: int | None = None  # steps
     parts: Mapping[str, float] | None = None  # pays of the parts of a total, which `with_parts` validates
+    unkeyed: bool = False  # no column names the groups, whatever the log holds
+    places: int | None = None  # rows of a batch that are so far apart are one group
+    once: str | None = None  # of the rows of a batch that share this column the last alone counts
+    mask: Mask | None = None  # the rows that are left out
 
     def __post_init__(self) -> None:
         steps, last = validate_window(self.steps, self.last)
@@ -53,9 +58,13 @@ class ReadOptions:
         expect(isinstance(named, Mapping), "columns", "names of columns by step, advantage or length", repr(named))
         odd = next((what for what in named if what not in NAMED), None)
         expect(odd is None, "columns", "step, advantage or length", repr(odd))
-        for argument, name in {**named, "group": self.group, "by": self.by}.items():
+        for argument, name in {**named, "by": self.by}.items():
             right = isinstance(name, str) and (name != "" or argument == "by")  # by="": none
             expect(right or (name is None and argument not in named), argument, "the name of a column", repr(name))
+        groups = (self.group,) if isinstance(self.group, str) else self.group
+        right = groups is None or (isinstance(groups, list | tuple) and all(isinstance(x, str) and x for x in groups))
+        expect(right and groups != (), "group", "the name of a column", repr(self.group))
+        groups = None if groups is None else tuple(dict.fromkeys(groups))
         taken = [*(reward_names(self.rewards) or ()), *named.values()]  # a reward may be the length too
         twice = next((name for what, name in named.items() if what != "length" and taken.count(name) > 1), None)
         expect(twice is None, "columns", "a column of its own for each", f"{twice!r} twice")
@@ -63,6 +72,7 @@ class ReadOptions:
         expect(size is None or (is_whole(size) and size > 0), "group_size", "a positive whole number", repr(size))
         plain = {
             "rewards": reward_names(self.rewards),
+            "group": groups if groups is None or len(groups) > 1 else groups[0],
             "group_size": None if size is None else int(size),
             "columns": dict(named),
             "steps": steps,
@@ -78,7 +88,18 @@ class ReadOptions:
     @property
     def names(self) -> list[str]:
         """The columns named."""
-        return [name for name in (*(self.rewards or ()), self.group, *(self.columns or {}).values(), self.by) if name]
+        names = (*(self.rewards or ()), *self.groups, *(self.columns or {}).values(), self.by)
+        return [name for name in names if name]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns that name a group together."""
+        return (self.group,) if isinstance(self.group, str) else self.group or ()
+
+    @property
+    def key(self) -> str | None:
+        """The column that names a group, which is made of several where the caller names several."""
+        return " + ".join(self.groups) or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +113,8 @@ class Columns:
     key: str | None = None  # identifies the groups of a batch
     by: str | None = None  # has one value in a group
     identity: str | None = None  # says which prompt returns; a table may lack it
+    once: str | None = None  # of the rows of a batch that share it the last alone counts
+    mask: Mask | None = None  # the rows that are left out
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -108,6 +131,12 @@ class Columns:
     @property
     def names(self) -> tuple[str, ...]:
         return (*self.numbers, *self.texts)
+
+    @property
+    def read(self) -> list[str]:
+        """All columns that are read of the log."""
+        beside = (self.identity, self.once, None if self.mask is None else self.mask.column)
+        return [*dict.fromkeys([*self.names, *(name for name in beside if name)])]
 
 
 OfColumns = TypeVar("OfColumns", bound=Columns)
@@ -257,6 +286,10 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
         chosen.append(_key(frame, columns.key, files).alias("_key"))
     if columns.identity:
         chosen.append(hash_column(frame, columns.identity).alias("_prompt_key"))
+    if columns.once:
+        chosen.append(hash_column(frame, columns.once).alias("_once"))
+    if columns.mask and columns.mask.column:
+        chosen.append((_float(frame, columns.mask.column) == columns.mask.value).alias("_masked"))
     if columns.by:
         chosen.append(_value(frame, columns.by, files).alias("_by"))
     rows = frame.select(chosen)
@@ -347,8 +380,12 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
 
 def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
     """A number for each value of a column, the same for equal values; a chat by its JSON, which old polars can hash."""
-    nested = frame.schema.get(name, pl.Null()).is_nested()
-    return (pl.struct(name).struct.json_encode() if nested else pl.col(name).cast(pl.String)).hash()
+    return as_text(name, frame.schema.get(name, pl.Null())).hash()
+
+
+def as_text(name: str, kind: pl.DataType) -> pl.Expr:
+    """Return the values of a column as texts, nested ones as JSON."""
+    return pl.struct(name).struct.json_encode() if kind.is_nested() else pl.col(name).cast(pl.String)
 
 
 def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:

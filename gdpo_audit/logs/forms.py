@@ -102,9 +102,9 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
         step=step,
         advantage=_advantage(names, options),
         length=options.named("length") or next((n for n in LENGTHS if n in names and names[n].is_integer()), None),
-        key=options.group,
+        key=options.key,
         prompt="prompt" if "prompt" in names else None,
-        sorts=options.group is not None,
+        sorts=options.key is not None,
         not_rewards=frozenset(NOT_TRLS),
         examines=True,
         issues=(*evaluations, *[LogIssue("groups-sampled", details)] * (cut > 0)),
@@ -147,7 +147,7 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
     """A line per response; uid is prompt_rollout_output."""
     fits = {"input", "output", "score"} <= {*names}
     expect(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
-    key = options.group or ("uid" if "uid" in names else "input")
+    key = options.key or ("uid" if "uid" in names else "input")
     prompt = pl.col("uid").cast(pl.String).str.replace("(_[^_]*){1,2}$", "").alias("uid")
     return Form(
         tables=tables,
@@ -186,7 +186,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
         step=step,
         advantage=_advantage(names, options),
         length=options.named("length"),
-        key=options.group,
+        key=options.key,
         prompt="prompt",
         batch=("_file", "_event", "step") if event else ("_file", "step"),
         total=None if event else "reward",
@@ -225,7 +225,7 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         return table.with_columns(**own)
 
     kinds = of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
-    prompt = None if options.group or options.group_size else _prompt_of(kinds, tables, of)
+    prompt = None if options.key or options.group_size else _prompt_of(kinds, tables, of)
     with_prompt = (lambda table: of(table).with_columns(prompt.alias("_prompt"))) if prompt is not None else of
     return Form(
         tables=tables,
@@ -234,7 +234,7 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         step=options.named("step") or "_step",
         advantage=_advantage(names, options),
         length=options.named("length") or ("token_loss_mask" if "token_loss_mask" in names else None),
-        key=options.group or (None if prompt is None else "_prompt"),
+        key=options.key or (None if prompt is None else "_prompt"),
         keyed_by="" if prompt is None else "the prompt part of content",
         rewards=("rewards",),
         total="rewards",
@@ -278,7 +278,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         return options.named(what) or numbers or next(iter(there if texts else []), None)
 
     step, advantage = column("step", STEPS), column("advantage", ADVANTAGES)
-    key = options.group or next((usual[name] for name in GROUPS if name in usual and not options.group_size), None)
+    key = options.key or next((usual[name] for name in GROUPS if name in usual and not options.group_size), None)
     _expect_responses(tables, [step] if step else [n for n in numeric if _plain(n) in STEPS])
     return Form(
         tables=tables,
@@ -286,7 +286,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         advantage=advantage,
         length=column("length", LENGTHS, texts=False),
         key=key,
-        keyed_by_text=key is not None and not options.group and key.lower() in ("prompt", "input", "question"),
+        keyed_by_text=key is not None and not options.key and key.lower() in ("prompt", "input", "question"),
         batch=("step",) if step else ("_file",),
         sorts=step is not None,
         not_rewards=frozenset({*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}),
@@ -418,8 +418,8 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
         step=options.named("step") or (STEP if steps else None),
         advantage=options.named("advantage") or (ADVANTAGE if advantages else None),
         length=options.named("length") or (LENGTH if (seen[LENGTH] != 0).any() else None),
-        key=options.group or GROUP,
-        keyed_by="" if options.group else "the group or task of an episode",
+        key=options.key or GROUP,
+        keyed_by="" if options.key else "the group or task of an episode",
         batch=("step",) if steps else ("_file",),
         sorts=steps,
         equal_groups=True,

@@ -8,6 +8,7 @@ from math import gcd
 import numpy as np
 import polars as pl
 
+from gdpo_audit.logs.clues import Grouping, in_words
 from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.run import SAMPLE, Blocks, LogIssue, Run, size_at, spread
 from gdpo_audit.logs.sizes import WHOLE, infer, runs_of, stretches
@@ -20,6 +21,20 @@ MANY = 0.5  # share of groups of an unusual size; where it is larger, groups hav
 OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues of one way to group
 
 
+class NoGroups(InputError):
+    """Nothing that is usual in a log shows which rows are a group."""
+
+
+def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
+    """Return the run read in other groups, with an issue that says so; before: how they were told apart at first."""
+    assert run._read_with is not None, "a run that was read can be read again"
+    rewards = tuple(name for name in run.rewards if name not in grouping.columns)
+    fewer = {"rewards": rewards} if rewards != run.rewards else {}
+    other = run._read_with(**grouping.options, **fewer)
+    details = {"by": in_words(grouping), "not_by": before, "once": grouping.once, "judged": run.has_advantage}
+    return replace(other, issues=(*other.issues, LogIssue("regrouped", details)))
+
+
 def with_groups(run: Run, options: ReadOptions) -> Run:
     """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred.
 
@@ -28,6 +43,11 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
     rows = run._source
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
     run = replace(run, window=window)
+    if options.places:
+        size = rows.sizes["rows"].mode().min() // options.places
+        whole = bool((select_steps(rows.sizes, window)["rows"] == size * options.places).all())
+        words = f"every {options.places}th row of a batch"
+        return replace(run, _places=options.places, grouped_by=words, group_size=size if whole else None)
     if rows.keyed_by:
         return _by_key(run, select_steps(rows.sizes, window), options.group_size)
     run = _note_sample(run)
@@ -42,7 +62,7 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
         return _in_blocks(run, ((0, size),))
     inferred = infer(sizes, rows.advantages, ids)
     if inferred is None:
-        raise _no_groups(run)
+        raise no_groups(run)
     return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.others)
 
 
@@ -199,11 +219,11 @@ def _note_sample(run: Run) -> Run:
     return replace(run, issues=(*run.issues, LogIssue("groups-sampled", details)))
 
 
-def _no_groups(run: Run) -> InputError:
+def no_groups(run: Run) -> NoGroups:
     """The error where nothing shows the groups; it names the setting that makes a log a sample, if there is one."""
     setting = config_lines.log_whole_groups(run.framework)
     whole = f"log all rows, with {setting.splitlines()[0]}, or " if setting else ""
-    return InputError(
+    return NoGroups(
         f"{run.path}: expected groups that can be told from prompts or advantages, got none, as of rows that are "
         f"a sample or shuffled; {whole}give group_size, the responses per prompt, or the group column, as "
         f"--group prompt (rewards: {', '.join(run.rewards)})"

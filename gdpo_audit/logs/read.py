@@ -5,14 +5,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from gdpo_audit.logs import columns as cols
 from gdpo_audit.logs import frames, tables
+from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
+from gdpo_audit.logs.clues import ROWS as CLUE_ROWS
+from gdpo_audit.logs.clues import Clues, Grouping, Mask, groupings_of, key_names
 from gdpo_audit.logs.columns import Columns, ReadOptions, batches, standard_rows, union_schema
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.forms import (
     FORMS,
+    GROUPS,
     LENGTHS,
     SWIFTS_METHODS,
     Form,
@@ -21,17 +26,18 @@ from gdpo_audit.logs.forms import (
     settings_in,
     with_numbers,
 )
-from gdpo_audit.logs.grouping import with_clues, with_groups
+from gdpo_audit.logs.grouping import NoGroups, no_groups, regrouped, with_clues, with_groups
 from gdpo_audit.logs.json_values import INNER
 from gdpo_audit.logs.order import in_order
 from gdpo_audit.logs.parts import with_parts
-from gdpo_audit.logs.roles import ADVANTAGES, RewardChoice, beside_score, choose, lost, role
+from gdpo_audit.logs.roles import ADVANTAGES, lost, role
 from gdpo_audit.logs.run import PROMPTS, LogIssue, Others, Rows, Run, one_error, read_once
 from gdpo_audit.logs.tables import Table, is_number_type, tables_of
 from gdpo_audit.logs.texts import COMPLETIONS, PROMPT_TEXTS, texts_of
 from gdpo_audit.logs.trackers import expect_one_run
 from gdpo_audit.logs.window import Steps
 from gdpo_core._errors import InputError, expect
+from gdpo_core._words import listing
 from gdpo_core.frameworks import framework_named
 
 SPREAD = 16  # tables over a log that are looked at first
@@ -90,17 +96,39 @@ def read_run(
 
 
 def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
-    """The log of a run from its files. known: the id of its framework, if the caller named it. Raises InputError."""
+    """Read the log of a run from its files. known: the id of its framework, if the caller named it; InputError."""
     with one_error(files.name):
         log = _tables(files, options)
         expect(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
-        run = with_groups(with_clues(_with_columns(files, log, known, options)), options)
+    return _run_of(files, log, known, options)
+
+
+def _run_of(files: LogFiles, log: "_Log", known: str | None, options: ReadOptions) -> Run:
+    """Return the run in these tables, which can be read once more with other options. Raises InputError."""
+
+    def read_with(**changes: Any) -> Run:
+        return _run_of(files, log, known, replace(options, **changes))
+
+    with one_error(files.name):
+        run = replace(with_clues(_with_columns(files, log, known, options)), _read_with=read_with)
+        try:
+            run = with_groups(run, options)
+        except NoGroups:
+            run = _grouped_by_clues(run)
     next(run.tables())  # a fault in the first rows is reported now
+    return run
 
-    def with_rewards(rewards: tuple[str, ...]) -> Run:
-        return read_files(files, known, replace(options, rewards=rewards))
 
-    return replace(run, _read_with=with_rewards)
+def _grouped_by_clues(run: Run) -> Run:
+    """Return the run in the finest groups in which its advantages add up to 0, or by its prompts; NoGroups for none."""
+    assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
+    clues = run._source.clues()
+    groupings = groupings_of(clues) if clues.advantage.any() else []
+    if not groupings and not run.has_advantage and (prompt := run.prompt_column):
+        groupings = [Grouping(columns=(prompt,))]
+    if not groupings:
+        raise no_groups(run)
+    return regrouped(run, groupings[0], "")
 
 
 # --- files -> tables --------------------------------------------------------------------------------------------------
@@ -166,6 +194,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     logged = form.logged or [name for name in union_schema(form.tables) if name not in INNER]
     candidates = _candidates(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, where)
+    form = _with_grouping(form, options)
     chosen = _rewards(form, candidates, schema, options)
     by_log = bool(form.rewards)
     form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=_first_of(IDENTITIES, schema))
@@ -201,11 +230,31 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         left_out=(*beside, *form.left_out),
         lost=gone,
         configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
+        total=chosen.total,
+        prompt_column=form.prompt,
         weights=weights,
         weights_by=None if not weights else "config" if configured else "log" if in_log else "score",
         _rows=_rows(form),
     )
     return run if options.parts is None else with_parts(run, options.parts, chosen.total)
+
+
+def _with_grouping(form: Form, options: ReadOptions) -> Form:
+    """Return the form with the groups that the options name: several columns together, or none at all."""
+    form = replace(form, once=options.once, mask=options.mask)
+    if options.unkeyed or options.places:
+        return replace(form, key=None)
+    if len(options.groups) < 2 or form.key is None:
+        return form
+    responses, key, names = form.of, form.key, options.groups
+
+    def of(table: pl.LazyFrame) -> pl.LazyFrame:
+        table = responses(table)
+        kinds = table.collect_schema()
+        parts = [cols.as_text(name, kinds[name]) for name in names if name in kinds]
+        return table.with_columns(pl.concat_str(parts, separator="\x1f").alias(key))
+
+    return replace(form, of=of, keyed_by=f"the columns {listing(names)}")
 
 
 def _first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
@@ -270,19 +319,28 @@ def _rewards(
     if form.total and not (options.rewards or candidates):
         return RewardChoice((form.total,))
     where = form.tables[0].name
-    return choose(candidates, sample, where=where, named=options.rewards, flags=flags, asks=form.asks)
+    judged = form.advantage is not None
+    return choose(candidates, sample, where=where, named=options.rewards, flags=flags, asks=form.asks, judged=judged)
 
 
 def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
-    """The first values of these columns in some tables spread over a log, of this type: null where there is no such."""
+    """Return the first values of these columns, as this type, in some tables spread over a log; null where it has none.
+
+    `_group` is equal where the step and the column that names the group, or the prompt, are.
+    """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
-    parts = [pl.DataFrame(schema=dict.fromkeys(names, kind))]
+    grouped_by = form.key or form.prompt
+    keys = ["_file", *[name for name in (form.step, grouped_by) if name]] if grouped_by else []
+    parts = list[pl.DataFrame]()
     for number in some:
         table = form.responses(number)
         there = table.collect_schema()
-        values = (pl.col(name) if name in there else pl.lit(None).alias(name) for name in names)
-        numbers = table.select(value.cast(kind, strict=False) for value in values)
-        parts.append(form.tables[number].collected(numbers.head(-(-SAMPLE // len(some)))))
+        values = [_value(name, there).cast(kind, strict=False) for name in names]
+        wanted = table.select(*values, *[_value(name, there).alias(f"_key {name}") for name in keys])
+        rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
+        hashes = [cols.hash_column(rows, f"_key {name}") for name in keys]
+        group = [pl.struct(hashes).hash().alias("_group")] if hashes else []
+        parts.append(rows.select(*names, *group))
     return pl.concat(parts)
 
 
@@ -315,12 +373,11 @@ def _rows(form: Form) -> Rows:
     by = ["_file" if name == "step" and form.step is None else name for name in form.batch]
 
     def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
-        names = dict.fromkeys([*wanted.names, *([wanted.identity] if wanted.identity else [])])
-        return (standard_rows(frame, wanted, files) for frame in _frames(form, [*names]))
+        return (standard_rows(frame, wanted, files) for frame in _frames(form, wanted.read))
 
     ordered = not form.sorts or cols.is_ordered(frames(Columns(step=form.step)))
 
-    def read() -> Iterator[pl.DataFrame]:
+    def in_batches() -> Iterator[pl.DataFrame]:
         if ordered:
             return batches(frames(form), by)
         rows = pl.concat(frames(form))
@@ -328,16 +385,69 @@ def _rows(form: Form) -> Rows:
             return batches(_parts(in_order(rows, files)), [*by, "_pass"])
         return batches(_parts(rows.sort(by, maintain_order=True)), by)
 
+    def read() -> Iterator[pl.DataFrame]:
+        for rows in in_batches():
+            if form.once is not None:
+                rows = rows.unique(["batch", "_once"], keep="last", maintain_order=True).drop("_once")
+            yield rows if form.mask is None else _unmasked(rows, form.mask)
+
     return Rows(
         read=read_once(read),
         keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
         keyed_by_text=form.keyed_by_text,
         equal_groups=form.equal_groups,
-        prompts=None if form.key or form.prompt is None else _prompts(form, form.prompt, by),
+        prompts=None if form.key or form.prompt is None or form.once or form.mask else _prompts(form, form.prompt, by),
         group_size=form.group_size,
         texts=texts_of(form.tables, lambda table, number: form.of(with_numbers(table, number))),
         others=_others(form),
+        clues=partial(_clues, form),
     )
+
+
+def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
+    """Return whole batches without the rows that a mask leaves out, or without the advantages of those that count."""
+    masked = pl.col("advantage") == 0 if mask.column is None else pl.col("_masked")
+    if mask.counts:
+        advantage = pl.when(masked).then(float("nan")).otherwise(pl.col("advantage"))
+        return rows.with_columns(advantage=advantage).drop("_masked", strict=False)
+    return rows.filter(~masked).drop("_masked", strict=False)
+
+
+def _clues(form: Form) -> Clues:
+    """Return the first rows with what may tell groups apart; without rows where no advantage is logged."""
+    kinds = _kinds(form)
+    taken = {form.advantage, form.length, form.step} | {
+        name for name in kinds if name.lower() in (*tables.UNREAD, *COMPLETIONS)
+    }
+    free = {name: kind for name, kind in kinds.items() if name not in taken and name not in INNER}
+    keys = key_names([name for name, kind in free.items() if _may_be_a_key(kind)], GROUPS)
+    beside = (form.step, form.advantage, *INNER)
+    flags = [name for name, kind in kinds.items() if is_number_type(kind) and name not in beside]
+    wanted, parts = Columns(step=form.step, advantage=form.advantage), list[pl.DataFrame]()
+    for frame in _frames(form, [*dict.fromkeys([*wanted.names, *keys, *flags])], CLUE_ROWS):
+        rows = standard_rows(frame, wanted, [table.name for table in form.tables])
+        hashes = [cols.hash_column(frame, name).fill_null(0).alias(f"key {name}") for name in keys]
+        numbers = [pl.col(name).cast(pl.Float64, strict=False).alias(f"flag {name}") for name in flags]
+        parts.append(rows.hstack(frame.select(*hashes, *numbers)))
+        if sum(map(len, parts)) >= CLUE_ROWS:
+            break
+    rows = pl.concat(parts).head(CLUE_ROWS)
+    by = [name for name in ("_file", "step") if name in form.batch and (name == "_file" or form.step)] or ["_file"]
+    rows = rows.with_columns(pl.struct(by).rank("dense").alias("batch")).sort("batch", maintain_order=True)
+    rows = rows.filter(pl.col("advantage").is_finite()) if form.advantage else rows.head(0)
+    binary = [name for name in flags if rows[f"flag {name}"].drop_nulls().is_in([0.0, 1.0]).all()]
+    return Clues(
+        rows["batch"].cast(pl.Int64).to_numpy(),
+        rows["advantage"].to_numpy() if form.advantage else np.zeros(0),
+        {name: rows[f"key {name}"].reinterpret(signed=True).to_numpy() for name in keys},
+        {name: rows[f"flag {name}"].to_numpy() for name in binary},
+    )
+
+
+def _may_be_a_key(kind: pl.DataType) -> bool:
+    """Whether a column of this type can name groups: whole numbers, texts, and lists such as chats and tokens."""
+    inner = getattr(kind, "inner", kind)
+    return inner.is_integer() or inner in (pl.String, pl.Categorical, pl.Enum) or isinstance(inner, pl.Struct)
 
 
 def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:

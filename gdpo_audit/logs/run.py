@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
+from gdpo_audit.logs.clues import Clues
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.logs.window import select_steps
 from gdpo_core._errors import InputError, expect, reason
@@ -48,6 +49,7 @@ class Rows:
     texts: returns prompts and completions by their `_place`, if the log has any.
     others: what else the log holds, if it does: the start of each prompt's `text`; the `length` of each completion in
         characters. Each yields frames of one of these and `_place`.
+    clues: reads some first rows with what may tell groups apart.
     """
 
     read: Callable[[], Iterator[pl.DataFrame]]
@@ -61,6 +63,7 @@ class Rows:
     group_size: int | None = None  # from a configuration file beside the log
     texts: Texts = no_texts
     others: Others = field(default_factory=dict)
+    clues: Callable[[], Clues] | None = None
 
     @property
     def batches(self) -> pl.DataFrame:
@@ -112,11 +115,14 @@ class Run:
     weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum), config or parts
     uncounted: tuple[Uncounted, ...] = ()  # not in `rewards`
     in_order: tuple[str, ...] = ()  # where there are such: the names of all these columns, as in the log
+    prompt_column: str | None = None  # whose changes may show where a group ends
+    total: str | None = None  # the column that the rewards add up to, or nearly
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
     _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
-    # The same log with other columns as its rewards, where it can be read again.
-    _read_with: "Callable[[tuple[str, ...]], Run] | None" = field(default=None, repr=False, compare=False)
+    _places: int | None = field(default=None, repr=False)  # where rows of a batch that are so far apart are a group
+    # The same log read with other options, such as other rewards, where it can be read again.
+    _read_with: "Callable[..., Run] | None" = field(default=None, repr=False, compare=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -167,6 +173,7 @@ class Run:
     def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """The responses of these steps in numbered groups, with those that `tables` leaves out."""
         number = partial(_number_blocks, blocks=self._blocks) if self._blocks else _number_keys
+        number = number if self._places is None else partial(_number_places, places=self._places)
         first = 0
         while True:
             with one_error(self.path):
@@ -271,6 +278,13 @@ def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFr
     """Add `group`, from `first` on: blocks of rows from the start of each batch, of which the last may be shorter."""
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
     return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group") + first)
+
+
+def _number_places(table: pl.DataFrame, first: int, places: int) -> pl.DataFrame:
+    """Add `group`, from `first` on: the rows of a batch that are `places` apart, together."""
+    place = pl.int_range(pl.len()).over("batch") % places
+    table = table.with_columns(place.alias("_at")).sort("batch", "_at", maintain_order=True)
+    return table.with_columns(pl.struct("batch", "_at").rle_id().cast(pl.Int64).alias("group") + first).drop("_at")
 
 
 def _number_keys(table: pl.DataFrame, first: int) -> pl.DataFrame:

@@ -7,6 +7,8 @@ import numpy as np
 import polars as pl
 
 _ROUND_OFF = 1e-6  # relative, of a total that was added up and logged in float32
+_SPARE = 20  # equations beyond those that any column would solve, before a total is said to follow inside each group
+_NOTHING = 3.0  # standard errors: a fitted weight that is nearer to 0 is taken to be 0
 _RANK = 1e-9
 _DIGITS = (1, 2, 3, 4, 5, 6, 8)
 
@@ -21,24 +23,23 @@ class Score:
     parts: int  # how many independent rewards it is made of
     spare: int  # different rows beyond those that any column would fit
     explained: float  # the part of its variance that the rewards explain
+    fitted: Mapping[str, float] | None = None  # the weights that come nearest; None where exact, or several do
 
 
 def weights_of(
     table: pl.DataFrame, rewards: Collection[str], flags: Collection[str] = (), score: str = "score"
 ) -> Score | None:
-    """The weights with which the rewards make the column `score`; None if too few rows hold them all, or none varies.
+    """Return the weights with which the rewards make `score`; None if too few rows hold them, or none of them varies.
 
+    table: rows with these columns; with the group of each row in `_group`, a total that is a weighted sum inside every
+    group is exact, whatever differs from group to group: no advantage sees that.
     flags: rewards of true and false; one that the other rewards determine gets weight 0.
 
     >>> table = pl.DataFrame({"score": [1.5, 0.0, 1.0, 0.5], "right": [1, 0, 1, 0], "format": [1, 0, 0, 1]})
     >>> weights_of(table, ["right", "format"]).weights
     {'right': 1.0, 'format': 0.5}
     """
-    columns = table.select(pl.col(score, *rewards).cast(pl.Float64).fill_nan(None))
-    whole = columns.drop_nulls()
-    if len(whole) < len(rewards) + 2:  # as where each task has rewards of its own; a sum leaves missing ones out
-        whole = columns.with_columns(pl.col(*rewards).fill_null(0.0)).drop_nulls()
-    columns = whole.filter(pl.all_horizontal(pl.all().is_finite()))
+    columns = _whole_rows(table, rewards, score)
     total = columns[score].to_numpy()
     order = sorted(rewards, key=lambda name: name in flags)
     values = {name: columns[name].to_numpy() for name in order}
@@ -55,13 +56,66 @@ def weights_of(
     counts = np.abs(w) * np.ptp(x, 0) > allowed
     spare = len(np.unique(x, axis=0)) - len(independent) - int(abs(rest.mean()) > allowed)
     found = Score(error <= allowed, None, error, int(counts.sum()), spare, explained)
-    if not found.exact or any(name not in flags for name in dependent):
+    if found.exact:
+        w[~counts] = 0
+        rounded = ([float(f"{weight:.{digits}g}") for weight in w] for digits in _DIGITS)
+        weights = next((r for r in rounded if _error(x, total, np.array(r)) <= allowed), w.tolist())
+    elif (inside := _inside_groups(columns, independent, score)) is not None:
+        weights, counted = inside, sum(map(bool, inside))
+        found = replace(found, exact=True, error=0.0, parts=counted, spare=_SPARE, explained=1.0)
+    else:
+        return replace(found, fitted=None if dependent else _fitted(x, rest, w, independent))
+    if any(name not in flags for name in dependent):
         return found
-    w[~counts] = 0
-    rounded = ([float(f"{one:.{digits}g}") for one in w] for digits in _DIGITS)
-    w = next((r for r in rounded if _error(x, total, np.array(r)) <= allowed), w.tolist())
-    by_name = dict(zip(independent, w, strict=True)) | dict.fromkeys(dependent, 0.0)
+    by_name = dict(zip(independent, weights, strict=True)) | dict.fromkeys(dependent, 0.0)
     return replace(found, weights={name: by_name[name] for name in rewards if name in by_name})
+
+
+def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
+    """Return the rows that hold the total and all rewards; where few do, a reward that is missing adds nothing."""
+    numbers = pl.col(score, *rewards)
+    columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, "^_group$")
+    whole = columns.drop_nulls()
+    if len(whole) < len(rewards) + 2:  # as where each task has rewards of its own
+        whole = columns.with_columns(pl.col(*rewards).fill_null(0.0)).drop_nulls()
+    return whole.filter(pl.all_horizontal(numbers.is_finite()))
+
+
+def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[float] | None:
+    """Return weights with which the rewards make the total inside every group but for a constant; None if they do not.
+
+    A single reward may count differently from group to group, as where sources scale their scores: its weight is 1.
+    """
+    if "_group" not in columns.columns:
+        return None
+    group = np.unique(columns["_group"].to_numpy(), return_inverse=True)[1]
+
+    def centred(values: np.ndarray) -> np.ndarray:
+        return values - (np.bincount(group, values) / np.bincount(group))[group]
+
+    total, x = centred(columns[score].to_numpy()), np.stack([centred(columns[name].to_numpy()) for name in names], 1)
+    allowed = _ROUND_OFF * max(np.abs(columns[score].to_numpy()).max(), 1e-300)
+    equations = len(total) - group.max() - 1
+    w = np.linalg.lstsq(x, total, rcond=None)[0]
+    if equations - len(names) >= _SPARE and np.abs(total - x @ w).max() <= allowed and np.ptp(x, 0).all():
+        return [float(f"{weight:.6g}") for weight in w]
+    if len(names) > 1:
+        return None
+    along, square = (np.bincount(group, part) for part in (x[:, 0] * total, x[:, 0] ** 2))
+    slope = along / np.where(square == 0, 1, square)
+    follows = np.abs(total - slope[group] * x[:, 0]).max() <= allowed and (slope[square > 0] > 0).all()
+    return [1.0] if follows and equations - (square > 0).sum() >= _SPARE and square.any() else None
+
+
+def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) -> dict[str, float]:
+    """Return the weights that come nearest, to three digits; those that chance may have made are 0.
+
+    x: (responses, rewards); rest: (responses,) what the weighted sum leaves of the total.
+    """
+    centred = x - x.mean(0)
+    error = np.sqrt(rest.var() * np.diag(np.linalg.inv(centred.T @ centred)))
+    kept = np.where(np.abs(w) <= _NOTHING * error, 0.0, w)
+    return {name: float(f"{weight:.3g}") for name, weight in zip(names, kept, strict=True)}
 
 
 def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:

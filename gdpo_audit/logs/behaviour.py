@@ -1,0 +1,130 @@
+"""What a column of numbers does in a log, which tells places, clocks, labels and copies from rewards.
+
+A name only supports what the numbers say: `measures` lists units and roles that no reward has.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+LEAST_GROUPS = 8  # of two responses or more: what fewer groups show may be chance
+LEAST_PAIRS = 30  # of neighbours in the order of a column that it parts: fewer may follow another column by chance
+NEARLY_ALL = 0.95  # of the groups, or of the rows
+FOLLOWS = 0.98  # the correlation of a column's ranks with the rows: what is learnt never comes near, as groups differ
+COPY = 0.5  # of the neighbours that either column parts, both have to part so many: a threshold parts far fewer
+FEW_LEVELS = 8  # different values: a measured time or price has more
+
+# Units, roles of a machine, and places: the last word of a name such as gen_time_s, cost_usd or worker_version.
+_UNITS = {"s", "ms", "us", "ns", "sec", "secs", "seconds", "minutes", "usd", "eur", "cents", "bytes", "mb", "gb"}
+_ROLES = {"version", "worker", "latency", "idx", "index", "node", "host", "port", "pid", "gpu", "shard", "attempt"}
+_ROLES |= {"timestamp", "time", "cost", "price", "retries", "rank", "seed", "id", "uid"}
+
+PLACE = "it numbers the responses of each group"
+LABEL = "it is the same for all responses of a group"
+CLOCK = "it rises along the log, as a step or a clock does"
+MEASURE = "it is named like a measurement or a place, and its numbers do not speak against that"
+
+
+def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[str, str]:
+    """Return why columns are no rewards, in words, by their names.
+
+    rows: some responses in the order of the log, with the group of each in `_group` where the log shows it.
+    labels: whether a column that has one value in each group is left out too.
+
+    >>> rows = pl.DataFrame({"_group": [g for g in range(9) for _ in "abc"], "n": [0, 1, 2] * 9, "at": range(27)})
+    >>> not_rewards(rows, ["n", "at"], labels=True)["at"]
+    'it rises along the log, as a step or a clock does'
+    """
+    groups = rows["_group"].to_numpy() if "_group" in rows.columns else None
+    reasons = {name: _reason(rows[name], groups, labels) for name in names}
+    return {name: why for name, why in reasons.items() if why} | {
+        name: MEASURE for name, why in reasons.items() if not why and measures(name, rows[name])
+    }
+
+
+def measures(name: str, values: pl.Series) -> bool:
+    """Whether a name ends in a unit or a role, and the values are too many, or too coarse, for a mark.
+
+    >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
+    (True, False)
+    """
+    words = [word for word in re.split(r"[^a-z0-9]+", name.rpartition("/")[2].lower()) if word]
+    if len(words) < 2 or words[-1] not in _UNITS | _ROLES:
+        return False
+    there = values.drop_nulls().drop_nans()
+    several_whole = there.n_unique() > 2 and bool((there.floor() == there).all())
+    return several_whole or there.n_unique() > FEW_LEVELS
+
+
+def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
+    """Return why one column is no reward; empty where its numbers do not say so."""
+    values = column.to_numpy()
+    if not len(values) or not np.isfinite(values).all() or np.ptp(values) == 0:
+        return ""
+    if _rises(values):
+        return CLOCK
+    if groups is not None:
+        held = [values[rows] for rows in _rows_of_groups(groups)]
+        if len(held) >= LEAST_GROUPS:
+            if sum(map(_are_places, held)) >= NEARLY_ALL * len(held):
+                return PLACE
+            if labels and all(np.ptp(x) == 0 for x in held):
+                return LABEL
+    return ""
+
+
+def _rows_of_groups(groups: np.ndarray) -> list[np.ndarray]:
+    """Return the rows of each group that has at least two."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.append(True, groups[order][1:] != groups[order][:-1]))
+    return [rows for rows in np.split(order, starts[1:]) if len(rows) > 1]
+
+
+def _are_places(values: np.ndarray) -> bool:
+    """Whether the values of a group are so many whole numbers in a row, each once: a permutation of its places."""
+    inside = np.sort(values)
+    return len(values) > 2 and bool((inside == np.floor(inside)).all()) and bool((np.diff(inside) == 1).all())
+
+
+def _rises(values: np.ndarray) -> bool:
+    """Whether the values never fall from row to row, or follow the rows nearly, and are more different than marks."""
+    if len(np.unique(values)) <= FEW_LEVELS:
+        return False
+    if (np.diff(values) >= 0).all():
+        return True
+    ranks = np.argsort(np.argsort(values, kind="stable"))
+    return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1]) >= FOLLOWS
+
+
+def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of columns that order the responses of every group alike: squashed or rescaled copies.
+
+    One of them is then a rising function of the other in each group, and parts nearly as many neighbours. A mark that
+    is a threshold of a score parts far fewer, and is a reward of its own.
+
+    >>> score = pl.Series("score", [float(k * 7 % 64) for k in range(64)])
+    >>> [*same_order(pl.DataFrame([score, score.sqrt().alias("z")]), ["score", "z"])]
+    [('score', 'z')]
+    """
+    groups = rows["_group"].to_numpy() if "_group" in rows.columns else np.zeros(len(rows))
+    values = {name: rows[name].to_numpy() for name in names}
+    values = {name: x for name, x in values.items() if len(x) and np.isfinite(x).all() and np.ptp(x) > 0}
+    for first, second in combinations(values, 2):
+        x, y = values[first], values[second]
+        two_values = len(np.unique(x)) == 2, len(np.unique(y)) == 2
+        if two_values[0] == two_values[1] and (_follows(x, y, groups) or _follows(y, x, groups)):
+            yield first, second
+
+
+def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
+    """Whether y is a rising function of x in each group, and parts most of the neighbours that x parts."""
+    order = np.lexsort((y, x, groups))
+    inside = groups[order][1:] == groups[order][:-1]
+    steps = np.diff(x[order])[inside], np.diff(y[order])[inside]
+    if (steps[1] < 0).any() or ((steps[0] == 0) & (steps[1] != 0)).any():
+        return False
+    parted, both = int((steps[0] > 0).sum()), int(((steps[0] > 0) & (steps[1] > 0)).sum())
+    return both >= LEAST_PAIRS and both >= COPY * parted

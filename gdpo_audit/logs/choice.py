@@ -1,0 +1,318 @@
+"""Which number columns of a log are rewards, and which is the total of others.
+
+Names say what a column may be, and the numbers decide: a total is a weighted sum of others, places and clocks are no
+rewards, and of two columns that order every group alike one alone can be meant. What stays open is asked about, unless
+logged advantages can judge it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from shlex import quote
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.behaviour import not_rewards, same_order
+from gdpo_audit.logs.columns import REWARDS
+from gdpo_audit.logs.roles import OVERLONG, REWARD_WORDS, SETTINGS, SURE, role, total_rank, words_of
+from gdpo_audit.logs.run import LogIssue
+from gdpo_audit.logs.score import Score, weights_of
+from gdpo_core._errors import InputError
+from gdpo_core._words import listing
+
+LARGEST = 100  # of a reward in whole numbers; more look like a count
+GRADES = 8  # different values that a reward in whole numbers may have though some are larger
+NEARLY = 0.5  # explained by the others: less is a reward of its own, more may be a total that was clipped or gated
+NEAR = 0.9  # explained by the others: a column that is named like a total is one, with something that is not logged
+_NOTHING, _FAINT = 1e-11, 1e-6  # of the variance that is float32's round-off; of a weight, beside the largest
+ROWS = 30  # from which a column of any other name can be the total
+
+Sample = Callable[[Sequence[str]], pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class RewardChoice:
+    """The rewards of a log, and what a total beside them tells."""
+
+    rewards: tuple[str, ...]
+    weights: Mapping[str, float] | None = None  # with which they add up to the total
+    total: str | None = None  # the column that is their total
+    issues: tuple[LogIssue, ...] = ()
+
+    @property
+    def total_only(self) -> bool:
+        """Whether the only reward is a total by its name."""
+        return len(self.rewards) == 1 and total_rank(self.rewards[0]) is not None
+
+
+def choose(
+    numbers: Sequence[str],
+    sample: Sample,
+    *,
+    where: str,
+    named: Sequence[str] | None = None,
+    flags: Collection[str] = (),
+    asks: bool = False,
+    judged: bool = False,
+) -> RewardChoice:
+    """Choose the rewards among the number columns of a log.
+
+    sample: reads some rows of columns, spread over the run, with the group of each in `_group` where it is known.
+    named: the rewards that the caller names, which stand. flags: columns of true and false.
+    asks: raise InputError for columns that may be rewards or metrics, or copies; but where advantages are logged, these
+    judge (`judged`), and such columns are left out at first.
+    """
+    clear = [name for name in numbers if role(name) != "metric"]
+    metrics = [name for name in numbers if name not in clear]
+    if metrics and not clear and named is None:
+        got = f"columns that look like metrics: {listing(metrics, most=8)}"
+        raise InputError(f"{where}: expected at least one column of numbers that is a reward, got {got}; name it")
+    clear = _without_settings(clear, sample)
+    if named is not None:
+        return _beside_named(named, [name for name in _totals_among(clear) if name not in named], sample, flags)
+    if len(clear) + len(metrics) * bool(_totals_among(clear)) < 2 or len(clear) > REWARDS:
+        return RewardChoice(tuple(clear))
+    table = sample([*clear, *metrics])
+    found = _total(table, clear, metrics, _totals_among(clear), flags)
+    if found is not None:
+        return _of_total(numbers, *found)
+    reasons = not_rewards(table, clear, labels=asks)
+    clear = [name for name in clear if name not in reasons]
+    if not clear:
+        got = f"columns that are none: {listing(reasons, most=8)}"
+        raise InputError(f"{where}: expected at least one column of numbers that is a reward, got {got}; name it")
+    choice = _near_total(table, clear, flags, where, asks and not judged)
+    if choice is None:
+        choice = RewardChoice(tuple(clear), issues=_holds_one(table, clear, flags))
+    if asks:
+        choice, opened = _without_open_ones(choice, table, where, judged)
+        reasons |= opened
+    return replace(choice, issues=(*choice.issues, *_left_out(reasons)))
+
+
+def _totals_among(names: Sequence[str]) -> list[str]:
+    """Return the columns that are named like totals, the surest first."""
+    return sorted((name for name in names if total_rank(name) is not None), key=lambda name: total_rank(name) or 0)
+
+
+def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
+    """Return the rewards that the caller names, with what a total beside them tells of their weights."""
+    table = sample([*named, *totals]) if totals else pl.DataFrame()
+    near: RewardChoice | None = None
+    for total in totals:
+        score = weights_of(table, named, flags, total)
+        if score is not None and score.exact and score.weights and len(named) > 1:
+            return RewardChoice(tuple(named), score.weights, total)
+        if score is not None and not score.exact and score.explained >= NEAR and near is None and len(named) > 1:
+            near = RewardChoice(tuple(named), score.fitted, total, (_not_a_sum(named, total, score),))
+    return near or RewardChoice(tuple(named))
+
+
+def _near_total(
+    table: pl.DataFrame, clear: Sequence[str], flags: Collection[str], where: str, asks: bool
+) -> RewardChoice | None:
+    """Return the rewards beside a total that they nearly make, with the weights that come nearest; None without one.
+
+    Raises InputError where that may be a reward of its own and nobody else can tell.
+    """
+    totals = _totals_among(clear)
+    parts = [name for name in clear if name not in totals]
+    for total in totals if len(parts) > 1 else ():
+        score = weights_of(table, parts, flags, total)
+        if score is None or score.exact:
+            continue
+        sure = (total_rank(total) or 0) < SURE
+        if score.explained >= (NEARLY if sure else NEAR):
+            weights = score.fitted or {}
+            kept = [name for name in clear if name != total and weights.get(name, 1.0)]
+            fitted = {name: weights[name] for name in kept if name in weights} or None
+            return RewardChoice(tuple(kept), fitted, total, (_not_a_sum(parts, total, score),))
+        if sure:
+            return RewardChoice(
+                tuple(name for name in clear if name != total), None, None, (_not_a_sum(parts, total, score),)
+            )
+        if asks and score.explained >= NEARLY:
+            words = f"the total of {listing(parts, most=8)}, after a clip or with something else, or a reward"
+            _ask(where, [total], words, clear)
+    return None
+
+
+def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]) -> tuple[LogIssue, ...]:
+    """Return the issue of a total that seems to hold the one reward beside it, and something that is not logged."""
+    issues: tuple[LogIssue, ...] = ()
+    totals = _totals_among(clear)
+    parts = [name for name in clear if name not in totals]
+    for total in totals if len(parts) == 1 and len(table) >= ROWS else ():
+        score = weights_of(table, parts, flags, total)
+        if score is not None and not score.exact and score.explained >= NEARLY:
+            issues = (_not_a_sum(parts, total, score, alone=True),)
+    return issues
+
+
+def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = False) -> LogIssue:
+    """Return the issue of a total that is no weighted sum of the columns beside it."""
+    details = {"score": total, "columns": [*parts], "error": score.error}
+    if alone:
+        return LogIssue("score-not-a-sum", details | {"explained": score.explained})
+    if score.fitted is not None and score.explained >= NEARLY:
+        details |= {"missing": 1 - score.explained, "weights": dict(score.fitted)}
+    return LogIssue("score-not-a-sum", details)
+
+
+def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
+    """Return the issue that says why columns were not read as rewards."""
+    return (LogIssue("no-reward", {"columns": dict(reasons)}),) if reasons else ()
+
+
+def _without_open_ones(
+    choice: RewardChoice, table: pl.DataFrame, where: str, judged: bool
+) -> tuple[RewardChoice, dict[str, str]]:
+    """Return the choice without columns that may be something else, and why; InputError where no advantages judge."""
+    names = choice.rewards
+    unsure = [name for name in names if _is_open(name, table[name])]
+    if judged:
+        if not unsure or len(unsure) == len(names):
+            return choice, {}
+        kept = tuple(name for name in names if name not in unsure)
+        weights = choice.weights and {name: w for name, w in choice.weights.items() if name in kept}
+        return replace(choice, rewards=kept, weights=weights), dict.fromkeys(unsure, "it may be a reward or a metric")
+    if unsure:
+        _ask(where, unsure, "a reward or a metric", names)
+    for first, second in same_order(table, names):
+        if not _weighted(first, second):
+            what = "the other one, squashed or rescaled, as the two order the responses of every group alike"
+            _ask(where, [first, second], what, names)
+    return choice, {}
+
+
+def _weighted(first: str, second: str) -> bool:
+    """Whether the name of one column says that it holds the other times a weight."""
+    first, second = sorted((first.lower(), second.lower()), key=len)
+    return "weighted" in second and first in second
+
+
+def beside_score(
+    table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool
+) -> RewardChoice:
+    """Return the rewards that a framework logs beside their total, as the total counts them.
+
+    table: rows of the rewards and the total, and `_group`. named: the caller names the rewards, which stand.
+    """
+    found = weights_of(table, rewards, flags, score)
+    if found is None or found.weights is None:
+        return _beside_open_score(table, rewards, score, flags, named, found)
+    weights = dict(found.weights)
+    if weights.get(OVERLONG) == 0:  # a score in a dict is logged before the penalty for length is added to it
+        weights[OVERLONG] = 1.0
+    beside = [] if named else [name for name, w in weights.items() if not w]
+    if not beside or len(beside) == len(rewards):
+        return RewardChoice(tuple(rewards), weights, score)
+    kept = tuple(name for name in rewards if name not in beside)
+    details = {"columns": beside, "rewards": list(kept)}
+    of_kept = {name: w for name, w in weights.items() if name in kept}
+    return RewardChoice(kept, of_kept, score, (LogIssue("not-in-score", details),))
+
+
+def _beside_open_score(
+    table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, found: Score | None
+) -> RewardChoice:
+    """Return the rewards beside a total that they do not make, or make in several ways: names and numbers decide."""
+    plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
+    reasons = {} if named else not_rewards(table, plain, labels=False)
+    plain = tuple(name for name in plain if name not in reasons) or tuple(rewards)
+    if found is None or found.exact:
+        return RewardChoice(plain, None, score, _left_out(reasons))
+    found = weights_of(table, plain, flags, score) or found
+    if found.exact and found.weights:
+        return RewardChoice(plain, found.weights, score, _left_out(reasons))
+    near = found.explained >= NEARLY
+    issue = _not_a_sum(plain, score, found, alone=len(plain) == 1 and near)
+    fitted = found.fitted if near and len(plain) > 1 else None
+    kept = tuple(name for name in plain if named or fitted is None or fitted.get(name, 1.0))
+    fitted = fitted and {name: w for name, w in fitted.items() if name in kept}
+    return RewardChoice(kept or plain, fitted, score, (issue, *_left_out(reasons)))
+
+
+def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> None:
+    """Raise InputError for columns that may be rewards; it names all that may be, as the command line takes them."""
+    options = " ".join(f"--reward{'=' if name.startswith('-') else ' '}{quote(name)}" for name in clear)
+    each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
+    if len(columns) == 1:
+        each = f"{columns[0]!r}, which may be"
+    raise InputError(
+        f"{where}: expected columns that are clearly rewards, got {each} {what}: name all rewards, out of {options}"
+    )
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl.DataFrame]) -> list[str]:
+    """The names without settings of the run: those that have one value where other columns vary."""
+    settings = [name for name in names if "_".join(words_of(name)) in SETTINGS]
+    if not settings or len(settings) == len(names):
+        return list(names)
+    table = sample(settings)
+    return [name for name in names if name not in settings or table[name].n_unique() > 1]
+
+
+def _is_open(name: str, column: pl.Series) -> bool:
+    """Whether a column may be a reward or a metric: by its name, unless that asks a question and the values answer it;
+    or as it counts, in many different whole numbers that are too large for marks or never fall, as steps do."""
+    values, words = column.drop_nulls().drop_nans(), words_of(name)
+    if role(name) == "either":
+        return words[0] != "is" or not values.is_in([0.0, 1.0]).all()
+    if REWARD_WORDS & {*words} or not len(values):
+        return False
+    whole = bool((values.floor() == values).all() and (values >= 0).all())
+    return whole and values.n_unique() > GRADES and bool((values > LARGEST).any() or values.is_sorted())
+
+
+def _total(
+    table: pl.DataFrame, clear: Sequence[str], metrics: Sequence[str], totals: Sequence[str], flags: Collection[str]
+) -> tuple[str, Sequence[str], Score] | None:
+    """The column that is a weighted sum of several others, those others, and how it is."""
+    plain = [name for name in clear if name not in totals]
+    for total in totals:
+        beside = [name for name in clear if name != total]
+        for parts in (plain, beside, [*plain, *metrics]):
+            score = weights_of(table, parts, flags, total) if len(parts) > 1 else None
+            if score is not None and score.exact and score.parts > 1 and score.spare > 0:
+                return total, parts, score
+    odd = _odd_one(table, clear)
+    if odd is None:
+        return None
+    parts = [name for name in clear if name != odd]
+    score = weights_of(table, parts, flags, odd)
+    fits = score is not None and score.exact and score.parts > 1 and score.spare > 0 and bool(score.weights)
+    return (odd, parts, score) if score is not None and fits else None
+
+
+def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
+    """The column that all the others add up to with weights above 0; None where there is none, or another relation."""
+    values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
+    values = values[np.isfinite(values).all(1)]
+    if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
+        return None
+    size, vector = np.linalg.eigh(np.corrcoef(values.T))
+    relation = vector[:, 0] / np.abs(vector[:, 0]).max()
+    if size[0] > _NOTHING or size[1] <= _NOTHING or (np.abs(relation) < _FAINT).any():
+        return None
+    below = relation < 0
+    alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
+    # A sum of rewards that go their own ways spreads more than each of them: a = b + c may be b = a − c as well.
+    most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
+    return names[alone[0]] if len(alone) == 1 and most else None
+
+
+def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
+    """The parts that the total counts, in the order of the log."""
+    weights = score.weights
+    if weights is None:  # several fit, as where two parts are equal
+        return RewardChoice(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)
+    counted = [name for name in numbers if name in parts and weights.get(name, role(name) != "metric")]
+    beside = [name for name in parts if name not in counted and role(name) != "metric"]
+    issues: tuple[LogIssue, ...] = ()
+    if beside:
+        issues = (LogIssue("not-in-score", {"score": total, "columns": beside, "rewards": counted}),)
+    return RewardChoice(tuple(counted), {name: weights[name] for name in counted if name in weights}, total, issues)

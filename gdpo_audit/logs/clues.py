@@ -1,0 +1,197 @@
+"""What logged advantages show of groups: the ways to tell groups apart under which they add up to 0 in each group.
+
+Nearly every method centres the advantages of a group. So they judge which rows are one: a column, a pair of columns,
+blocks of rows or places in a batch; and they show rows that repeat another one, and rows that a mask left out.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, islice
+from typing import NamedTuple
+
+import numpy as np
+
+from gdpo_audit.logs.sizes import divisors
+from gdpo_core._words import listing
+
+ROWS = 20_000  # that are looked at
+KEYS = 10  # columns that are tried as keys, at most, and those of them that are tried in pairs
+PAIRED = 7
+LEAST = 4  # groups with an advantage other than 0: fewer may add up by chance
+NEARLY_ALL = 0.9  # of the groups, or of the batches
+ROUNDED = 1e-3  # of the sizes of a group's advantages, which their sum may be off by where they were rounded
+MOST = 0.9  # of the rows that a mask leaves out: a larger part is no run
+TRIED = 6  # groupings that are worth solving for, the finest first
+
+
+class Mask(NamedTuple):
+    """Rows that a mask leaves out: those in which a column has this value; without a column, those of advantage 0.
+
+    counts: whether these rows are in the statistics of their group all the same, so that only their advantage goes.
+    """
+
+    column: str | None
+    value: float
+    counts: bool
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """A way to tell the groups of a batch apart; `columns` alone, or a number of rows, says which."""
+
+    columns: tuple[str, ...] = ()
+    group_size: int | None = None  # blocks of so many rows
+    places: int | None = None  # rows that are so far apart are one group
+    once: str | None = None  # of the rows that share this column in a batch the last alone counts
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The options with which the log is read like this."""
+        given = {"group": self.columns, "group_size": self.group_size, "places": self.places}
+        named = {name: value for name, value in given.items() if value}
+        if named:  # one way to tell groups apart takes the place of another
+            named = {"group": None, "group_size": None, "places": None, "unkeyed": not self.columns} | named
+        return named | {"once": self.once}
+
+
+@dataclass(frozen=True)
+class Clues:
+    """Rows of a log in the order of its steps: the batch and the advantage of each, and columns that may tell more."""
+
+    batch: np.ndarray
+    advantage: np.ndarray
+    keys: dict[str, np.ndarray] = field(default_factory=dict)  # columns as numbers, equal where the values are
+    flags: dict[str, np.ndarray] = field(default_factory=dict)  # columns of 0 and 1
+
+    def taken(self, rows: np.ndarray) -> "Clues":
+        """Return some of the rows."""
+        return Clues(
+            self.batch[rows],
+            self.advantage[rows],
+            {name: key[rows] for name, key in self.keys.items()},
+            {name: flag[rows] for name, flag in self.flags.items()},
+        )
+
+
+def groupings_of(clues: Clues) -> list[Grouping]:
+    """Return the ways to tell groups apart that the advantages admit, the finest first.
+
+    Where none is found, rows that repeat the advantage of another one, and masks, are left out first.
+    """
+    found = [*_admitted(clues)]
+    for once in _copied(clues) if not found else ():
+        last = _last_of_each(clues.batch, clues.keys[once])
+        found += [Grouping(g.columns, g.group_size, g.places, once) for g in _admitted(clues.taken(last))]
+    return found[:TRIED]
+
+
+def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
+    """Yield the columns of 0 and 1 of which one value marks rows whose advantages are all 0, as a mask makes them."""
+    for name, flag in clues.flags.items():
+        for value in (0.0, 1.0):
+            out = flag == value
+            kept = clues.advantage[~out]
+            if 0 < out.sum() <= MOST * len(out) and not clues.advantage[out].any() and (kept != 0).mean() > 0.5:
+                yield name, value
+
+
+def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
+    """Return the share of the groups with an advantage other than 0 in which they add up to 0; 0 where these are few.
+
+    >>> add_up(np.repeat(np.arange(4), 2), np.array([1, -1, 2, -2, 3, -3, 1, 1.0]))
+    0.75
+    """
+    sizes = np.bincount(group, np.abs(advantage))
+    sums = np.abs(np.bincount(group, advantage))
+    live = sizes > 0
+    return float((sums[live] <= ROUNDED * sizes[live]).mean()) if live.sum() >= LEAST else 0.0
+
+
+def _admitted(clues: Clues) -> Iterator[Grouping]:
+    """Yield the groupings under which the advantages add up to 0 in nearly all groups, each partition once."""
+    found: dict[bytes, tuple[int, Grouping]] = {}
+    batches = len(np.unique(clues.batch))
+    for grouping, group in _partitions(clues):
+        numbers = _numbered(clues.batch, group)
+        groups = int(numbers.max()) + 1
+        if batches < groups <= len(numbers) / 2 and add_up(numbers, clues.advantage) >= NEARLY_ALL:
+            found.setdefault(numbers.tobytes(), (groups, grouping))
+    yield from (grouping for _, grouping in sorted(found.values(), key=lambda pair: -pair[0]))
+
+
+def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
+    """Yield ways to tell groups apart, with a number for each row that is equal in one group of a batch."""
+    for name, key in clues.keys.items():
+        yield Grouping(columns=(name,)), key
+    for first, second in combinations(islice(clues.keys, PAIRED), 2):
+        pair = np.stack([clues.keys[first], clues.keys[second]], 1)
+        yield Grouping(columns=(first, second)), np.unique(pair, axis=0, return_inverse=True)[1].ravel()
+    starts = np.flatnonzero(np.append(True, clues.batch[1:] != clues.batch[:-1]))
+    sizes = np.diff(np.append(starts, len(clues.batch)))
+    place = np.arange(len(clues.batch)) - starts.repeat(sizes)
+    whole = sizes[:-1] if len(sizes) > 1 else sizes  # the last batch may be cut
+    for size in divisors(int(whole.max())):
+        if (whole % size == 0).mean() >= NEARLY_ALL:
+            yield Grouping(group_size=size), place // size
+            yield Grouping(places=size), place % size
+
+
+def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return the groups of all batches numbered from 0, in the order of their first rows."""
+    _, first, number = np.unique(np.stack([batch, group], 1), axis=0, return_index=True, return_inverse=True)
+    return first.argsort().argsort()[number.ravel()]
+
+
+def _copied(clues: Clues) -> Iterator[str]:
+    """Yield the columns whose values come in several rows of a batch, always with one and the same advantage."""
+    for name, key in clues.keys.items():
+        number = _numbered(clues.batch, key)
+        count, groups = np.bincount(number), int(number.max()) + 1
+        high, low = np.full(groups, -np.inf), np.full(groups, np.inf)
+        np.maximum.at(high, number, clues.advantage)
+        np.minimum.at(low, number, clues.advantage)
+        several = count > 1
+        batches = len(np.unique(clues.batch))
+        if several.sum() >= LEAST and (high == low).all() and high[several].any() and groups > batches:
+            yield name
+
+
+def _last_of_each(batch: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Return the numbers of the last rows of each key in its batch."""
+    number = _numbered(batch, key)
+    last = np.zeros(int(number.max()) + 1, dtype=np.int64)
+    np.maximum.at(last, number, np.arange(len(number)))
+    return np.sort(last)
+
+
+def in_words(grouping: Grouping) -> str:
+    """Say how groups are told apart.
+
+    >>> in_words(Grouping(columns=("prompt_id", "turn"))), in_words(Grouping(places=8))
+    ('the columns prompt_id and turn', 'every 8th row of a batch')
+    """
+    if grouping.columns:
+        return f"the column{'s' * (len(grouping.columns) > 1)} {listing(grouping.columns)}"
+    if grouping.group_size:
+        return f"blocks of {grouping.group_size} rows"
+    return f"every {grouping.places}th row of a batch"
+
+
+ClueReader = Callable[[], Clues]
+
+
+def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """Return the columns to try as keys, those with usual names first, and then those that are called like ids.
+
+    >>> key_names(["note", "turn_id", "prompt"], ["prompt"])
+    ['prompt', 'turn_id', 'note']
+    """
+
+    def rank(name: str) -> int:
+        lower = name.lower()
+        if lower in usual:
+            return usual.index(lower)
+        called = any(word in lower for word in ("id", "idx", "index", "key", "group", "prompt", "turn", "task", "seed"))
+        return len(usual) + (not called)
+
+    return sorted(names, key=rank)[:KEYS]

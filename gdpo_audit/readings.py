@@ -1,0 +1,118 @@
+"""Other readings of a log whose advantages nothing makes as it was read: other groups, rows or rewards.
+
+Logged advantages judge: a reading is taken where a known method makes all of them from it, and the report says so.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.clues import Clues, Mask, add_up, groupings_of, masks_of
+from gdpo_audit.logs.grouping import regrouped
+from gdpo_audit.logs.run import LogIssue, Run, spread
+from gdpo_audit.recipe.recipe import Recipe
+from gdpo_core._errors import InputError
+
+LEFT_OUT = 4  # columns that are tried as rewards, at most: each is another reading
+SAMPLE = 20_000  # responses of each
+ADDS_UP = 0.99  # of the groups: where so many add up to 0, the groups are those of the trainer
+
+Reading = tuple[Run, list[pl.DataFrame], Recipe]  # with a sample and what makes its advantages
+Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # the recipe that makes all advantages of a sample
+
+
+def another_reading(run: Run, solve: Solve) -> Reading | None:
+    """Return the run as it has to be read so that a method makes all of its advantages; None where no reading does.
+
+    solve: returns a recipe that makes every advantage of a sample, or None.
+    """
+    if run._read_with is None or run._source.clues is None:
+        return None
+    clues = run._source.clues()
+    if not len(clues.advantage) or not clues.advantage.any():
+        return None
+    for read in _readings(run, clues):
+        with suppress(InputError):
+            other = read()
+            sample = spread(other.sample, SAMPLE)
+            recipe = solve(other, sample)
+            if recipe is not None and len(recipe.unknown) < max(len(other.rewards), 2):
+                return other, sample, recipe
+    return None
+
+
+def share_adding_up(sample: list[pl.DataFrame]) -> float:
+    """Return the share of the groups of a sample in which the logged advantages add up to 0."""
+    table = pl.concat(sample)
+    group = np.unique(table["group"].to_numpy(), return_inverse=True)[1]
+    return add_up(group, table["advantage"].fill_nan(0).fill_null(0).to_numpy())
+
+
+def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
+    """Yield what reads the log in another way, the likeliest first."""
+    for grouping in groupings_of(clues):
+        yield partial(regrouped, run, grouping, run.grouped_by)
+    for column, value in masks_of(clues):
+        for counts in (False, True):
+            yield partial(_masked, run, Mask(column, value, counts), clues)
+    for counts in (False, True):
+        yield partial(_without_zeros, run, counts)
+    if run.total is not None and run.total not in run.rewards:
+        yield partial(_of_total_alone, run)
+    for name in run.left_out[:LEFT_OUT]:
+        yield partial(_with_one_more, run, name)
+
+
+def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
+    """Return the run without the rows that a mask leaves out, or without their advantages."""
+    masking = clues.flags[f"{mask.column}"]
+    flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
+    rewards = tuple(name for name in run.rewards if name not in flags)
+    other = _read_with(run, mask=mask, rewards=rewards)
+    return replace(other, issues=(*other.issues, LogIssue("masked", _mask_details(run, other, mask))))
+
+
+def _same_or_opposite(flag: np.ndarray, other: np.ndarray) -> bool:
+    """Whether one column of 0 and 1 says what another one says, or its opposite."""
+    return bool((flag == other).all() or (flag == 1 - other).all())
+
+
+def _without_zeros(run: Run, counts: bool) -> Run:
+    """Return the run without its rows whose advantage is 0, or without their advantages, in groups that hold others."""
+    mask = Mask(None, 0.0, counts)
+    other = _read_with(run, mask=mask)
+    return replace(other, issues=(*other.issues, LogIssue("masked", _mask_details(run, other, mask))))
+
+
+def _mask_details(run: Run, other: Run, mask: Mask) -> dict[str, object]:
+    """Return which rows a mask leaves out, how many, of how many, and whether they count in the statistics."""
+    rows = int(run._source.sizes["rows"].sum())
+    left = rows - int(other._source.sizes["rows"].sum())
+    if mask.counts:
+        left = sum(int(table["advantage"].is_nan().sum()) for table in other.tables())
+    return {"column": mask.column, "value": mask.value, "rows": left, "of": rows, "counts": mask.counts}
+
+
+def _of_total_alone(run: Run) -> Run:
+    """Return the run of the total alone, which says that its parts stand beside it."""
+    other = _read_with(run, rewards=(run.total,))
+    kept = tuple(issue for issue in other.issues if issue.id != "no-components")
+    near = next((issue.details for issue in run.issues if issue.id == "score-not-a-sum"), {})
+    details = {"total": run.total, "parts": list(run.rewards), "explained": 1 - near.get("missing", 1.0)}
+    return replace(other, total_only=False, issues=(*kept, LogIssue("total-of-parts", details)))
+
+
+def _with_one_more(run: Run, name: str) -> Run:
+    """Return the run with a column that was left out at first as one more reward, which says why."""
+    other = _read_with(run, rewards=(*run.rewards, name))
+    return replace(other, issues=(*other.issues, LogIssue("reward-taken-in", {"reward": name})))
+
+
+def _read_with(run: Run, **changes: object) -> Run:
+    """Return the run as it is read with other options."""
+    assert run._read_with is not None, "a run that was read can be read again"
+    return run._read_with(**changes)
