@@ -19,8 +19,9 @@ from gdpo_audit.findings.thresholds import SCALE_ONLY
 from gdpo_audit.findings.uncounted import counted
 from gdpo_audit.findings.what_if import compute_what_if, validate_setting
 from gdpo_audit.logs.grouping import regroup
-from gdpo_audit.logs.run import Run
-from gdpo_audit.readings import ADDS_UP, another_reading, share_adding_up
+from gdpo_audit.logs.run import Run, spread
+from gdpo_audit.readings import ADDS_UP, SAMPLE, another_reading, share_adding_up
+from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.changes import most_common, recipe_of_one_batch, recipes_by_batch
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
 from gdpo_audit.recipe.solve import solve
@@ -165,6 +166,10 @@ def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe |
 
     if (reading := another_reading(run, all_made)) is not None:
         return reading
+    if recipe is None or not _most_batches(recipe, sample, run.rewards):
+        hint = [wanted.weights.get(name, 1.0) for name in run.rewards]
+        if (changed := solve_after(spread(sample, SAMPLE), run.rewards, run.framework, hint)) is not None:
+            return run, sample, changed
     return run, sample, recipe or _recipe_without_impossible_groups(run, sample, wanted)
 
 
@@ -175,7 +180,19 @@ def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
 
 def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
     """Whether a recipe makes some advantages, but in other groups than those that the log names."""
-    return not _reproduces(recipe, sample, run.rewards) and share_adding_up(sample) < ADDS_UP
+    if _reproduces(recipe, sample, run.rewards):
+        return False
+    return share_adding_up(sample) < ADDS_UP or not _most_batches(recipe, sample, run.rewards)
+
+
+def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Sequence[str]) -> bool:
+    """Whether a recipe makes all advantages of at least half of the batches."""
+    right = batches = 0
+    for log in (tensors_of(table, rewards) for table in sample):
+        comparison = compare(log, recipe)
+        wrong = log.batch_of_response[comparison.error > comparison.allowed].unique()
+        right, batches = right + log.batches - len(wrong), batches + log.batches
+    return 2 * right >= batches
 
 
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:

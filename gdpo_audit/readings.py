@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from gdpo_audit.logs.behaviour import CLOCK, LABEL
 from gdpo_audit.logs.clues import Clues, Mask, add_up, groupings_of, masks_of
 from gdpo_audit.logs.grouping import regrouped
 from gdpo_audit.logs.run import LogIssue, Run, spread
@@ -54,6 +55,8 @@ def share_adding_up(sample: list[pl.DataFrame]) -> float:
 
 def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
     """Yield what reads the log in another way, the likeliest first."""
+    for name in _clocks(run):
+        yield partial(_in_steps_of, run, name)
     for grouping in groupings_of(clues):
         yield partial(regrouped, run, grouping, run.grouped_by)
     for column, value in masks_of(clues):
@@ -65,6 +68,20 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
         yield partial(_of_total_alone, run)
     for name in run.left_out[:LEFT_OUT]:
         yield partial(_with_one_more, run, name)
+
+
+def _clocks(run: Run) -> list[str]:
+    """Return the columns that rise along a log without steps, or are the same in a group: each may number the steps."""
+    if run.has_steps:
+        return []
+    reasons = next((issue.details["columns"] for issue in run.issues if issue.id == "no-reward"), {})
+    return [name for name, why in reasons.items() if why in (CLOCK, LABEL)]
+
+
+def _in_steps_of(run: Run, name: str) -> Run:
+    """Return the run with the steps that a column numbers, which says so."""
+    other = _read_with(run, columns={"step": name})
+    return replace(other, issues=(*other.issues, LogIssue("steps-found", {"column": name})))
 
 
 def _masked(run: Run, mask: Mask, clues: Clues) -> Run:

@@ -27,6 +27,8 @@ def notes(f: Facts) -> Iterator[str]:
             parts, share = some(of["parts"]), percent(of["explained"], 1)
             sum_of = f"but are no weighted sum that makes it (the nearest one explains {share} of how it differs)"
             yield f"The logged advantages are those of {of['total']} alone. {parts} stand beside it, {sum_of}."
+        elif issue.id == "steps-found":
+            yield f"The column {of['column']} numbers the steps: the logged advantages are reproduced in these."
         elif issue.id == "reward-taken-in":
             yield f"{of['reward']} was taken for a reward, as the logged advantages count it."
         elif issue.id == "no-reward":

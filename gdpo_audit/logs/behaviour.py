@@ -13,7 +13,7 @@ import polars as pl
 LEAST_GROUPS = 8  # of two responses or more: what fewer groups show may be chance
 LEAST_PAIRS = 30  # of neighbours in the order of a column that it parts: fewer may follow another column by chance
 NEARLY_ALL = 0.95  # of the groups, or of the rows
-FOLLOWS = 0.98  # the correlation of a column's ranks with the rows: what is learnt never comes near, as groups differ
+FOLLOWS = 0.95  # the correlation of a column's ranks with the rows: what is learnt never comes near, as groups differ
 COPY = 0.5  # of the neighbours that either column parts, both have to part so many: a threshold parts far fewer
 FEW_LEVELS = 8  # different values: a measured time or price has more
 

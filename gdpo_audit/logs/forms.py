@@ -277,7 +277,8 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         numbers = next((name for name in there if name in numeric), None)
         return options.named(what) or numbers or next(iter(there if texts else []), None)
 
-    step, advantage = column("step", STEPS), column("advantage", ADVANTAGES)
+    plain = next((n for wanted in STEPS for n in names if n in numeric and _plain(n) == wanted), None)
+    step, advantage = column("step", STEPS) or plain, column("advantage", ADVANTAGES)
     key = options.key or next((usual[name] for name in GROUPS if name in usual and not options.group_size), None)
     _expect_responses(tables, [step] if step else [n for n in numeric if _plain(n) in STEPS])
     return Form(

@@ -231,6 +231,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         lost=gone,
         configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
         total=chosen.total,
+        has_steps=form.step is not None,
         prompt_column=form.prompt,
         weights=weights,
         weights_by=None if not weights else "config" if configured else "log" if in_log else "score",

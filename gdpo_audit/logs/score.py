@@ -8,6 +8,7 @@ import polars as pl
 
 _ROUND_OFF = 1e-6  # relative, of a total that was added up and logged in float32
 _SPARE = 20  # equations beyond those that any column would solve, before a total is said to follow inside each group
+_SHOWING = 200  # groups that are solved one by one, at most
 _NOTHING = 3.0  # standard errors: a fitted weight that is nearer to 0 is taken to be 0
 _RANK = 1e-9
 _DIGITS = (1, 2, 3, 4, 5, 6, 8)
@@ -84,7 +85,7 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
 def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[float] | None:
     """Return weights with which the rewards make the total inside every group but for a constant; None if they do not.
 
-    A single reward may count differently from group to group, as where sources scale their scores: its weight is 1.
+    What the sum is multiplied by may differ from group to group, as where sources scale their scores.
     """
     if "_group" not in columns.columns:
         return None
@@ -99,12 +100,32 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
     w = np.linalg.lstsq(x, total, rcond=None)[0]
     if equations - len(names) >= _SPARE and np.abs(total - x @ w).max() <= allowed and np.ptp(x, 0).all():
         return [float(f"{weight:.6g}") for weight in w]
-    if len(names) > 1:
+    w = _common_direction(x, total, group)
+    if w is None:
         return None
-    along, square = (np.bincount(group, part) for part in (x[:, 0] * total, x[:, 0] ** 2))
+    made = x @ w
+    along, square = np.bincount(group, made * total), np.bincount(group, made**2)
     slope = along / np.where(square == 0, 1, square)
-    follows = np.abs(total - slope[group] * x[:, 0]).max() <= allowed and (slope[square > 0] > 0).all()
-    return [1.0] if follows and equations - (square > 0).sum() >= _SPARE and square.any() else None
+    follows = np.abs(total - slope[group] * made).max() <= allowed and (slope[square > 0] > 0).all()
+    enough = equations - (square > 0).sum() - len(names) >= _SPARE and square.any()
+    return [float(f"{weight:.6g}") for weight in w] if follows and enough else None
+
+
+def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np.ndarray | None:
+    """Return weights whose ratio most groups show each by itself, the largest 1; None where no group shows it.
+
+    x: (responses, rewards) and total: (responses,), both without the mean of their group.
+    """
+    if x.shape[1] == 1:
+        return np.ones(1)
+    order = np.argsort(group, kind="stable")
+    found = list[np.ndarray]()
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        if len(rows) > x.shape[1] + 1 and np.linalg.matrix_rank(x[rows]) == x.shape[1] and len(found) < _SHOWING:
+            w = np.linalg.lstsq(x[rows], total[rows], rcond=None)[0]
+            if np.abs(w).max() > 0:
+                found.append(w / np.abs(w).max())
+    return np.median(found, axis=0) if found else None
 
 
 def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) -> dict[str, float]:

@@ -30,6 +30,8 @@ GRIDS: dict[str, int | torch.dtype] = {
     "bf16": torch.bfloat16,
     "float16": torch.float16,
 }
+# What may have been done to the advantages of a batch after the method made them, in words that follow it.
+AFTER = {"whitened": "and then whitened over the batch", "factor": "times a factor for each batch"}
 _SAME = 1e-7  # the relative distance of a number from the same one in float32
 _FITTED = 1.5  # times the rounding, as weights that are fitted to rounded numbers come only near
 
@@ -45,6 +47,8 @@ class Recipe:
     up_to_scale: bool  # whether the log leaves a common factor of the weights open
     grid: str = ""  # of GRIDS: how coarsely the advantages are logged
     convention_open: bool = False  # whether others make the same on that grid, and the framework does not tell
+    after: str = ""  # of AFTER: what came after the method
+    batch_rows: tuple[int, int] | None = None  # the fewest and most responses of its step over the batch, if not logged
 
     @property
     def known(self) -> tuple[float | None, ...]:
@@ -58,10 +62,16 @@ class Recipe:
         >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
         ('logged with 4 decimals',)
         """
-        if not self.grid:
-            return ()
-        too_coarse = ", too coarse to show the convention" if self.convention_open else ""
-        return (f"logged {'with' if self.grid.endswith('decimals') else 'in'} {self.grid}{too_coarse}",)
+        remarks = [AFTER[self.after]] if self.after else []
+        if self.batch_rows is not None:
+            fewest, most = self.batch_rows
+            rows = f"{most}" if fewest == most else f"{fewest} to {most}"
+            dropped = "the log does not hold all, as where silent groups are dropped after that step"
+            remarks = [f"whose last step ran over {rows} responses a batch, of which {dropped}"]
+        if self.grid:
+            too_coarse = ", too coarse to show the convention" if self.convention_open else ""
+            remarks.append(f"logged {'with' if self.grid.endswith('decimals') else 'in'} {self.grid}{too_coarse}")
+        return tuple(remarks)
 
 
 @dataclass(frozen=True)
@@ -169,21 +179,43 @@ class Comparison:
 def compare(log: Tensors, recipe: Recipe) -> Comparison:
     """The log's advantages beside the recipe's; a batch is reproduced if no error is larger than allowed."""
     batch = log.read(ALL_CONVENTIONS[recipe.convention], recipe.weights)
-    return compare_with(replace(log, grid=recipe.grid), recipe.method, batch)
+    return compare_with(replace(log, grid=recipe.grid), recipe.method, batch, recipe.after)
 
 
-def compare_with(log: Tensors, method: str, batch: Batch) -> Comparison:
-    """The same for a method and a batch that holds the log's rewards, the convention and the weights."""
+def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Comparison:
+    """Compare with what a method makes of a batch, which holds the log's rewards, the convention and the weights."""
     formula, batch = method_for(method, batch)
     steps = formula(batch)
     computed = batch.zero_unrewarded(steps.advantages).flatten()
     allowed = float32_error(method, batch, steps).nan_to_num().flatten()
+    if after:
+        computed, factor = _after(after, computed, log)
+        allowed = allowed * factor
     # A large one loses more in its last steps: the mean is taken off, n / (n - 1) comes, and the log stores it.
     allowed = allowed + (ROUNDED * computed.abs().nan_to_num(posinf=0.0)).clamp(min=TOLERANCE)
     if log.grid:
         allowed = allowed + _FITTED * log.rounding
     error = (log.advantages - computed).abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)
     return Comparison(computed, error.masked_fill_(log.advantages.isnan(), torch.nan), allowed.expand(len(error)))
+
+
+def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
+    """Return advantages as they are after a last step over each batch, and what each was multiplied by."""
+    index, there = log.batch_of_response, ~log.advantages.isnan() & computed.isfinite()
+    count = computed.new_zeros(log.batches).index_add_(0, index, there.to(computed))
+    known = computed.masked_fill(~there, 0)
+
+    def total(x: Tensor) -> Tensor:
+        return x.new_zeros(log.batches).index_add_(0, index, x)
+
+    if after == "whitened":
+        mean = (total(known) / count.clamp(min=1))[index]
+        spread = (total(((known - mean) * there).square()) / (count - 1).clamp(min=1)).sqrt()
+        factor = 1 / spread.masked_fill(spread == 0, torch.inf)
+        return (computed - mean) * factor[index], factor[index]
+    square = total(known.square())
+    factor = total(known * log.advantages.nan_to_num()) / square.masked_fill(square == 0, torch.inf)
+    return computed * factor[index], factor[index].abs()
 
 
 def same_direction(log: Tensors, comparison: Comparison) -> Tensor:

@@ -47,7 +47,7 @@ _EPS_AT_MOST = 0.25
 # A log with more responses than this has more equations than weights.
 _MANY = 4096
 # Equations to spare before the weights of a batch are trusted; more where the numbers are rounded.
-_SPARE, _SPARE_ROUNDED = 4, 8
+SPARE, _SPARE_ROUNDED = 4, 8
 # Other readings of a log are looked for in its first batches, with about so many responses.
 _ENOUGH = 2000
 # Weights of rounded advantages may miss some batches; where they reproduce this share, better ones do all.
@@ -120,7 +120,7 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
     log = replace(tensors_of(pl.concat(tables), rewards), grid=like.grid)
     terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
     solution = solution_of(terms, log.batches)
-    if _degrees_of_freedom(log, terms, solution) < (_SPARE_ROUNDED if log.grid else _SPARE):
+    if degrees_of_freedom(log, terms, solution) < (_SPARE_ROUNDED if log.grid else SPARE):
         return None
     found = _attempt(log, like.method, like.convention, like.weights, (terms, solution))
     if found is None or found.share < 1 or len(found.recipe.unknown) == len(rewards):
@@ -163,7 +163,7 @@ def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bo
     """
     few_sizes = _few_sizes(log)
     solved: dict[tuple[object, ...], Solved] = {}
-    for method, convention, key in _candidates(log, framework):
+    for method, convention, key in candidates(log, framework):
         if key not in solved:
             terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
             solved[key] = terms, solution_of(terms, log.batches)
@@ -182,7 +182,7 @@ def _few_sizes(log: Tensors) -> bool:
     return len(sizes[sizes > 0].unique()) <= _FEW_SIZES
 
 
-def _candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
+def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
     """Methods and conventions, the likeliest first, without those that compute the same on this log.
 
     The third item is equal for candidates with the same direction of the weights, which is solved for once.
@@ -241,7 +241,7 @@ def _attempt(
         guesses += [(round_weights(times * apart), FITTED) for times in (1, 1000)]  # the larger, the less eps matters
     # Where the weights only explain signs, they claim nothing.
     signs_only = method == "grpo" and not solution.is_direction
-    equations = math.inf if by_chance or signs_only else _degrees_of_freedom(log, terms, solution)
+    equations = math.inf if by_chance or signs_only else degrees_of_freedom(log, terms, solution)
     attempts = []
     for weights, complexity in guesses:
         if not _plausible((weights, complexity), unknown, terms, eps_of(batch.convention, method), equations):
@@ -302,6 +302,11 @@ def _along_direction(solution: Solution, factor: float | None, error: float, wan
     simple = [_simple(scale, solution, wanted) for scale in scales]
     simplest_ones = sorted((guess for guess in simple if guess is not None), key=lambda guess: guess[1])[:1]
     return [*simplest_ones, (round_weights(solution.completed((factor or 1.0) * direction, wanted)), FITTED)]
+
+
+def along_direction(solution: Solution, wanted: Tensor) -> list[Guess]:
+    """Return weights along the one direction that fits, of which the log shows the ratio alone, the simplest first."""
+    return _along_direction(solution, None, math.inf, wanted)
 
 
 def _shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
@@ -373,7 +378,7 @@ def round_weights(weights: Tensor) -> tuple[float, ...]:
 def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
     """Whether someone may have chosen these weights; those asked for, and ones, always.
 
-    unknown: indices of the weights that the log cannot tell. equations: see `_degrees_of_freedom`.
+    unknown: indices of the weights that the log cannot tell. equations: see `degrees_of_freedom`.
     """
     weights, complexity = guess
     if complexity == 0:
@@ -386,7 +391,7 @@ def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, e
     return enough and near and std > max(_FAR_APART * apart, eps / _EPS_AT_MOST)  # else the rewards cancel
 
 
-def _degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
+def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
     """The number of independent equations in the log minus the number of unknowns; infinite for a large log."""
     if terms.x.shape[1] > _MANY:
         return math.inf

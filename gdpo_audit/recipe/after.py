@@ -1,0 +1,74 @@
+"""Finds a recipe whose advantages were changed in each batch afterwards: whitened, or divided over other rows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import polars as pl
+import torch
+
+from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, holds_lengths, tensors_of
+from gdpo_audit.recipe.solve import FITTED, SPARE, along_direction, candidates, degrees_of_freedom
+from gdpo_audit.recipe.weights import solution_of, terms_of
+from gdpo_core.frameworks import ALL_CONVENTIONS
+
+METHODS = {"gdpo": ("factor",), "grpo_batch_std": ("factor",), "grpo": ("whitened", "factor")}
+_WHOLE = 0.05  # how far a number of rows may be from a whole one
+_BATCHES = 3  # of fewer, a free factor for each says too little
+
+
+def solve_after(
+    tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
+) -> Recipe | None:
+    """Return the recipe that makes every advantage of these tables but for a last change of each batch; None for none.
+
+    weights: one per reward, tried first. GDPO's step over the batch divides by the std of all rows of that batch; where
+    silent groups are dropped after it, as dynamic sampling does, the rows that are left differ by a factor.
+    """
+    table = pl.concat(tables)
+    columns = ["batch", "group", *rewards, "advantage", *["length"] * holds_lengths(table, rewards)]
+    log = tensors_of(table.select(columns), rewards)
+    if log.batches < _BATCHES:
+        return None
+    wanted = torch.tensor([1.0] * len(rewards) if weights is None else [*weights], dtype=torch.float64)
+    best: tuple[float, Recipe] | None = None
+    for method, convention, _ in candidates(log, framework):
+        for after in METHODS.get(method, ()):
+            found = _attempt(log, method, convention, after, wanted)
+            if found is not None and (best is None or found[0] < best[0] / 2):
+                best = found
+    return None if best is None else _with_rows(log, best[1])
+
+
+def _attempt(
+    log: Tensors, method: str, convention: str, after: str, wanted: torch.Tensor
+) -> tuple[float, Recipe] | None:
+    """Return the largest error of the simplest weights with which a method makes all advantages, and the recipe."""
+    terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
+    solution = solution_of(terms, log.batches)
+    if not solution.is_direction or degrees_of_freedom(log, terms, solution) - log.batches < SPARE:
+        return None
+    for weights, complexity in along_direction(solution, wanted):
+        recipe = Recipe(method, convention, weights, tuple(solution.open_rewards), True, log.grid, after=after)
+        comparison = compare(log, recipe)
+        if complexity < FITTED and not bool((comparison.error > comparison.allowed).any()):
+            return float(comparison.error.nan_to_num().max()), recipe
+    return None
+
+
+def _with_rows(log: Tensors, recipe: Recipe) -> Recipe:
+    """Return the recipe with the number of rows of its step over the batch, where its factors show whole numbers."""
+    if recipe.method != "gdpo":
+        return recipe
+    convention = ALL_CONVENTIONS[recipe.convention]
+    batch = log.read(convention, recipe.weights)
+    plain, scaled = (compare_with(log, recipe.method, batch, after).computed for after in ("", recipe.after))
+    index, live = log.batch_of_response, plain.abs() > 1e-6
+    rows = index.bincount(minlength=log.batches).double()
+    ratio = torch.zeros(log.batches, dtype=torch.float64).scatter_reduce(0, index[live], (scaled / plain)[live], "amax")
+    known = ratio > 0
+    over = convention.ddof + (rows - convention.ddof) * ratio.square()
+    whole = over.round()
+    near = ((over - whole).abs() <= _WHOLE) & (whole >= rows)
+    if not bool(near[known].all()):
+        return recipe
+    return replace(recipe, batch_rows=(int(whole[known].min()), int(whole[known].max())))
