@@ -15,6 +15,7 @@ import polars as pl
 import torch
 
 from benchmarks.table import record, show
+from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
 from gdpo_audit.recipe.solve import solve
 
@@ -185,7 +186,7 @@ def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> Ra
     r = np.where(missing, np.nan, r)
     a = round_to(simulate(maker, list(r), weights, draw), precision)
     columns = {"batch": np.arange(batches).repeat(prompts * size), "group": np.arange(batches * prompts).repeat(size)}
-    columns |= dict(zip(names, r.reshape(-1, count).T.astype(float), strict=True))
+    columns |= dict(zip(reward_columns(names), r.reshape(-1, count).T.astype(float), strict=True))
     about = f"{batches} batches of {prompts} groups of {size}, {', '.join(kinds)}"
     about += f"{', holes' * holes}, {precision}, weights {weights.tolist()}"
     return RandomLog(pl.DataFrame(columns | {"advantage": a}), names, tuple(weights.tolist()), about)

@@ -15,6 +15,7 @@ from helpers import nearly
 import gdpo_audit as ga
 import gdpo_cli
 import gdpo_core as gc
+from gdpo_audit.logs.names import with_bare_names
 
 LOGS = Path(__file__).parent / "goldens" / "logs"
 NAMES = ("accuracy", "format", "length_penalty")
@@ -132,7 +133,7 @@ def issues(run: ga.Run) -> dict:
 
 def assert_reads(run: ga.Run, expected: Mapping) -> None:
     """Each name is a fact of the run, or a column of its table, with this value; `issues` are details by id."""
-    whole = pl.concat(list(run.tables()))
+    whole = with_bare_names(pl.concat(list(run.tables())))
     for name, value in expected.items():
         got = getattr(run, name) if hasattr(run, name) else whole[name].to_list()
         got = issues(run) if name == "issues" else got

@@ -15,6 +15,7 @@ import gdpo_core as gc
 from gdpo_audit.audit import audit, findings
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.findings import KINDS
+from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.run import Rows, Run
 from gdpo_audit.report.audit_report import NAME_PRIMARY
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
@@ -46,7 +47,7 @@ def made_run(rewards, method=None, *, weights=None, steps=None, names=None, leng
     batch = np.repeat(np.arange(count), prompts * rollouts)
     steps = np.arange(1, count + 1) if steps is None else np.asarray(steps)
     columns = {"batch": batch, "step": steps[batch], "group": np.repeat(np.arange(count * prompts), rollouts)}
-    columns |= {name: rewards[..., i].ravel() for i, name in enumerate(names)}
+    columns |= {name: rewards[..., i].ravel() for i, name in enumerate(reward_columns(names))}
     if advantage is None and method is not None:
         advantage = advantages(rewards, method, weights)
     if advantage is not None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.recipes import round_to
+from gdpo_audit.logs.names import reward_column
 from gdpo_audit.recipe.recipe import (
     GRIDS,
     TOLERANCE,
@@ -76,7 +77,7 @@ def table(r, advantages, batches=6, lengths=None):
     groups, size, rewards = r.shape
     batch = np.arange(batches).repeat(groups // batches * size)
     columns = {"batch": batch, "step": batch + 1, "group": np.arange(groups).repeat(size)}
-    columns |= {f"r{k}": r[..., k].ravel() for k in range(rewards)}
+    columns |= {reward_column(f"r{k}"): r[..., k].ravel() for k in range(rewards)}
     columns |= {"advantage": np.ravel(advantages)} | ({} if lengths is None else {"length": np.ravel(lengths)})
     return pl.DataFrame(columns)
 
@@ -123,7 +124,8 @@ IN_TURN_RECORDED = RECORDED[:: len(SCENARIOS) - 1]
 def test_recorded_outputs_of_frameworks_are_reproduced(scenario, method, convention):
     data, key = np.load(GOLDENS / "frameworks.npz"), f"{method}|{scenario}"
     r, w, a = data[f"{key}|inputs"].astype(float), data[f"{key}|w"], data[f"{key}|{IMPLEMENTATION[convention]}"]
-    log = pl.DataFrame({"batch": 0, "group": data[f"{key}|uid"]} | {f"r{k}": r[:, k] for k in range(r.shape[1])})
+    columns = {reward_column(name): r[:, k] for k, name in enumerate(names(r))}
+    log = pl.DataFrame({"batch": 0, "group": data[f"{key}|uid"]} | columns)
     log = log.with_columns(pl.Series("advantage", a.astype(float)), pl.Series("length", data[f"{key}|L"].astype(int)))
     recipe = solve([log], names(r), FRAMEWORK.get(convention, "trl"))
     if np.isnan(a).all():  # one missing reward made all of it NaN
@@ -452,7 +454,7 @@ def test_hidden_groups_are_those_in_which_equal_rewards_have_different_advantage
         {
             "batch": 0,
             "group": [0, 0, 0, 1, 1, 1, 2, 2, 2],
-            "r": [1.0, 1.0, 0.0] * 2 + [float("nan"), float("nan"), 0.0],
+            reward_column("r"): [1.0, 1.0, 0.0] * 2 + [float("nan"), float("nan"), 0.0],
             "advantage": [0.5, 0.5005, -1.0, 0.5, 0.6, -1.1, 1.0, -1.0, 0.0],
         }
     )

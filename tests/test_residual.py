@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import gdpo_audit as ga
+from gdpo_audit.logs.names import with_reward_columns
 from gdpo_audit.recipe.solve import solve
 
 GROUPS, SIZE, WEIGHTS = 40, 8, np.array([1, 0.5])
@@ -101,5 +102,5 @@ def test_what_made_the_advantages_is_said_and_only_a_contradiction_is_an_error(n
 @pytest.mark.parametrize("framework, convention", [("trl", "trl_async"), ("verifiers", "numpy")])
 def test_async_grpo_of_trl_is_found(framework, convention):
     log = made(lambda r, s, *_: z(r.sum(1), 0)).rename({"step": "batch"})
-    recipe = solve([log], ["correct", "style"], framework)
+    recipe = solve([with_reward_columns(log, ["correct", "style"])], ["correct", "style"], framework)
     assert (recipe.method, recipe.convention, recipe.weights) == ("grpo", convention, (1, 1))

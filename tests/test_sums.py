@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from gdpo_audit.findings.summarise import pieces, summarise, summarise_all
 from gdpo_audit.findings.sums import Setup, bin_batches, concat, take, total
+from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.recipe.recipe import Recipe
 
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
@@ -32,7 +33,9 @@ def table_of(*batches, **columns) -> pl.DataFrame:
     rows = [row for batch in batches for row in batch[0]]
     batch = [b for b, (some, _) in enumerate(batches) for _ in some]
     group = [100 * b + g for b, (_, ids) in enumerate(batches) for g in ids]
-    rewards = {f"r{k}": pl.Series(values, dtype=pl.Float64) for k, values in enumerate(zip(*rows, strict=True))}
+    rewards = {
+        reward_column(f"r{k}"): pl.Series(values, dtype=pl.Float64) for k, values in enumerate(zip(*rows, strict=True))
+    }
     return pl.DataFrame({"batch": batch, "step": batch, "group": group, **rewards, **columns})
 
 
@@ -49,7 +52,7 @@ def random_table(seed=0, batches=5, groups=6, rewards=3, ragged=False, missing=0
     sizes = rng.integers(2, 7, batches * groups) if ragged else np.full(batches * groups, 4)
     n = sizes.sum()
     group = np.arange(batches * groups).repeat(sizes)
-    columns = {f"r{k}": rng.integers(0, 3 + k, n) * (0.5, 0.1, 10.0)[k % 3] for k in range(rewards)}
+    columns = {reward_column(f"r{k}"): rng.integers(0, 3 + k, n) * (0.5, 0.1, 10.0)[k % 3] for k in range(rewards)}
     for values in columns.values():
         values[rng.random(n) < missing] = nan
     table = pl.DataFrame({"batch": group // groups, "step": group // groups, "group": group, **columns})
@@ -61,7 +64,7 @@ def one_by_one(table):
 
 
 def tensor(part, setup):
-    return torch.from_numpy(part.select(setup.rewards).to_numpy().copy())
+    return torch.from_numpy(part.select(reward_columns(setup.rewards)).to_numpy().copy())
 
 
 def collapsed(part, setup, method):
@@ -162,7 +165,7 @@ def centred(part, name):
 def test_the_sums_of_rewards_are_those_of_numpy(ragged):
     table, setup = random_table(4, ragged=ragged, missing=0.1), setup_for(3)
     t = summed(table, setup)
-    for k, name in enumerate(setup.rewards):
+    for k, name in enumerate(reward_columns(setup.rewards)):
         x = table[name].to_numpy()
         x = x[~np.isnan(x)]
         r = t.rewards
@@ -183,7 +186,7 @@ def test_the_correlation_inside_groups_is_that_of_numpy(missing):
     table, setup = random_table(5, missing=missing), setup_for(3)
     r = summed(table, setup).rewards
     for i, j in combinations(range(3), 2):
-        x, y = centred(table, f"r{i}"), centred(table, f"r{j}")
+        x, y = centred(table, reward_column(f"r{i}")), centred(table, reward_column(f"r{j}"))
         both = ~(np.isnan(x) | np.isnan(y))
         size = sqrt(r.squared[i, j] * r.squared[j, i])
         expected = (x[both] @ y[both]) / sqrt((x[both] @ x[both]) * (y[both] @ y[both]))
@@ -226,7 +229,7 @@ def test_lengths_are_summed_and_put_beside_the_rewards(ragged):
     distance = centred(table, "length")
     assert t.lengths.squared == near(distance @ distance)
     assert (t.lengths.present, t.lengths.total) == (len(table), table["length"].sum())
-    assert t.lengths.products[0] == near(np.nansum(distance * centred(table, "r0")))
+    assert t.lengths.products[0] == near(np.nansum(distance * centred(table, reward_column("r0"))))
 
 
 def test_without_all_lengths_of_a_batch_its_last_step_runs_over_responses():
@@ -300,8 +303,8 @@ def test_pieces_of_whole_batches_come_to_the_same(monkeypatch, ragged):
 @pytest.mark.slow
 @pytest.mark.parametrize("mean", [1e4, 1e9, -1e12])
 def test_a_large_mean_costs_the_scatter_no_digits(mean):
-    table = random_table(3, batches=40, missing=0.2).with_columns(pl.col("r0") + mean)
-    x = table["r0"].to_numpy()
+    table = random_table(3, batches=40, missing=0.2).with_columns(pl.col(reward_column("r0")) + mean)
+    x = table[reward_column("r0")].to_numpy()
     x = x[~np.isnan(x)] - mean  # exact: the values lie close together
     merged = concat([summarise(part, setup_for(3)).batches for part in one_by_one(table)])
     for together in (total(merged), total(bin_batches(merged, 7)), total(bin_batches(merged, 1))):
@@ -353,7 +356,7 @@ def test_the_break_even_weight_is_that_of_the_pair_that_turns_last(ragged, missi
     sums = total(summarise(table, setup_for(3, weights=(0.5, 1.0, -2.0), primary=1)).batches)
     needed = {"grpo": [], "gdpo": []}
     for group in table.partition_by("group"):
-        r = group.select("r0", "r1", "r2").to_numpy()
+        r = group.select(reward_columns(["r0", "r1", "r2"])).to_numpy()
         with np.errstate(invalid="ignore", divide="ignore"):
             z = (r - np.nanmean(r, 0)) / np.nanstd(r, 0, ddof=1)
         for method, x in (("grpo", r), ("gdpo", z)):

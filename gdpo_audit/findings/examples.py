@@ -9,8 +9,8 @@ import polars as pl
 import torch
 
 from gdpo_audit.findings.facts import Examples, Facts, Finding
+from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.texts import Texts
-from gdpo_audit.recipe.recipe import holds_lengths
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.steps import explain
 from gdpo_core.ties import collapse
@@ -127,12 +127,12 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
         group=rows["group"][0],
         score=score,
         names=f.rewards,
-        rewards=tuple(rows.select(f.rewards).rows()),
+        rewards=tuple(rows.select(reward_columns(f.rewards)).rows()),
         method=f.method,
         convention=f.setup.convention,
         weights=f.setup.of_batch(rows["batch"][0]).weights,
         logged=column("advantage"),
-        lengths=column("length") if holds_lengths(rows, f.rewards) else None,
+        lengths=column("length"),
         reward=reward,
         places=tuple(rows["_place"].to_list()) if "_place" in rows.columns else (),
     )

@@ -25,6 +25,7 @@ from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
 from gdpo_audit.findings.residual import residual
 from gdpo_audit.findings.sums import Array, Sums, take
 from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, MISSING_OF_TOTAL, SCALE_ONLY
+from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.logs.parts import possible_pays
 from gdpo_core import config_lines
 from gdpo_core._words import count, listing, number, percent
@@ -268,7 +269,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
     """The log holds only the total of the rewards, or one reward that may be a total."""
     details = next(issues(f, "no-components"), dict[str, Any]())
     if f.run.total_only:
-        pays = possible_pays(table[f.rewards[0]].to_numpy() for table in f.run.tables())
+        pays = possible_pays(table[reward_column(f.rewards[0])].to_numpy() for table in f.run.tables())
         asks = "Where rewards are 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
         if pays:
             named = ",".join(f"{name}={pay:g}" for name, pay in zip("abcde", pays, strict=False))
@@ -505,7 +506,7 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
         part = rows[group,]
         a, step = part["advantage"].to_numpy(), part["step"][0]
         named = f"{number(a[np.nanargmax(np.abs(a))], 6)} (step {step}, group {group})"
-        if alone_by_nothing(part.select(f.rewards).to_numpy(), a) is not None:
+        if alone_by_nothing(part.select(reward_columns(f.rewards)).to_numpy(), a) is not None:
             by_nothing.append(named)
         else:
             beyond.append(named)

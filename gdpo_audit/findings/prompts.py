@@ -76,10 +76,9 @@ def _characters(f: Facts) -> LengthSums[Array] | None:
     if "length" not in f.run.others or f.totals.responses > CHARACTERS_OF:
         return None
     lengths = pl.concat(f.run.others["length"]())
-    names = {name: f"reward {k}" for k, name in enumerate(f.rewards)}  # one may be called length
-    setup = Setup(tuple(names.values()), f.setup.weights, "paper", None, None)
+    setup = Setup(f.rewards, f.setup.weights, "paper", None, None)
     counted = pl.col("batch").is_in(f.batches.batch.tolist())
-    tables = (table.filter(counted).rename(names) for table in f.run.tables())
+    tables = (table.filter(counted) for table in f.run.tables())
     with_lengths = (
         table.join(lengths, on="_place", how="left", maintain_order="left") for table in tables if len(table)
     )

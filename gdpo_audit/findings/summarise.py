@@ -25,11 +25,11 @@ from gdpo_audit.findings.sums import (
     take,
 )
 from gdpo_audit.findings.thresholds import FAINT_STD, FEW_VALUES
+from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.recipe.recipe import (
     Tensors,
     compare,
     hidden_groups,
-    holds_lengths,
     same_direction,
     starts_of,
     tensors_of,
@@ -95,7 +95,7 @@ def summarise(table: pl.DataFrame, setup: Setup) -> Summary:
     groups: then the sums are those of each part, under its number, and the advantages still those of whole batches.
     Raises InputError where these rows are apart.
 
-    >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "a": [1.0, 0.0, 1.0], "b": [0.0, 1.0, 1.0]})
+    >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "reward:a": [1.0, 0, 1], "reward:b": [0.0, 1, 1]})
     >>> from gdpo_audit.findings.sums import total
     >>> sums = total(summarise(table, Setup(("a", "b"), (1.0, 1.0), "trl", None, None)).batches)
     >>> sums.methods["grpo"].tied_pairs, sums.different_pairs, round(float(sums.rewards.products[0, 1]), 6)
@@ -118,8 +118,7 @@ def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Se
     smallest, largest = np.minimum.reduceat(sizes, of_batch), np.maximum.reduceat(sizes, of_batch)
     size = np.where(smallest == largest, largest, np.where(smallest > 1, 0, -1))
     float32, timed = (
-        np.logical_and.reduceat(x, starts)
-        for x in (in_float32(table, setup.rewards), token_lengths(table, setup.rewards) >= 1)
+        np.logical_and.reduceat(x, starts) for x in (in_float32(table, setup.rewards), token_lengths(table) >= 1)
     )
     kinds: dict[tuple, list[int]] = {}
     for number, kind in enumerate(zip(size.tolist(), float32.tolist(), timed.tolist(), strict=True)):
@@ -131,9 +130,9 @@ def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Se
         yield table if chosen.all() else table.filter(pl.Series(chosen)), own, *known
 
 
-def token_lengths(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
+def token_lengths(table: pl.DataFrame) -> Array:
     """(responses,) tokens, NaN where unknown."""
-    if not holds_lengths(table, rewards):
+    if "length" not in table.columns:
         return np.full(len(table), np.nan)
     return table["length"].cast(pl.Float64).to_numpy()
 
@@ -142,7 +141,7 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     """(responses,) whether the rewards are float32 numbers, as a trainer that computes in float32 logs them."""
     fits = np.full(len(table), True)
     for name in rewards:
-        value = table[name].to_numpy()
+        value = table[reward_column(name)].to_numpy()
         with np.errstate(over="ignore"):  # a number too large for float32 is not a float32 number
             fits &= (value == value.astype(np.float32)) | np.isnan(value)
     return fits
@@ -150,7 +149,7 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Summary:
     """The summary of batches of one kind, with one setup."""
-    part = rows if float32 else rows.with_columns(pl.col(setup.rewards).round_sig_figs(DIGITS))
+    part = rows if float32 else rows.with_columns(pl.col(reward_columns(setup.rewards)).round_sig_figs(DIGITS))
     log = tensors_of(part, setup.rewards)
     convention = ALL_CONVENTIONS[setup.convention]
     if convention.last_step == "tokens" and not timed:
@@ -225,7 +224,7 @@ def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, setup: Setup, float3
 
 def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
     """(groups,) a hash of rewards and logged advantages in their order: batches with the same rows have the same."""
-    content = part.select("advantage", *rewards) if "advantage" in part.columns else part.select(rewards)
+    content = part.select(*["advantage"] * ("advantage" in part.columns), *reward_columns(rewards))
     starts = starts_of(batch)
     position = np.arange(len(part)) - starts.repeat(np.diff(starts, append=len(part)))
     odd = (2 * position + 1).astype(np.uint64)  # so that no bit of a hash is lost
@@ -431,7 +430,7 @@ def _method_sums(
 
 def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup) -> LengthSums[Any]:
     """distance: the rewards minus the means of their groups."""
-    lengths = torch.from_numpy(token_lengths(part, setup.rewards).copy()).view(distance.shape[1:])
+    lengths = torch.from_numpy(token_lengths(part).copy()).view(distance.shape[1:])
     own = of.centred(lengths)[1]
     return LengthSums(
         present=of.per_group((~lengths.isnan()).to(lengths)),

@@ -7,6 +7,7 @@ import polars as pl
 
 from gdpo_audit.findings.summarise import summarise_all
 from gdpo_audit.findings.sums import Array, Setup, Sums
+from gdpo_audit.logs.names import reward_column
 from gdpo_audit.logs.run import spread
 
 MOST = 20_000  # responses on which a setting is tried: all of a smaller log, else whole batches from all over the run
@@ -50,6 +51,6 @@ def sums_under(setup: Setup, gate: Gate | None, sample: Sequence[pl.DataFrame]) 
 
 def _behind(gate: Gate, rewards: Sequence[str]) -> pl.Expr:
     """The reward as it is behind its gate; a missing one stays missing."""
-    reward, on = pl.col(rewards[gate.reward]), pl.col(rewards[gate.on])
+    reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
     reached = on.is_not_nan() & (on >= gate.threshold)
     return pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.fallback)

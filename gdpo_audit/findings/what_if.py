@@ -134,8 +134,7 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup)
     if setup.changes and len(f.phases) > 1:
         notes.append("The weights of the run change, and each step has its own here; those listed are of most batches.")
     formula = method_named(method)
-    lengths = f.run.has_length and "length" not in f.rewards
-    if convention.last_step == "tokens" and formula.decoupled and formula.over_batch and not lengths:
+    if convention.last_step == "tokens" and formula.decoupled and formula.over_batch and not f.run.has_length:
         notes.append(
             f"{TITLES[method]}’s last step, which {convention.name} weights by tokens, runs over responses here: the "
             "log has no lengths."

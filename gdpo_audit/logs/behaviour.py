@@ -10,6 +10,8 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from gdpo_audit.logs.names import GROUP_OF_ROW
+
 LEAST_GROUPS = 8  # of two responses or more: what fewer groups show may be chance
 LEAST_PAIRS = 30  # of neighbours in the order of a column that it parts: fewer may follow another column by chance
 NEARLY_ALL = 0.95  # of the groups, or of the rows
@@ -31,14 +33,14 @@ MEASURE = "it is named like a measurement or a place, and its numbers do not spe
 def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[str, str]:
     """Return why columns are no rewards, in words, by their names.
 
-    rows: some responses in the order of the log, with the group of each in `_group` where the log shows it.
+    rows: some responses in the order of the log, with the group of each in GROUP_OF_ROW where the log shows it.
     labels: whether a column that has one value in each group is left out too.
 
-    >>> rows = pl.DataFrame({"_group": [g for g in range(9) for _ in "abc"], "n": [0, 1, 2] * 9, "at": range(27)})
+    >>> rows = pl.DataFrame({GROUP_OF_ROW: [g for g in range(9) for _ in "abc"], "n": [0, 1, 2] * 9, "at": range(27)})
     >>> not_rewards(rows, ["n", "at"], labels=True)["at"]
     'it rises along the log, as a step or a clock does'
     """
-    groups = rows["_group"].to_numpy() if "_group" in rows.columns else None
+    groups = rows[GROUP_OF_ROW].to_numpy() if GROUP_OF_ROW in rows.columns else None
     reasons = {name: _reason(rows[name], groups, labels) for name in names}
     return {name: why for name, why in reasons.items() if why} | {
         name: MEASURE for name, why in reasons.items() if not why and measures(name, rows[name])
@@ -109,7 +111,7 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
     >>> [*same_order(pl.DataFrame([score, score.sqrt().alias("z")]), ["score", "z"])]
     [('score', 'z')]
     """
-    groups = rows["_group"].to_numpy() if "_group" in rows.columns else np.zeros(len(rows))
+    groups = rows[GROUP_OF_ROW].to_numpy() if GROUP_OF_ROW in rows.columns else np.zeros(len(rows))
     values = {name: rows[name].to_numpy() for name in names}
     values = {name: x for name, x in values.items() if len(x) and np.isfinite(x).all() and np.ptp(x) > 0}
     for first, second in combinations(values, 2):

@@ -57,7 +57,7 @@ def choose(
 ) -> RewardChoice:
     """Choose the rewards among the number columns of a log.
 
-    sample: reads some rows of columns, spread over the run, with the group of each in `_group` where it is known.
+    sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
     named: the rewards that the caller names, which stand. flags: columns of true and false.
     asks: raise InputError for columns that may be rewards or metrics, or copies; but where advantages are logged, these
     judge (`judged`), and such columns are left out at first.
@@ -196,7 +196,7 @@ def beside_score(
 ) -> RewardChoice:
     """Return the rewards that a framework logs beside their total, as the total counts them.
 
-    table: rows of the rewards and the total, and `_group`. named: the caller names the rewards, which stand.
+    table: rows of the rewards and the total, and GROUP_OF_ROW. named: the caller names the rewards, which stand.
     """
     found = weights_of(table, rewards, flags, score)
     if found is None or found.weights is None:

@@ -9,6 +9,7 @@ import polars as pl
 
 from gdpo_audit.logs import tables as of_files
 from gdpo_audit.logs.clues import Mask
+from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_column
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_audit.logs.window import Steps, validate_window
 from gdpo_core._errors import InputError, expect, is_whole
@@ -24,7 +25,6 @@ _MADE = re.compile(
 )
 _NUMBERS = re.compile(r"(^|[^a-z])(rewards?|scores?|penalt(y|ies)|bonus)$", re.IGNORECASE)
 NAMED = ("step", "advantage", "length")  # what `columns` can name
-RESERVED = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
 # Usual names of the texts beside rewards.
 TEXTS = {
     *("prompt", "prompts", "completion", "completions", "response", "responses", "output", "outputs"),
@@ -88,8 +88,8 @@ class ReadOptions:
     @property
     def names(self) -> list[str]:
         """The columns named."""
-        names = (*(self.rewards or ()), *self.groups, *(self.columns or {}).values(), self.by)
-        return [name for name in names if name]
+        others = (*self.groups, *(self.columns or {}).values(), self.by)
+        return [*(self.rewards or ()), *(name for name in others if name)]
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -119,8 +119,8 @@ class Columns:
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold numbers."""
-        names = (*self.rewards, self.advantage, self.length)
-        return tuple(dict.fromkeys(name for name in names if name))
+        others = (name for name in (self.advantage, self.length) if name)
+        return tuple(dict.fromkeys((*self.rewards, *others)))
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -164,15 +164,11 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
 
 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
-    """The columns: at least one reward, and no reserved name. A column that is a reward is no `length` too."""
+    """The columns, if one reward at least is among them; a column that is a reward is not read as the length too."""
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     expect(len(columns.rewards) <= REWARDS, where, f"at most {REWARDS} rewards; name those that are", got)
-    expect(all(columns.rewards), where, "columns of other names, or rewards to be named", "one called ''")
-    taken = [name for name in columns.rewards if name in RESERVED]
-    expect(not taken, where, f"reward columns not named {', '.join(RESERVED)}", f"{taken[0] if taken else ''!r}")
-    no_length = "length" in columns.rewards or columns.length in columns.rewards
-    return replace(columns, length=None) if no_length else columns
+    return replace(columns, length=None) if columns.length in columns.rewards else columns
 
 
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
@@ -266,18 +262,19 @@ def _listing(columns: Iterable[str]) -> str:
 
 
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
-    """Turn raw columns, `_file` and `_row` into `_file`, step, `_key`, `_place`, the rewards, advantage and length.
+    """Turn the columns of a log into `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
+    Behind this function rewards have the names of `reward_column`, and all else has one name, whatever the log.
     Raises InputError that names the file, the column and the first value that does not fit. files: names.
     """
     if columns.advantage and _holds_lists(frame.schema.get(columns.advantage)):
         frame = _per_response(frame, columns.advantage, files)
     for name in columns.numbers:
         _expect_numbers(frame, name, files)
-    chosen = [pl.col(name) for name in ("_file", "_event") if name in frame.columns]
+    chosen = [pl.col(made).alias(name) for made, name in ((FILE, "_file"), (EVENT, "_event")) if made in frame.columns]
     chosen += [place()] * bool(columns.rewards)
     chosen.append(_steps(frame, columns.step, files).alias("step"))
-    chosen += [_float(frame, name).alias(name) for name in columns.rewards]
+    chosen += [_float(frame, name).alias(reward_column(name)) for name in columns.rewards]
     if columns.advantage:
         chosen.append(_float(frame, columns.advantage).alias("advantage"))
     if columns.length:
@@ -293,8 +290,11 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
     if columns.by:
         chosen.append(_value(frame, columns.by, files).alias("_by"))
     rows = frame.select(chosen)
-    for name, column in [*zip(columns.rewards, columns.rewards, strict=True), ("advantage", columns.advantage)]:
-        if column and (row := _first(rows[name].is_infinite())) is not None:
+    read_from = {reward_column(name): name for name in columns.rewards}
+    if columns.advantage:
+        read_from["advantage"] = columns.advantage
+    for name, column in read_from.items():
+        if (row := _first(rows[name].is_infinite())) is not None:
             where = f"{_at(frame, row, files)}, step {rows['step'][row]}" if columns.step else _at(frame, row, files)
             raise InputError(
                 f"{where}: expected finite numbers in {column!r}, or NaN for missing, got {rows[name][row]}"
@@ -304,7 +304,7 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
 
 def place() -> pl.Expr:
     """Where in the files each row stands."""
-    return (pl.col("_file") * ROWS_OF_A_FILE + pl.col("_row")).alias("_place")
+    return (pl.col(FILE) * ROWS_OF_A_FILE + pl.col(ROW)).alias("_place")
 
 
 def _first(flags: pl.Series) -> int | None:
@@ -314,7 +314,7 @@ def _first(flags: pl.Series) -> int | None:
 
 def _at(frame: pl.DataFrame, row: int, files: Sequence[str]) -> str:
     """The file and the row number in it, from 1."""
-    return f"{files[frame['_file'][row]]}, row {frame['_row'][row] + 1}"
+    return f"{files[frame[FILE][row]]}, row {frame[ROW][row] + 1}"
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
@@ -358,11 +358,11 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
     if name is None:
-        return pl.col("_file") + 1
+        return pl.col(FILE) + 1
     steps = frame[name]
     wanted = f"whole numbers in the column of steps, {name!r}"
     fits = is_number_type(steps.dtype) or steps.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
-    expect(fits, files[frame["_file"][0]] if len(frame) else "", wanted, f"{steps.dtype}")
+    expect(fits, files[frame[FILE][0]] if len(frame) else "", wanted, f"{steps.dtype}")
     numbers = (steps if is_number_type(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
     whole = numbers.cast(pl.Int64, strict=False)
     if (row := _first(whole.is_null() | (whole != numbers))) is not None:
@@ -391,7 +391,7 @@ def as_text(name: str, kind: pl.DataType) -> pl.Expr:
 def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
     """The values of a column as text, whole numbers without decimals; null where it is missing."""
     kind = frame.schema.get(name, pl.Null())
-    where = f"{files[frame['_file'][0]] if len(frame) else ''}, column {name!r}"
+    where = f"{files[frame[FILE][0]] if len(frame) else ''}, column {name!r}"
     expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
     column = (pl.col(name) if name in frame.columns else pl.lit(None, pl.String)).cast(pl.String)
     return column.replace("NaN", None).str.strip_suffix(".0") if kind.is_float() else column

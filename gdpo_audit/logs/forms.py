@@ -14,7 +14,8 @@ import polars as pl
 
 from gdpo_audit.logs.columns import Columns, ReadOptions, expect_columns, first_values
 from gdpo_audit.logs.files import LogFile
-from gdpo_audit.logs.json_values import INNER, expect_names
+from gdpo_audit.logs.json_values import expect_names
+from gdpo_audit.logs.names import EVENT, FILE, MADE, MADE_PROMPT, MADE_STEP, ROW
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.tables import Table, is_number_type
@@ -37,6 +38,8 @@ NOT_REWARDS = {
     *("rollout_id", "completion_id", "response_id", "sample", "batch", "unnamed: 0", "", "task_id", "worker"),
     *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
 }
+# Where a row stands, as any program may log it; a caller may name such a column as a reward all the same.
+PLACES = {"batch", "step", "group", "_file", "_row", "_event", "_key", "_by", "_pass", "_place", "_open", "_prompt_key"}
 NOT_TRLS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
 NOT_VERLS = {"input", "output", "gts", "score", "step", "request_id", "uid", "index", "num_turns", "__num_turns__"}
 NOT_SWIFTS = {"step", "gen_step", "prompt", "completion", "solution", "advantages", "advantage", "entropy", "num_turns"}
@@ -95,15 +98,16 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
     expect(fits, tables[0].name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(names))
     tables, evaluations = _of_training(tables, step)
+    others = _others(names, options)
     cut = sum(table.height == WANDB_ROWS for table in tables if table.kind == "wandb")
     details = {"tables": cut, "of": len(tables), "threshold": WANDB_ROWS}
     return Form(
         tables=tables,
         step=step,
         advantage=_advantage(names, options),
-        length=options.named("length") or next((n for n in LENGTHS if n in names and names[n].is_integer()), None),
+        length=options.named("length") or next((n for n in LENGTHS if n in others and others[n].is_integer()), None),
         key=options.key,
-        prompt="prompt" if "prompt" in names else None,
+        prompt="prompt" if "prompt" in others else None,
         sorts=options.key is not None,
         not_rewards=frozenset(NOT_TRLS),
         examines=True,
@@ -181,7 +185,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     size = args.get("num_generations")
     return Form(
         tables=tables,
-        of=(lambda table: _exploded(table.with_columns(_event=pl.col("_row")), lists, step)) if event else _as_it_is,
+        of=(lambda table: _exploded(table.with_columns(pl.col(ROW).alias(EVENT)), lists, step)) if event else _as_it_is,
         several=event,
         step=step,
         advantage=_advantage(names, options),
@@ -213,8 +217,8 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     def of(table: pl.LazyFrame) -> pl.LazyFrame:
         table = _exploded(table, lists, rewards[0]) if lists else table
         kinds = table.collect_schema()
-        step = pl.lit(in_name).gather(pl.col("_file"))
-        own = {"_step": pl.coalesce("step", step) if kinds.get("step", pl.Null()).is_integer() else step}
+        step = pl.lit(in_name).gather(pl.col(FILE))
+        own = {MADE_STEP: pl.coalesce("step", step) if kinds.get("step", pl.Null()).is_integer() else step}
         if isinstance(kinds.get("advantages"), pl.List):
             value, kind = pl.col("advantages"), kinds["advantages"]
             while isinstance(kind, pl.List) and isinstance(kind.inner, pl.List):
@@ -224,21 +228,21 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
             own["token_loss_mask"] = pl.col("token_loss_mask").list.eval(pl.element() != 0).list.sum()
         return table.with_columns(**own)
 
-    kinds = of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
+    kinds = of(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
     prompt = None if options.key or options.group_size else _prompt_of(kinds, tables, of)
-    with_prompt = (lambda table: of(table).with_columns(prompt.alias("_prompt"))) if prompt is not None else of
+    with_prompt = (lambda table: of(table).with_columns(prompt.alias(MADE_PROMPT))) if prompt is not None else of
     return Form(
         tables=tables,
         of=with_prompt,
         several=bool(lists),
-        step=options.named("step") or "_step",
+        step=options.named("step") or MADE_STEP,
         advantage=_advantage(names, options),
         length=options.named("length") or ("token_loss_mask" if "token_loss_mask" in names else None),
-        key=options.key or (None if prompt is None else "_prompt"),
+        key=options.key or (None if prompt is None else MADE_PROMPT),
         keyed_by="" if prompt is None else "the prompt part of content",
         rewards=("rewards",),
         total="rewards",
-        not_rewards=frozenset(NOT_NEMOS | {"_step", "_prompt"}),
+        not_rewards=frozenset(NOT_NEMOS | {MADE_STEP, MADE_PROMPT}),
     )
 
 
@@ -268,7 +272,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     """Any table: columns are those named, or have usual names."""
     if options.rewards is None:
         refuse_nested(tables)
-    by_lower = {name.lower(): name for name in reversed(list(names)) if name not in (options.rewards or ())}
+    by_lower = {name.lower(): name for name in reversed([*_others(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}
     usual = {name: by_lower[name] for name in (*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES) if name in by_lower}
 
@@ -330,6 +334,7 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
 
 # Where a trace has what every log has; no reward or metric can have these names, or those of what is made here.
 STEP, GROUP, ADVANTAGE, LENGTH = "run.work.step", "group.id", "nodes.advantages", "num_output_tokens"
+_EVALUATES, _ID, _ENV, _WEIGHT = f"{MADE}evaluates", f"{MADE}id", f"{MADE}env", f"{MADE}weight "
 _IDS = (("group", "id"), ("task", "key"), ("task", "hash"), ("task", "data", "id"), ("task", "data", "idx"))
 _EPISODE = "an episode of verifiers in every row"
 
@@ -354,8 +359,7 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
     logged = list(dict.fromkeys((*scored, *measured)))
     expect(bool(scored), where, "at least one column of numbers that is a reward", ", ".join(logged) or "no columns")
     expect_names(logged, where)
-    own = (STEP, GROUP, ADVANTAGE, LENGTH, "_evaluates", "_id", "_env", "messages")
-    taken = next((name for name in logged if name in own or name.startswith("_weight ")), None)
+    taken = next((name for name in logged if name in (STEP, GROUP, ADVANTAGE, LENGTH)), None)
     expect(taken is None, where, "rewards and metrics of other names", f"one called {taken!r}")
 
     def value(*path: str, numbers: bool = False) -> pl.Expr:
@@ -366,19 +370,19 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
 
     columns = {
         GROUP: pl.concat_str(
-            "_env", value("traces", "agent", "name").cast(pl.String).fill_null("agent"), "_id", separator="/"
+            _ENV, value("traces", "agent", "name").cast(pl.String).fill_null("agent"), _ID, separator="/"
         ),
         LENGTH: number("num_output_tokens").cast(pl.Float64),
         **{name: number("metrics", name) for name in measured},
         **{name: number("rewards", name, "score") for name in scored},
-        **{f"_weight {n}": _weight(value("traces", "rewards", n), number("rewards", n, "weight")) for n in scored},
+        **{_WEIGHT + n: _weight(value("traces", "rewards", n), number("rewards", n, "weight")) for n in scored},
     }
     of_nodes = _fields(getattr(kinds.get("nodes"), "inner", None))
     if isinstance(of_nodes.get("advantages"), pl.List):
         each = pl.element().struct.field("advantages").explode().drop_nulls()
         values = value("traces", "nodes").list.eval(each).cast(pl.List(pl.Float64)).list
         columns[ADVANTAGE] = pl.when(values.min() == values.max()).then(values.first()).otherwise(values.mean())
-    if "message" in of_nodes:
+    if "message" in of_nodes and "messages" not in logged:
         columns["messages"] = value("traces", "nodes").list.eval(pl.element().struct.field("message"))
 
     runs = value("run", "work", "type"), value("run", "type")
@@ -386,31 +390,31 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
     def responses(table: pl.LazyFrame) -> pl.LazyFrame:
         table = table.with_columns(
             value("run", "work", "step", numbers=True).alias(STEP),
-            _evaluates=pl.any_horizontal(kind.cast(pl.String) == "eval" for kind in runs),
-            _id=pl.coalesce(value(*path).cast(pl.String) for path in _IDS),
-            _env=pl.concat_str(value("env", name).cast(pl.String).fill_null("") for name in ("id", "name")),
+            pl.any_horizontal(kind.cast(pl.String) == "eval" for kind in runs).alias(_EVALUATES),
+            pl.coalesce(value(*path).cast(pl.String) for path in _IDS).alias(_ID),
+            pl.concat_str(value("env", name).cast(pl.String).fill_null("") for name in ("id", "name")).alias(_ENV),
         )
         table = table.filter(pl.col("traces").list.len().fill_null(0) > 0).explode("traces")
         table = table.filter(value("traces", "agent", "trainable").cast(pl.Boolean).fill_null(True))
-        return table.select("_file", "_row", STEP, "_id", pl.col("_evaluates").fill_null(False), **columns)
+        return table.select(FILE, ROW, STEP, _ID, pl.col(_EVALUATES).fill_null(False), **columns)
 
     parts = [responses(numbered(table, n)).drop("messages", strict=False) for n, table in enumerate(tables)]
     seen = pl.concat(parts, how="vertical_relaxed").collect()
     expect(len(seen) > 0, where, "a trace of an agent that is trained", "none")
-    training = not seen["_evaluates"].all()
-    partly = training and bool(seen["_evaluates"].any())
-    seen = seen.filter(~pl.col("_evaluates")) if training else seen
+    training = not seen[_EVALUATES].all()
+    partly = training and bool(seen[_EVALUATES].any())
+    seen = seen.filter(~pl.col(_EVALUATES)) if training else seen
     scored = _as_logged(seen, scored)
     steps, advantages = seen[STEP].count() > 0, ADVANTAGE in columns and seen[ADVANTAGE].count() > 0
-    weights = {name: seen[f"_weight {name}"].drop_nulls().unique(maintain_order=True).to_list() for name in scored}
+    weights = {name: seen[_WEIGHT + name].drop_nulls().unique(maintain_order=True).to_list() for name in scored}
     odd = [name for name, found in weights.items() if not all(map(isfinite, found))]
     expect(not odd, where, f"finite numbers in the weights of {', '.join(odd)}", "others")
     counted = tuple(name for name in scored if any(weights[name])) or tuple(scored)
     changing = [name for name in options.rewards or counted if len(weights.get(name, ())) > 1]
 
     def of(table: pl.LazyFrame) -> pl.LazyFrame:
-        table = responses(table).with_columns(pl.col(name) * pl.col(f"_weight {name}") for name in changing)
-        return _renumbered(table.filter(~pl.col("_evaluates")) if training else table)
+        table = responses(table).with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in changing)
+        return _renumbered(table.filter(~pl.col(_EVALUATES)) if training else table)
 
     return Form(
         tables=tables,
@@ -462,7 +466,12 @@ def _weight(reward: pl.Expr, weight: pl.Expr) -> pl.Expr:
 
 
 def _advantage(names: Schema, options: ReadOptions) -> str | None:
-    return options.named("advantage") or next((name for name in ADVANTAGES if name in names), None)
+    return options.named("advantage") or next((name for name in ADVANTAGES if name in _others(names, options)), None)
+
+
+def _others(names: Schema, options: ReadOptions) -> Schema:
+    """Return the columns that the caller does not name as rewards: what these hold, their names say."""
+    return {name: kind for name, kind in names.items() if name not in (options.rewards or ())}
 
 
 def numbered(table: Table, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
@@ -473,13 +482,13 @@ def numbered(table: Table, number: int, start: int = 0, rows: int | None = None)
 
 def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFrame:
     """Rows with the number of their table, and their own."""
-    with_rows = frame.drop(INNER, strict=False).with_row_index("_row", start)
-    return with_rows.with_columns(pl.col("_row").cast(pl.Int64), _file=pl.lit(number, pl.Int64))
+    with_rows = frame.with_row_index(ROW, start)
+    return with_rows.with_columns(pl.col(ROW).cast(pl.Int64), pl.lit(number, pl.Int64).alias(FILE))
 
 
 def _renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
     """Responses that stood several to a row, with numbers of their own."""
-    return table.with_columns(_row=pl.int_range(pl.len()).over("_file"))
+    return table.with_columns(pl.int_range(pl.len()).over(FILE).alias(ROW))
 
 
 def _exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame:

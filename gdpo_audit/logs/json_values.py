@@ -10,13 +10,12 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.files import LogFile
+from gdpo_audit.logs.names import MADE
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip, count, listing
 
 COLUMNS = 5_000  # of a table
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
-# Columns that reading adds; those of a log are not read.
-INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place", "_open", "_prompt_key")
 
 
 def document(file: LogFile, wanted: str) -> object:
@@ -35,7 +34,8 @@ def expect_names(names: Collection[str], where: str) -> None:
     for name in names:
         expect(len(name) <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(len(name)))
         # polars takes * and ^…$ for patterns.
-        fits = name != "*" and not (name.startswith("^") and name.endswith("$"))
+        pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
+        fits = not pattern and not name.startswith(MADE)
         expect(fits, where, "columns of other names", f"one called {name!r}")
 
 

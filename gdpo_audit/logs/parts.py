@@ -10,6 +10,7 @@ import polars as pl
 
 from gdpo_audit.logs.columns import ROWS_OF_A_FILE, Columns, reward_names, validate_columns
 from gdpo_audit.logs.json_values import expect_names
+from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.logs.run import Run
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing, number
@@ -28,6 +29,7 @@ def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
     named = isinstance(parts, Mapping) and 0 < len(parts) <= MOST
     expect(named, "parts", f"pays of 1 to {MOST} parts, such as correct=1,format=0.5", repr(parts))
     for name, pay in parts.items():
+        expect(name != "", "parts", "a name for each part", "one called ''")
         fits = isinstance(name, str) and isinstance(pay, Real) and not isinstance(pay, bool)
         expect(fits and 0 < float(pay) <= 1e30, f"parts, {name!r}", "a pay above 0, at most 1e30", repr(pay))
     return {name: float(pay) for name, pay in parts.items()}
@@ -68,26 +70,26 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
     expect_names(rewards, "parts")
     validate_columns(Columns(rewards=rewards), rewards, "parts")
     of, rows = run.rewards[0], run._source
+    totals = reward_column(of)
     got = f"the rewards {listing(run.rewards, most=8)}" + f" and their total {total}" * (total is not None)
     expect(len(run.rewards) == 1 and total in (None, of), run.path, "one column of totals where --parts is given", got)
 
     def read() -> Iterator[pl.DataFrame]:
         for table in rows.read():
-            passes, ways = passes_of(table[of].to_numpy(), pays, most)
-            unexplained = (ways == 0) & table[of].is_not_nan().to_numpy()
+            passes, ways = passes_of(table[totals].to_numpy(), pays, most)
+            unexplained = (ways == 0) & table[totals].is_not_nan().to_numpy()
             if unexplained.any():
                 first = int(unexplained.argmax())
                 file, row = divmod(table["_place"][first], ROWS_OF_A_FILE)
                 wanted = f"a sum of some of the pays {listing(map(number, pays), most=8)} (--parts) in {of!r}"
-                raise InputError(f"{run.files[file]}, row {row + 1}: expected {wanted}, got {table[of][first]}")
-            others = table.drop(of, *rewards, strict=False).with_columns(_open=pl.Series(ways > 1))
-            yield others.hstack(pl.DataFrame(passes, schema=list(rewards)))
+                raise InputError(f"{run.files[file]}, row {row + 1}: expected {wanted}, got {table[totals][first]}")
+            others = table.drop(totals).with_columns(_open=pl.Series(ways > 1))
+            yield others.hstack(pl.DataFrame(passes, schema=reward_columns(rewards)))
 
     return replace(
         run,
         rewards=rewards,
         total_only=False,
-        has_length=run.has_length and "length" not in rewards,
         issues=tuple(issue for issue in run.issues if issue.id != "no-components"),
         weights=dict(zip(rewards, pays, strict=True)),
         weights_by="parts",

@@ -19,6 +19,7 @@ from gdpo_audit.logs.forms import (
     FORMS,
     GROUPS,
     LENGTHS,
+    PLACES,
     SWIFTS_METHODS,
     Form,
     configured_weights,
@@ -27,7 +28,7 @@ from gdpo_audit.logs.forms import (
     with_numbers,
 )
 from gdpo_audit.logs.grouping import NoGroups, no_groups, regrouped, with_clues, with_groups
-from gdpo_audit.logs.json_values import INNER
+from gdpo_audit.logs.names import EVENT, FILE, GROUP_OF_ROW, MADE, MADE_PROMPT, ROW
 from gdpo_audit.logs.order import in_order
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import ADVANTAGES, lost, role
@@ -44,7 +45,7 @@ SPREAD = 16  # tables over a log that are looked at first
 START = 60  # characters of a prompt
 SAMPLE = 20_000  # rows that tell rewards from totals and metrics
 ENDS = (b"\n", b"}", b"]", b"PAR1")  # of whole files
-IDENTITIES = (*PROMPT_TEXTS, "_prompt", "prompt_id", "prompt_idx", "prompt_index")  # that say which prompt returns
+IDENTITIES = (*PROMPT_TEXTS, MADE_PROMPT, "prompt_id", "prompt_idx", "prompt_index")  # that say which prompt returns
 TASKS = ("task", "source", "data_source", "dataset", "domain", "category", "subset", "env")
 FEW_VALUES, BY_RESPONSES = 12, 500_000  # of a column to go by that nobody named; in larger logs it costs too much time
 LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
@@ -189,16 +190,20 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     """The run whose groups are still to be found."""
     framework = known or framework_of(log.tables, files.name)
     form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
+    form = replace(form, not_rewards=form.not_rewards | PLACES)
     where = form.tables[0].name
-    schema = {name: kind for name, kind in _kinds(form).items() if name not in INNER}
-    logged = form.logged or [name for name in union_schema(form.tables) if name not in INNER]
+    schema = {name: kind for name, kind in _kinds(form).items() if name not in (FILE, ROW, EVENT)}
+    logged = form.logged or [*union_schema(form.tables)]
     candidates = _candidates(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, where)
     form = _with_grouping(form, options)
     chosen = _rewards(form, candidates, schema, options)
     by_log = bool(form.rewards)
-    form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=_first_of(IDENTITIES, schema))
+    others = [name for name in schema if name not in chosen.rewards]
+    form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=_first_of(IDENTITIES, others))
     form = cols.validate_columns(form, logged, where)
+    nameless = options.rewards is None and "" in form.rewards
+    expect(not nameless, where, "columns of other names, or rewards to be named", "one called ''")
     cols.expect_in_every_table(form.tables, form)
     used = [*form.names, *([chosen.total] if chosen.total else [])]
     if form.examines:
@@ -267,7 +272,7 @@ def _first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
 def _kinds(form: Form) -> Mapping[str, pl.DataType]:
     """The columns of its responses, and their types."""
     names = union_schema(form.tables)
-    return form.of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
+    return form.of(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
 
 
 def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
@@ -327,20 +332,20 @@ def _rewards(
 def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
     """Return the first values of these columns, as this type, in some tables spread over a log; null where it has none.
 
-    `_group` is equal where the step and the column that names the group, or the prompt, are.
+    GROUP_OF_ROW is equal where the step and the column that names the group, or the prompt, are.
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt
-    keys = ["_file", *[name for name in (form.step, grouped_by) if name]] if grouped_by else []
+    keys = [FILE, *[name for name in (form.step, grouped_by) if name]] if grouped_by else []
     parts = list[pl.DataFrame]()
     for number in some:
         table = form.responses(number)
         there = table.collect_schema()
         values = [_value(name, there).cast(kind, strict=False) for name in names]
-        wanted = table.select(*values, *[_value(name, there).alias(f"_key {name}") for name in keys])
+        wanted = table.select(*values, *[_value(name, there).alias(f"{MADE}{name}") for name in keys])
         rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
-        hashes = [cols.hash_column(rows, f"_key {name}") for name in keys]
-        group = [pl.struct(hashes).hash().alias("_group")] if hashes else []
+        hashes = [cols.hash_column(rows, f"{MADE}{name}") for name in keys]
+        group = [pl.struct(hashes).hash().alias(GROUP_OF_ROW)] if hashes else []
         parts.append(rows.select(*names, *group))
     return pl.concat(parts)
 
@@ -420,9 +425,9 @@ def _clues(form: Form) -> Clues:
     taken = {form.advantage, form.length, form.step} | {
         name for name in kinds if name.lower() in (*tables.UNREAD, *COMPLETIONS)
     }
-    free = {name: kind for name, kind in kinds.items() if name not in taken and name not in INNER}
+    free = {name: kind for name, kind in kinds.items() if name not in taken and name not in (FILE, ROW, EVENT)}
     keys = key_names([name for name, kind in free.items() if _may_be_a_key(kind)], GROUPS)
-    beside = (form.step, form.advantage, *INNER)
+    beside = (form.step, form.advantage, FILE, ROW, EVENT)
     flags = [name for name, kind in kinds.items() if is_number_type(kind) and name not in beside]
     wanted, parts = Columns(step=form.step, advantage=form.advantage), list[pl.DataFrame]()
     for frame in _frames(form, [*dict.fromkeys([*wanted.names, *keys, *flags])], CLUE_ROWS):
@@ -472,7 +477,7 @@ def _frames(form: Form, names: Sequence[str], size: int | None = None) -> Iterat
     Each table is read by itself: a plan of many files at once takes several times as long, and more memory. A table
     whose rows hold several responses is read at once: these are numbered from its first row on.
     """
-    names = ["_file", "_row", *["_event"] * ("_event" in form.batch), *names]
+    names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
     size, waiting = size or tables.ROWS, list[pl.DataFrame]()
     for number, table in enumerate(form.tables):
         height = max(table.height, 1)
@@ -508,7 +513,8 @@ def _others(form: Form) -> Others:
     def text(frame: pl.DataFrame, name: str) -> pl.Expr:
         return _text(frame, name).str.slice(0, START).alias("text")
 
-    values = {"text": (form.identity, text), "length": (_first_of(COMPLETIONS, _kinds(form)), length)}
+    completions = _first_of(COMPLETIONS, [name for name in _kinds(form) if name not in form.rewards])
+    values = {"text": (form.identity, text), "length": (completions, length)}
     return {what: partial(read, column, value) for what, (column, value) in values.items() if column}
 
 

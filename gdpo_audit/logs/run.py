@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.clues import Clues
+from gdpo_audit.logs.names import reward_columns, with_bare_names
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.logs.window import select_steps
 from gdpo_core._errors import InputError, expect, reason
@@ -38,9 +39,9 @@ class Rows:
     """The rows of a log, whose groups are still to be found.
 
     read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
-        reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if the log has them, and `_key`
-        (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64), equal where the prompt is,
-        if the log has prompts.
+        reward (Float64, NaN = missing) under the name of `reward_column`, `advantage` (Float64) and `length` (Int64) if
+        the log has them, and `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64),
+        equal where the prompt is, if the log has prompts.
     prompts: batch, step and `_key` of the prompts of some first rows, if the log has prompts and they do not identify
         the groups.
     sizes: rows, step and file of each batch, or of each group that a column identifies.
@@ -85,11 +86,11 @@ class Uncounted:
 class Run:
     """A run's log: facts about it, and its responses as tables.
 
-    Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing),
-    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, `_by` (String) if `by` is named, and
-    `_place` (Int64), which says where in the files a row stands. A batch is the responses of one training step, over
-    which GDPO's last step runs. A table holds whole batches, and the rows of a batch and of a group stand together.
-    The numbers of batches and of groups are unique over the run.
+    Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing) under
+    the name of `reward_column`, `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, `_by`
+    (String) if `by` is named, and `_place` (Int64), which says where in the files a row stands. A batch is the
+    responses of one training step, over which GDPO's last step runs. A table holds whole batches, and the rows of a
+    batch and of a group stand together. The numbers of batches and of groups are unique over the run.
     """
 
     path: str  # as the caller gave it
@@ -149,7 +150,8 @@ class Run:
         responses, values = 0, 0
         for table in self._tables_of(self._source.read()):
             responses += len(table)
-            values += sum(int(table[name].is_not_nan().sum()) for name in self.rewards) if values == 0 else 0
+            if values == 0:
+                values = sum(int(table[name].is_not_nan().sum()) for name in reward_columns(self.rewards))
             yield table
         clear = " of a group whose totals are sums of the pays in one way alone" * (self.weights_by == "parts")
         expect(responses > 0, self.path, f"at least one response{clear}", "0 rows")
@@ -164,7 +166,7 @@ class Run:
 
     def _tables_of(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """The tables that these frames of the log make, without empty ones."""
-        columns = ["batch", "step", "group", "_place", *self.rewards]
+        columns = ["batch", "step", "group", "_place", *reward_columns(self.rewards)]
         columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
         for table in self._numbered(frames):
             table = table if "_open" not in table.columns else table.filter(~_LEFT_OUT)
@@ -205,8 +207,12 @@ class Run:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """All responses: step, group, the rewards, advantage if logged, length if known."""
-        return pl.concat(list(self.tables())).drop("batch", "_place", "_prompt_key", strict=False)
+        """All responses: step, group, the rewards, advantage if logged, length if known.
+
+        A reward has its own name here, or reward:NAME where that is the name of another of these columns.
+        """
+        whole = pl.concat(list(self.tables())).drop("batch", "_place", "_prompt_key", strict=False)
+        return with_bare_names(whole)
 
 
 @contextmanager

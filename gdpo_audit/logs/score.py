@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from gdpo_audit.logs.names import GROUP_OF_ROW
+
 _ROUND_OFF = 1e-6  # relative, of a total that was added up and logged in float32
 _SPARE = 20  # equations beyond those that any column would solve, before a total is said to follow inside each group
 _SHOWING = 200  # groups that are solved one by one, at most
@@ -32,8 +34,8 @@ def weights_of(
 ) -> Score | None:
     """Return the weights with which the rewards make `score`; None if too few rows hold them, or none of them varies.
 
-    table: rows with these columns; with the group of each row in `_group`, a total that is a weighted sum inside every
-    group is exact, whatever differs from group to group: no advantage sees that.
+    table: rows with these columns; with the group of each row in GROUP_OF_ROW, a total that is a weighted sum inside
+    every group is exact, whatever differs from group to group: no advantage sees that.
     flags: rewards of true and false; one that the other rewards determine gets weight 0.
 
     >>> table = pl.DataFrame({"score": [1.5, 0.0, 1.0, 0.5], "right": [1, 0, 1, 0], "format": [1, 0, 0, 1]})
@@ -75,7 +77,7 @@ def weights_of(
 def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
     """Return the rows that hold the total and all rewards; where few do, a reward that is missing adds nothing."""
     numbers = pl.col(score, *rewards)
-    columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, "^_group$")
+    columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, f"^{GROUP_OF_ROW}$")
     whole = columns.drop_nulls()
     if len(whole) < len(rewards) + 2:  # as where each task has rewards of its own
         whole = columns.with_columns(pl.col(*rewards).fill_null(0.0)).drop_nulls()
@@ -87,9 +89,9 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
 
     What the sum is multiplied by may differ from group to group, as where sources scale their scores.
     """
-    if "_group" not in columns.columns:
+    if GROUP_OF_ROW not in columns.columns:
         return None
-    group = np.unique(columns["_group"].to_numpy(), return_inverse=True)[1]
+    group = np.unique(columns[GROUP_OF_ROW].to_numpy(), return_inverse=True)[1]
 
     def centred(values: np.ndarray) -> np.ndarray:
         return values - (np.bincount(group, values) / np.bincount(group))[group]

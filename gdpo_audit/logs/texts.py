@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 import polars as pl
 
 from gdpo_audit.logs.columns import ROWS_OF_A_FILE
+from gdpo_audit.logs.names import ROW
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_core._errors import InputError
 from gdpo_core._words import excerpt
@@ -45,7 +46,7 @@ def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
 def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> Texts:
     """A function that reads the texts of a log; a file that is gone or changed by then has none.
 
-    responses: turns a table of this number into one row per response, numbered by `_row`.
+    responses: turns a table of this number into one row per response, numbered by `ROW`.
     """
     marks = [_mark(table) for table in tables]
 
@@ -60,8 +61,8 @@ def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], p
                     texts = [n for n in names if not is_number_type(whole.collect_schema()[n])]
                     if not texts:
                         continue
-                    records = whole.filter(pl.col("_row").is_in(rows)).select("_row", *texts).collect().to_dicts()
-                    found |= {number * ROWS_OF_A_FILE + record.pop("_row"): texts_in(record) for record in records}
+                    records = whole.filter(pl.col(ROW).is_in(rows)).select(ROW, *texts).collect().to_dicts()
+                    found |= {number * ROWS_OF_A_FILE + record.pop(ROW): texts_in(record) for record in records}
         return found
 
     return read

@@ -6,7 +6,7 @@ from dataclasses import replace
 import polars as pl
 import torch
 
-from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, holds_lengths, tensors_of
+from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, tensors_of
 from gdpo_audit.recipe.solve import FITTED, SPARE, along_direction, candidates, degrees_of_freedom
 from gdpo_audit.recipe.weights import solution_of, terms_of
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -24,9 +24,7 @@ def solve_after(
     weights: one per reward, tried first. GDPO's step over the batch divides by the std of all rows of that batch; where
     silent groups are dropped after it, as dynamic sampling does, the rows that are left differ by a factor.
     """
-    table = pl.concat(tables)
-    columns = ["batch", "group", *rewards, "advantage", *["length"] * holds_lengths(table, rewards)]
-    log = tensors_of(table.select(columns), rewards)
+    log = tensors_of(pl.concat(tables), rewards)
     if log.batches < _BATCHES:
         return None
     wanted = torch.tensor([1.0] * len(rewards) if weights is None else [*weights], dtype=torch.float64)

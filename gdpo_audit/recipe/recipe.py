@@ -9,6 +9,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_core._groups import Batch, make_batch
 from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
 from gdpo_core.conventions import Convention
@@ -124,12 +125,12 @@ def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
     """The table of a run as tensors. The rows of a group, and of a batch, have to follow one another."""
     values = torch.empty(len(rewards), len(table), dtype=torch.float64)  # (rewards, responses)
     for row, name in zip(values.numpy(), rewards, strict=True):
-        row[:] = table[name].to_numpy()
+        row[:] = table[reward_column(name)].to_numpy()
     advantages = torch.full((len(table),), torch.nan, dtype=torch.float64)
     if "advantage" in table.columns:
         advantages = torch.from_numpy(table["advantage"].cast(pl.Float64).to_numpy().copy())
     lengths = None
-    if holds_lengths(table, rewards) and not table["length"].null_count():
+    if "length" in table.columns and not table["length"].null_count():
         tokens = table["length"].to_numpy()
         # Lengths that are no counts of tokens cannot be weights; such a log is read without them.
         if bool(((tokens >= 1) & (tokens == np.floor(tokens)) & np.isfinite(tokens)).all()):
@@ -145,11 +146,6 @@ def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
         return Tensors(values.view(-1, *shape).movedim(0, -1), None, batch, lengths, advantages)
     group = torch.arange(len(first)).repeat_interleave(sizes)
     return Tensors(values.T, group, batch, lengths, advantages)
-
-
-def holds_lengths(table: pl.DataFrame, rewards: Sequence[str]) -> bool:
-    """Whether the column `length` holds the tokens of each response: a reward can have that name too."""
-    return "length" in table.columns and "length" not in rewards
 
 
 def starts_of(number: np.ndarray) -> np.ndarray:
@@ -243,7 +239,7 @@ def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
     """
     if "advantage" not in table.columns:
         return table["group"].clear()
-    same = ["group", *rewards, *["length"] * holds_lengths(table, rewards)]
+    same = ["group", *reward_columns(rewards), *["length"] * ("length" in table.columns)]
     advantage = pl.col("advantage").fill_nan(None)
     ranges = table.lazy().group_by(same).agg((advantage.max() - advantage.min()).alias("range"))
     return ranges.filter(pl.col("range") > _DIFFERENT).select(pl.col("group").unique()).collect()["group"]

@@ -9,7 +9,8 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, grid_of, holds_lengths, tensors_of
+from gdpo_audit.logs.names import reward_columns
+from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, grid_of, tensors_of
 from gdpo_audit.recipe.weights import UNDIVIDED, Solution, Terms, eps_of, scale_of, separate, solution_of, terms_of
 from gdpo_core._groups import Batch
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS, conventions_to_try
@@ -89,8 +90,8 @@ def solve(
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
         return None
-    columns = ["batch", "group", *rewards, "advantage"]
-    columns += ["length"] if all(holds_lengths(table, rewards) for table in tables) else []
+    columns = ["batch", "group", *reward_columns(rewards), "advantage"]
+    columns += ["length"] if all("length" in table.columns for table in tables) else []
     table = pl.concat([table.select(columns) for table in tables])
     log = tensors_of(table, rewards)
     given = None if weights is None else tuple(float(w) for w in weights)

@@ -14,6 +14,7 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.summarise import DIGITS, in_float32, token_lengths
 from gdpo_audit.findings.sums import take
 from gdpo_audit.findings.what_if import WhatIfSetting, figures_under, lines_and_notes
+from gdpo_audit.logs.names import reward_column
 from gdpo_audit.logs.run import spread
 from gdpo_audit.recipe.recipe import starts_of
 from gdpo_core.conventions import COMPARED
@@ -77,11 +78,11 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
     sizes = np.diff(starts, append=len(table))
     float32, timed = (
         np.logical_and.reduceat(x, starts).repeat(sizes)
-        for x in (in_float32(table, rewards), token_lengths(table, rewards) >= 1)
+        for x in (in_float32(table, rewards), token_lengths(table) >= 1)
     )
     columns = {"batch": table["batch"], "group": table["group"], "float32": float32}
-    columns |= {"over": np.where(timed & tokens, token_lengths(table, rewards), 1.0)}
-    vector = {f"{k}": table[name] for k, name in enumerate(rewards)}
+    columns |= {"over": np.where(timed & tokens, token_lengths(table), 1.0)}
+    vector = {f"{k}": table[reward_column(name)] for k, name in enumerate(rewards)}
     rounded = [pl.when("float32").then(name).otherwise(pl.col(name).round_sig_figs(DIGITS)) for name in vector]
     rows = pl.DataFrame(columns | vector).with_columns(one.alias(k) for one, k in zip(rounded, vector, strict=True))
     by = rows.group_by("batch", "group", "float32", *vector, maintain_order=True)

@@ -1,0 +1,49 @@
+"""The names of columns: those that reading adds to a log's own, and those of rewards in the tables of a run.
+
+A reward may have any name. Before the door, where a table has the columns of its log, what reading adds has names that
+no column of a log can have. Behind it, where a table has the columns of `Run`, rewards have a namespace of their own.
+"""
+
+from collections.abc import Iterable
+
+import polars as pl
+
+# The number of the table in the log, of the row in the table, and of the log event that a row was part of.
+FILE, ROW, EVENT = "gdpo::file", "gdpo::row", "gdpo::event"
+# What a form makes of the columns of a log: the step in the name of a file, and the part of a text that is the prompt.
+MADE_STEP, MADE_PROMPT = "gdpo::step", "gdpo::prompt"
+# Where some rows are looked at: the group of each, as a number.
+GROUP_OF_ROW = "gdpo::group"
+MADE = "gdpo::"  # so begins the name of every column that reading adds, and of none that a log may have
+_REWARD = "reward:"
+
+
+def reward_column(name: str) -> str:
+    """Return the name that a reward has in the tables of a run, which no other column of these tables has.
+
+    >>> reward_column("length")
+    'reward:length'
+    """
+    return _REWARD + name
+
+
+def reward_columns(names: Iterable[str]) -> list[str]:
+    """Return the names that these rewards have in the tables of a run."""
+    return [_REWARD + name for name in names]
+
+
+def with_reward_columns(table: pl.DataFrame, rewards: Iterable[str]) -> pl.DataFrame:
+    """Return a table whose rewards have their bare names as the tables of a run have it."""
+    return table.rename({name: _REWARD + name for name in rewards})
+
+
+def with_bare_names(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table of a run for people: each reward by its bare name, unless another column has that already.
+
+    >>> with_bare_names(pl.DataFrame({"length": [5], "reward:length": [0.5], "reward:acc": [1.0]})).columns
+    ['length', 'reward:length', 'acc']
+    """
+    bare = {name: name.removeprefix(_REWARD) for name in table.columns if name.startswith(_REWARD)}
+    # A reward that is itself called reward:… keeps the prefix, as what is left of it may be the name of another.
+    taken = {name for name in bare.values() if name in table.columns or name.startswith(_REWARD)}
+    return table.rename({column: name for column, name in bare.items() if name not in taken})

@@ -1,0 +1,100 @@
+"""A reward may have any name: its report is that of the same log with a reward of any other name."""
+
+from functools import cache
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gdpo_audit as ga
+
+# Names of the columns of a run's tables, of what reading adds, of totals, metrics, texts and functions of polars, names
+# that other programs would take for syntax, and what no one calls a reward.
+NAMES = [
+    *("length", "range", "part", "batch", "step", "group", "advantage", "advantages", "_row", "_place", "_prompt_key"),
+    *("_key", "_file", "_event", "_pass", "_open", "_by", "rows", "sum", "size", "vectors", "index", "literal", "len"),
+    *("count", "id", "reward", "score", "total", "kl", "value", "name", "finding", "share", "method", "over", "text"),
+    *("float32", "silent", "visits", "responses", "prompt", "completion", "uid", "prompt_id", "task", "gdpo:row"),
+    *("reward:correct", "reward:length", "weight 0", "two words", " a ", "it's", 'say "yes"', "a.b", "a/b", "a,b=c"),
+    *("a:b:c", "[bold]x[/bold]", "<b>&amp;", "$x^2$", "{}", "%s", "\\n", "tab\there", "Größe", "奖励", "🎯", "e\u0301"),
+    *("0", "1.5", "-", "nan", "None", "true", "n" * 3_000, ""),
+]
+PLAIN = "plain"
+STEPS, GROUPS, SIZE = 6, 2, 4
+ROWS = STEPS * GROUPS * SIZE
+
+
+@cache
+def drawn() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(rewards, groups, size) three rewards, and (groups, size) what is not logged, and noise."""
+    draw = np.random.default_rng(43)
+    shape = STEPS * GROUPS, SIZE
+    rewards = np.stack([draw.integers(0, 2, shape), draw.integers(0, 3, shape) / 2, draw.integers(0, 5, shape) / 4])
+    return rewards.astype(float), draw.normal(size=shape).round(3), draw.normal(size=shape).round(3)
+
+
+def z(x: np.ndarray) -> np.ndarray:
+    """(…, groups, size) each value less the mean of its group, by the std of its group."""
+    return (x - x.mean(-1, keepdims=True)) / (x.std(-1, ddof=1, keepdims=True) + 1e-4)
+
+
+def gdpo(r: np.ndarray) -> np.ndarray:
+    """(groups, size) GDPO as TRL computes it: z-scores added up, and normalised over each batch."""
+    a = z(r).sum(0).reshape(STEPS, -1)
+    return ((a - a.mean(1, keepdims=True)) / (a.std(1, ddof=1, keepdims=True) + 1e-4)).reshape(r.shape[1:])
+
+
+ADVANTAGES = {
+    "GRPO": lambda r, unlogged, noise: z(r.sum(0)),
+    "GDPO": lambda r, unlogged, noise: gdpo(r),
+    "none": lambda r, unlogged, noise: None,
+    "unexplained": lambda r, unlogged, noise: noise,
+    "GRPO and more": lambda r, unlogged, noise: z(r.sum(0) + 0.3 * unlogged),
+}
+
+
+def log(kind: str, name: str) -> pl.DataFrame:
+    """The log of a run whose third reward has this name, with advantages of this kind."""
+    r, unlogged, noise = drawn()
+    columns = {"it": np.arange(ROWS) // (GROUPS * SIZE) + 1, "g": np.arange(ROWS) // SIZE}
+    columns |= {reward: values.ravel() for reward, values in zip(("correct", "fmt", name), r, strict=True)}
+    made = ADVANTAGES[kind](r, unlogged, noise)
+    return pl.DataFrame(columns if made is None else columns | {"a": made.ravel().astype(np.float32)})
+
+
+def report(kind: str, name: str) -> ga.AuditReport:
+    columns = {"step": "it"} if kind == "none" else {"step": "it", "advantage": "a"}
+    run = ga.read_run(log(kind, name), rewards=["correct", "fmt", name], group="g", columns=columns)
+    return ga.audit(run)
+
+
+def renamed(value, old: str, new: str):
+    """A report with another name in the place of a reward's, in keys and in texts."""
+    if isinstance(value, dict):
+        return {renamed(key, old, new): renamed(item, old, new) for key, item in value.items()}
+    if isinstance(value, list):
+        return [renamed(item, old, new) for item in value]
+    return value.replace(old, new) if isinstance(value, str) else value
+
+
+@cache
+def expected(kind: str) -> dict:
+    return report(kind, PLAIN).to_dict(groups=True)
+
+
+@pytest.mark.parametrize("kind", ADVANTAGES)
+@pytest.mark.parametrize("name", NAMES, ids=[f"name {n}" for n in range(len(NAMES))])
+def test_a_reward_of_any_name_has_the_report_of_any_other(name, kind):
+    assert report(kind, name).to_dict(groups=True) == renamed(expected(kind), PLAIN, name)
+
+
+def test_the_table_of_a_run_has_bare_names_but_where_another_column_has_them():
+    named = {"length": "length", "step": "it", "advantage": "a"}
+    rewards = ["correct", "step", "reward:step", "length"]
+    frame = log("GRPO", "step").with_columns(length=pl.lit(0.5), tokens=pl.lit(7)).rename({"fmt": "reward:step"})
+    table = ga.read_run(frame, rewards=rewards, group="g", columns=named | {"length": "tokens"}).table
+    expected = ["step", "group", "correct", "reward:step", "reward:reward:step", "reward:length", "advantage", "length"]
+    assert table.columns == expected
+    for name, column in zip(rewards, expected[2:6], strict=True):
+        assert table[column].to_list() == frame[name].cast(pl.Float64).to_list()
+    assert table["length"].to_list() == [7] * ROWS and table["step"].to_list() == frame["it"].to_list()
