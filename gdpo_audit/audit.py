@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from gdpo_audit.findings.facts import Facts, scaled_share
 from gdpo_audit.findings.findings import findings
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.findings.plan import plan_of
+from gdpo_audit.findings.residual import residual
+from gdpo_audit.findings.shown import shown
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
 from gdpo_audit.findings.sums import Array, Made, Setup, Sums, take
 from gdpo_audit.findings.thresholds import SCALE_ONLY
@@ -20,7 +23,7 @@ from gdpo_audit.findings.uncounted import counted
 from gdpo_audit.findings.what_if import compute_what_if, validate_setting
 from gdpo_audit.logs.grouping import regroup
 from gdpo_audit.logs.run import Run, spread
-from gdpo_audit.readings import ADDS_UP, SAMPLE, another_reading, share_adding_up
+from gdpo_audit.readings import ADDS_UP, SAMPLE, added, another_reading, left_out_reward, share_adding_up
 from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.changes import most_common, recipe_of_one_batch, recipes_by_batch
 from gdpo_audit.recipe.recipe import Recipe, compare, tensors_of
@@ -98,7 +101,9 @@ def gather(
         if of_fewer.reproduced != facts.reproduced:
             break
         facts = replace(of_fewer, with_all=_for_a_what_if(of_all))
-    return replace(facts, by=by_value(facts), examples=best_groups(facts))
+    unknown = facts.reproduced is False and facts.recipe is None
+    left_out = left_out_reward(facts.run, partial(_recipe_of_all, Wanted({}, None, None))) if unknown else None
+    return replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts))
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
@@ -117,7 +122,23 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
         facts = under(replace(setup, changes=others).with_weights(wanted.weights))
     elif start is not recipe:
         facts = under(_setup_of(run, wanted, None))
+    if facts.contradicted:
+        facts = _with_what_shows(facts, wanted)
+        if facts.nearest_weights is not None:
+            setup = facts.setup.with_weights(dict(zip(facts.rewards, facts.nearest_weights, strict=True)))
+            shows = {"added": facts.added, "by_themselves": facts.by_themselves, "pattern": facts.pattern}
+            facts = replace(under(setup.with_weights(wanted.weights)), **shows)
     return _without_foreign_batches(facts)
+
+
+def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
+    """Return the facts with what the advantages show, though no known method makes them."""
+    by_themselves = shown(f.sample, f.rewards)
+    if by_themselves.weights is not None:
+        return replace(f, by_themselves=by_themselves)
+    found = added(f.run, partial(_recipe_of_all, wanted))
+    pattern = residual(f.sample, f.rewards) if found is None else None
+    return replace(f, by_themselves=by_themselves, added=found, pattern=pattern)
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
@@ -160,17 +181,19 @@ def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe |
     if recipe is None and recipe_of_one_batch(run, sample) is not None:
         return run, sample, None
 
-    def all_made(other: Run, tables: list[pl.DataFrame]) -> Recipe | None:
-        found = _recipe(other, tables, wanted._replace(weights=_of_rewards(wanted.weights, other)))
-        return found if found is not None and _reproduces(found, tables, other.rewards) else None
-
-    if (reading := another_reading(run, all_made)) is not None:
+    if (reading := another_reading(run, partial(_recipe_of_all, wanted))) is not None:
         return reading
     if recipe is None or not _most_batches(recipe, sample, run.rewards):
         hint = [wanted.weights.get(name, 1.0) for name in run.rewards]
         if (changed := solve_after(spread(sample, SAMPLE), run.rewards, run.framework, hint)) is not None:
             return run, sample, changed
     return run, sample, recipe or _recipe_without_impossible_groups(run, sample, wanted)
+
+
+def _recipe_of_all(wanted: Wanted, run: Run, sample: list[pl.DataFrame]) -> Recipe | None:
+    """Return the recipe that makes every advantage of a sample; None where it leaves some."""
+    recipe = _recipe(run, sample, wanted._replace(weights=_of_rewards(wanted.weights, run)))
+    return recipe if recipe is not None and _reproduces(recipe, sample, run.rewards) else None
 
 
 def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:

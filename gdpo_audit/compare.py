@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 from msgspec import Meta
 
-from gdpo_audit.findings.facts import weights_in_turn, weights_in_words
 from gdpo_audit.findings.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
 from gdpo_audit.findings.sums import Array
 from gdpo_audit.findings.thresholds import FEW_GROUPS
+from gdpo_audit.findings.words import weights_in_turn, weights_in_words
 from gdpo_audit.json_types import RunPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import Table, comparable, shown_method, writer

@@ -15,7 +15,8 @@ from gdpo_audit.logs.behaviour import CLOCK, LABEL
 from gdpo_audit.logs.clues import Clues, Mask, add_up, groupings_of, masks_of
 from gdpo_audit.logs.grouping import regrouped
 from gdpo_audit.logs.run import LogIssue, Run, spread
-from gdpo_audit.recipe.recipe import Recipe
+from gdpo_audit.recipe.added import Added, added_column
+from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
 from gdpo_core._errors import InputError
 
 LEFT_OUT = 4  # columns that are tried as rewards, at most: each is another reading
@@ -42,7 +43,29 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
             sample = spread(other.sample, SAMPLE)
             recipe = solve(other, sample)
             if recipe is not None and len(recipe.unknown) < max(len(other.rewards), 2):
-                return other, sample, recipe
+                return _said_of_zeros(other, clues, sample, recipe), sample, recipe
+    return None
+
+
+def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
+    """Return a column that was not read, if it makes the advantages together with the rewards, and what makes them."""
+    for name in run.left_out[:LEFT_OUT] if run._read_with else ():
+        with suppress(InputError):
+            other = _with_one_more(run, name)
+            recipe = solve(other, spread(other.sample, SAMPLE))
+            if recipe is not None and recipe.weights[-1] and not recipe.unknown:
+                return name, recipe
+    return None
+
+
+def added(run: Run, solve: Solve) -> Added | None:
+    """Return a column that was added to the advantages after a method had made them; None where none explains them."""
+    for name in run.left_out[:LEFT_OUT] if run._read_with else ():
+        with suppress(InputError):
+            sample = spread(_with_one_more(run, name).sample, SAMPLE)
+            found = added_column(sample, run.rewards, name, partial(solve, run))
+            if found is not None:
+                return found
     return None
 
 
@@ -66,7 +89,7 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
         yield partial(_without_zeros, run, counts)
     if run.total is not None and run.total not in run.rewards:
         yield partial(_of_total_alone, run)
-    for name in run.left_out[:LEFT_OUT]:
+    for name in () if run.rewards_named else run.left_out[:LEFT_OUT]:
         yield partial(_with_one_more, run, name)
 
 
@@ -103,6 +126,25 @@ def _without_zeros(run: Run, counts: bool) -> Run:
     mask = Mask(None, 0.0, counts)
     other = _read_with(run, mask=mask)
     return replace(other, issues=(*other.issues, LogIssue("masked", _mask_details(run, other, mask))))
+
+
+def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
+    """Return the run whose advantages of 0 were left out, with what they have in common: a column, or the sign."""
+    masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
+    if masked is None:
+        return run
+    zero, more = clues.advantage == 0, dict[str, object]()
+    for name, flag in clues.flags.items():
+        for value in (0.0, 1.0):
+            if ((flag == value) == zero).all():
+                more = {"column": name, "value": value}
+    if not more and masked.details["counts"]:
+        logs = [tensors_of(table, run.rewards) for table in sample]
+        left = [(compare(log, recipe).computed, log.advantages.isnan()) for log in logs]
+        above = bool((clues.advantage >= 0).all()) and all(bool((made[out] <= TOLERANCE).all()) for made, out in left)
+        more = {"below": True} if above else {}
+    issues = [replace(masked, details={**masked.details, **more}) if issue is masked else issue for issue in run.issues]
+    return replace(run, issues=tuple(issues))
 
 
 def _mask_details(run: Run, other: Run, mask: Mask) -> dict[str, object]:

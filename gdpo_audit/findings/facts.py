@@ -10,21 +10,22 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.relations import Relation, relations_of
+from gdpo_audit.findings.residual import Residual
+from gdpo_audit.findings.shown import NOTHING_SHOWN, Shown
 from gdpo_audit.findings.summarise import Summary
 from gdpo_audit.findings.sums import Array, MethodSums, Setup, Sums, total
 from gdpo_audit.findings.thresholds import CHANCE, MERGED, SCALE_ONLY
 from gdpo_audit.findings.trials import Trial, sample_of, sums_under
 from gdpo_audit.logs.run import Run
+from gdpo_audit.recipe.added import Added
 from gdpo_audit.recipe.recipe import Recipe
 from gdpo_audit.recipe.solve import same_weights
-from gdpo_core._words import listing, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.ties import Order
 
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding
-FEW_CHANGES = 3  # of the weights: so many are named one by one
 
 
 WEIGHTS_FROM = {
@@ -34,6 +35,8 @@ WEIGHTS_FROM = {
     "config": "from args.json",
     "log": "from the log",
     "parts": "what a pass pays, as given",
+    "fitted": "fitted to the logged score",
+    "nearest": "as the advantages show them",
     "assumed": "assumed",
 }
 
@@ -79,6 +82,9 @@ class Facts:
     summary: Summary | None = None  # of the whole run
     examples: Examples | None = None
     left_out_reward: tuple[str, Recipe] | None = None  # a column, and what makes the advantages if it is a reward too
+    added: Added | None = None  # a column that was added to the advantages
+    by_themselves: Shown = NOTHING_SHOWN  # what the advantages show, where no recipe makes them
+    pattern: Residual | None = None  # what else is known of them then
     with_all: "Facts | None" = None  # with the rewards that do not count, where there are such
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
     _trials: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
@@ -133,9 +139,19 @@ class Facts:
         """Where the weights of the figures come from: a key of WEIGHTS_FROM."""
         if self.given_weights:
             return "given"
+        if self.nearest_weights is not None:
+            return "nearest"
         if self.recipe is not None and (len(self.recipe.unknown) < len(self.rewards) or not self.run.weights):
             return "solved"
         return self.run.weights_by if self.run.weights and self.run.weights_by else "assumed"
+
+    @property
+    def nearest_weights(self) -> tuple[float, ...] | None:
+        """The weights that the advantages show although no known method makes them; None for none."""
+        if self.recipe is not None:
+            return None
+        of_pattern = self.pattern.weights if self.pattern is not None else None
+        return self.by_themselves.weights or (self.added.recipe.weights if self.added is not None else of_pattern)
 
     @property
     def method_sums(self) -> MethodSums[float]:
@@ -414,57 +430,3 @@ def ratio(part: float, whole: float) -> float:
 def scaled_share(batches: Sums[Array]) -> float:
     """Of the groups that are not reproduced, the share whose advantages are a positive multiple of the recipe's."""
     return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
-
-
-def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
-    """Weights in a sentence; of weights that are known up to a common factor only the ratio.
-
-    >>> weights_in_words({"correct": 1.0, "short": 0.5}, False), weights_in_words({"correct": 1.0, "short": 0.5}, True)
-    ('correct 1, short 0.5', 'correct : short = 2 : 1 (the log shows their ratio alone)')
-    """
-    sizes = [abs(w) for w in weights.values() if w]
-    if not up_to_scale or not sizes:
-        return listing((f"{name} {number(w)}" for name, w in weights.items()), link="")
-    if len(weights) == 1:
-        return "of which the log shows only the ratio"
-    ratio_of = " : ".join(number(w / min(sizes)) for w in weights.values())
-    return f"{' : '.join(weights)} = {ratio_of} (the log shows their ratio alone)"
-
-
-def ratio_in_words(weights: Mapping[str, float | None]) -> str:
-    """Weights without their names.
-
-    >>> ratio_in_words({"correct": 1.0, "short": 0.5, "style": None})
-    '1 : 0.5 : ?'
-    """
-    return " : ".join("?" if w is None else number(w) for w in weights.values())
-
-
-def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) -> str:
-    """Weights that change, in a sentence: all of a few, else the first and the last.
-
-    >>> weights_in_turn([(1, {"correct": 1.0, "short": 0.5}), (11, {"correct": 1.0, "short": 0.2})])
-    'correct : short = 1 : 0.5 at first and 1 : 0.2 from step 11 on'
-    """
-    (_, first), *later = phases
-    turns = [f"{ratio_in_words(weights)} from step {step} on" for step, weights in later]
-    turns = turns if len(later) <= FEW_CHANGES else [f"{ratio_in_words(later[-1][1])} at last"]
-    return f"{' : '.join(first)} = {listing([f'{ratio_in_words(first)} at first', *turns])}"
-
-
-def some(items: Iterable[object]) -> str:
-    """Items in a sentence, which names about eight and counts the rest.
-
-    >>> some([1, 2, 3]), some(range(20))
-    ('1, 2 and 3', '0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
-    """
-    return listing(items, most=8)
-
-
-def at_steps(steps: Sequence[int]) -> str:
-    """The steps in a sentence.
-
-    >>> at_steps([3]), at_steps([3, 5])
-    ('step 3', 'steps 3 and 5')
-    """
-    return f"step{'s' * (len(steps) > 1)} {some(steps)}"

@@ -9,24 +9,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.facts import (
-    FEW_CHANGES,
-    LISTED,
-    Facts,
-    Finding,
-    at_steps,
-    ratio_in_words,
-    scaled_share,
-    some,
-    weights_in_turn,
-    weights_in_words,
-)
+from gdpo_audit.findings.facts import LISTED, Facts, Finding, scaled_share
 from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
-from gdpo_audit.findings.residual import residual
 from gdpo_audit.findings.sums import Array, Sums, take
 from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, MISSING_OF_TOTAL, SCALE_ONLY
+from gdpo_audit.findings.words import FEW_CHANGES, at_steps, ratio_in_words, some, weights_in_turn, weights_in_words
 from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.logs.parts import possible_pays
+from gdpo_audit.recipe.added import Added
 from gdpo_core import config_lines
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.conventions import NAMES
@@ -387,7 +377,7 @@ def _all_zero_though_rewards_differ(f: Facts) -> Finding:
 
 
 def _nothing_makes_them(f: Facts) -> Finding:
-    pattern = None
+    pattern, by_itself = None, f.by_themselves
     none = "No method that this report computes makes the logged advantages from the logged rewards"
     severity, title = "error", "Nothing known makes the logged advantages"
     to_do = "Check the group size, the framework, and that each reward is logged as it was used."
@@ -401,7 +391,12 @@ def _nothing_makes_them(f: Facts) -> Finding:
         to_do = f"Name all rewards, {name} among them."
         why = f" With {name} as one more reward they are those of {NAMES[recipe.method]} with weights {weights}."
         pattern = "a column that was not read"
-    elif (found := residual(f.sample, f.rewards)) is not None:
+    elif by_itself.weights is not None:
+        pattern, why = "never centred", ""
+    elif f.added is not None:
+        severity, title, why = _says_what_was_added(f, f.added)
+        pattern, to_do = "a column that was added", f"Decide whether {f.added.column} is to act on the advantages."
+    elif (found := f.pattern) is not None:
         pattern, why = found.pattern, f" {found.says}"
         if found.known:
             severity, to_do = "info", ""
@@ -413,9 +408,25 @@ def _nothing_makes_them(f: Facts) -> Finding:
         evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
         why = f" Usually the group size or the framework is another, {evaluation}a reward is not logged as used, or "
         why += "advantages were clipped or scaled."
+    telling = by_itself.title and f.left_out_reward is None and f.added is None
+    if telling and pattern in (None, "never centred", "order", "mostly the rewards", "something is not logged"):
+        title, severity = by_itself.title, "warning" if severity == "info" else severity
+        to_do = to_do or "Find out what was done to the advantages after, or in place of, the mean of their group."
+    if by_itself.weights is not None:
+        severity, to_do = "error", "Check what the trainer takes for a group: no group is centred."
     evidence = {"logged": int(f.totals.logged.count), "pattern": pattern}
-    message = f"{none} (groups: {f.run.grouped_by}).{why}"
+    shows = "" if f.added is not None else " ".join(by_itself.says)
+    message = f"{shows} {none} (groups: {f.run.grouped_by}).{why}".strip()
     return Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=evidence)
+
+
+def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
+    """Return the severity, the title and the sentence of advantages to which a column was added."""
+    recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "and"
+    weights = weights_in_words(dict(zip(f.rewards, recipe.weights, strict=True)), recipe.up_to_scale)
+    made = f"{NAMES[recipe.method]}{f' with weights {weights}' * (len(f.rewards) > 1)}"
+    says = f" They are those of {made} {sign} {number(abs(added.times))} × ({name} − its mean over the batch)."
+    return "warning", f"{name} went into the logged advantages, after {NAMES[recipe.method]}", says
 
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:

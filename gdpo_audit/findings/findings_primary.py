@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts, Finding, ratio, some
+from gdpo_audit.findings.facts import Facts, Finding, ratio
 from gdpo_audit.findings.sums import take
+from gdpo_audit.findings.words import some
 from gdpo_core._words import count, listing, number, percent
 
 

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding, ValueFacts, ratio, some
+from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding, ValueFacts, ratio
 from gdpo_audit.findings.prompts import lengths_of
 from gdpo_audit.findings.sums import bin_batches, take
+from gdpo_audit.findings.words import some
 from gdpo_core._words import clip, count, number, percent, signed
 from gdpo_core.conventions import NAMES
 

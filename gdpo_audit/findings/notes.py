@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from shlex import quote
 from typing import Any
 
-from gdpo_audit.findings.facts import Facts, at_steps, some
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.words import at_steps, some
 from gdpo_core._words import count, number, percent
 
 
@@ -70,6 +71,11 @@ def _regrouped(of: Mapping[str, Any]) -> Iterator[str]:
 
 def _masked(of: Mapping[str, Any]) -> str:
     """Say which rows were left out because a mask made their advantages 0."""
+    if of.get("below"):
+        return (
+            f"No logged advantage is below 0: those of {count(of['rows'])} of {count(of['of'], 'row')} "
+            f"({percent(of['rows'] / of['of'])}), which would be, were set to 0."
+        )
     where = f"where {of['column']} is {number(of['value'])}, " if of["column"] else ""
     count_in = "they count in the statistics of their group" if of["counts"] else "no statistic of a group holds them"
     rows = f"{count(of['rows'])} of {count(of['of'], 'row')} ({percent(of['rows'] / of['of'])})"

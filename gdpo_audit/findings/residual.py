@@ -10,8 +10,8 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_audit.findings.facts import weights_in_words
 from gdpo_audit.findings.thresholds import MERGED
+from gdpo_audit.findings.words import weights_in_words
 from gdpo_audit.recipe.recipe import Tensors, grid_of, hidden_groups, tensors_of
 from gdpo_audit.recipe.weights import Terms, separating, solution_of, terms_of
 from gdpo_core._words import count, listing, number, percent
@@ -38,6 +38,7 @@ class Residual:
     says: str
     known: bool = True
     consistent: bool = True  # whether most of the advantages follows the rewards, where something is missing
+    weights: tuple[float, ...] | None = None  # the weights of that sum, where they show
 
 
 def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
@@ -51,7 +52,7 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
     for pattern, terms, says in _estimators(log, t, rewards):
         w = _fit(terms)
         if w is not None and (pattern != _OF_GROUP or _factors_vary(t, w)):
-            return Residual(pattern, says.replace("…", _in_words(rewards, w)))
+            return Residual(pattern, says.replace("…", _in_words(rewards, w)), weights=tuple(w.tolist()))
     hidden, groups = len(hidden_groups(table, rewards)), len(log.batch)
     if hidden <= MERGED * groups and (found := _order(t, rewards)):
         return found

@@ -236,6 +236,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         lost=gone,
         configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
         total=chosen.total,
+        rewards_named=options.rewards is not None,
         has_steps=form.step is not None,
         prompt_column=form.prompt,
         weights=weights,

@@ -116,6 +116,7 @@ class Run:
     weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum), config or parts
     uncounted: tuple[Uncounted, ...] = ()  # not in `rewards`
     in_order: tuple[str, ...] = ()  # where there are such: the names of all these columns, as in the log
+    rewards_named: bool = False  # by the caller, so that they stand
     has_steps: bool = True  # a column numbers them; else each file is one
     prompt_column: str | None = None  # whose changes may show where a group ends
     total: str | None = None  # the column that the rewards add up to, or nearly

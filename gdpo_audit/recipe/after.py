@@ -25,7 +25,8 @@ def solve_after(
     silent groups are dropped after it, as dynamic sampling does, the rows that are left differ by a factor.
     """
     log = tensors_of(pl.concat(tables), rewards)
-    if log.batches < _BATCHES:
+    live = log.batch_of_response[log.advantages.nan_to_num() != 0].unique()
+    if len(live) < max(_BATCHES, log.batches / 2):
         return None
     wanted = torch.tensor([1.0] * len(rewards) if weights is None else [*weights], dtype=torch.float64)
     best: tuple[float, Recipe] | None = None

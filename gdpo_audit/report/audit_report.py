@@ -11,17 +11,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.examples import MOST, ExampleGroup, example_groups, with_texts
-from gdpo_audit.findings.facts import (
-    LISTED,
-    Facts,
-    Finding,
-    Phase,
-    ValueFacts,
-    ratio,
-    some,
-    weights_in_turn,
-    weights_in_words,
-)
+from gdpo_audit.findings.facts import LISTED, Facts, Finding, Phase, ValueFacts, ratio
 from gdpo_audit.findings.findings import KINDS, Link, links
 from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
@@ -29,6 +19,7 @@ from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
 from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting
+from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
 from gdpo_audit.json_types import ByPart, ByRewardPart, LengthsPart, PromptsPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.report.answers import data_of

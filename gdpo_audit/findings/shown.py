@@ -1,0 +1,164 @@
+"""What logged advantages show by themselves, before any recipe is known: whether they add up to 0, where they are 0."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import torch
+
+from gdpo_audit.findings.impossible import largest_z
+from gdpo_audit.logs.names import reward_columns
+from gdpo_audit.recipe.recipe import grid_of, half_step
+from gdpo_core._words import count, listing, number, percent
+
+_ROUNDED = 1e-3  # of the sizes of a group's advantages, which their sum may be off by where they were rounded
+_ALL, _SOME = 0.99, 0.01  # of the groups
+_EXACT = 1e-5  # of the advantages: what a weighted sum may miss of them
+_LIKE_Z = (0.7, 1.4)  # the middle std of the advantages of a group, where they are z-scores
+_BF16 = 2**-7  # the relative distance of two neighbours in bfloat16
+NEVER = "The logged advantages add up to 0 in no group"
+_ROWS = 20  # more than columns: fewer equations fit by chance
+_NEAR = 0.9  # of the groups
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What advantages show: a title, sentences, and whether no group is centred."""
+
+    title: str = ""
+    says: tuple[str, ...] = ()
+    never_centred: bool = False
+    weights: tuple[float, ...] | None = None  # with which the rewards add up to the advantages, uncentred
+
+
+NOTHING_SHOWN = Shown()
+
+
+def shown(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Shown:
+    """Return what the advantages of these tables show, the most telling first; no sentence where all is usual."""
+    table = pl.concat(tables)
+    a = table["advantage"].fill_null(float("nan")).to_numpy()
+    group = np.unique(table["group"].to_numpy(), return_inverse=True)[1]
+    batch = np.unique(table["batch"].to_numpy(), return_inverse=True)[1]
+    known = np.isfinite(a)
+    if not known.any() or not a[known].any():
+        return NOTHING_SHOWN
+    x = table.select(reward_columns(rewards)).to_numpy()
+    centred = _centring(a[known], group[known], batch[known], x[known], rewards)
+    others = [_beyond(a[known], group[known]), _silent(a, group, x)]
+    others += [] if centred[0] == NEVER else [_signs(a[known])]
+    titles = [title for title, _ in (centred, *others) if title]
+    says = tuple(sentence for _, sentence in (centred, *others) if sentence)
+    never = centred[0] == NEVER
+    weights = _plain_sum(a[known], x[known]) if never else None
+    return Shown(titles[0] if titles else "", says, never, None if weights is None else tuple(weights))
+
+
+Said = tuple[str, str]  # a title and a sentence; both empty where there is nothing to say
+
+
+def _sums(a: np.ndarray, group: np.ndarray) -> tuple[int, int]:
+    """Return how many groups have an advantage other than 0, and in how many of these they do not add up to 0.
+
+    What rounding does to a sum of rounded advantages counts as 0.
+    """
+    sizes, sums = np.bincount(group, np.abs(a)), np.abs(np.bincount(group, a))
+    rounding = np.bincount(group, half_step(grid_of(torch.from_numpy(a)), torch.from_numpy(a)).numpy())
+    live = sizes > 0
+    return int(live.sum()), int((sums[live] > _ROUNDED * sizes[live] + rounding[live]).sum())
+
+
+def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray, rewards: Sequence[str]) -> Said:
+    """Say in how many groups the advantages do not add up to 0, and what that comes from."""
+    live, off = _sums(a, group)
+    if off <= _SOME * live:
+        return "", ""
+    if off < _ALL * live:
+        title = f"In {count(off)} of {count(int(group.max()) + 1)} groups the logged advantages do not add up to 0"
+        return title, f"{title}. {_rounded_mean(a, group, x)}".strip()
+    batches, off_in_batches = _sums(a, batch)
+    if off_in_batches <= _SOME * batches:
+        title = "The logged advantages add up to 0 in each batch, and in no group"
+        return title, f"{title}: the mean of the batch was taken off, or the groups are other ones."
+    title = NEVER
+    weights = _plain_sum(a, x)
+    if weights is None:
+        return title, f"{title}: nothing centres them, rows were dropped afterwards, or the groups are other ones."
+    parts = listing(f"{number(w)} × {name}" for name, w in zip(rewards, weights, strict=True) if w)
+    return title, (
+        f"{title}: each is the weighted sum {parts} itself, never centred, as where every response is a group of its "
+        "own."
+    )
+
+
+def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
+    """Return the weights with which the rewards, not centred, add up to the advantages; None where they do not."""
+    whole = np.isfinite(x).all(1)
+    if whole.sum() < x.shape[1] + _ROWS:
+        return None
+    w = np.linalg.lstsq(x[whole], a[whole], rcond=None)[0]
+    if np.abs(x[whole] @ w - a[whole]).max() > _EXACT * max(np.abs(a).max(), 1):
+        return None
+    return [float(f"{weight:.4g}") for weight in w]
+
+
+def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
+    """Say whether they follow the rewards less a mean that was rounded to bfloat16; empty where they do not."""
+    total = torch.from_numpy(x.sum(1))
+    size = torch.from_numpy(np.bincount(group)).double()
+    index = torch.from_numpy(group)
+    mean = (torch.zeros(len(size), dtype=torch.float64).index_add_(0, index, total) / size).bfloat16().double()
+    left = (total - mean[index]).bfloat16().double().numpy()
+    square = np.bincount(group, left * left)
+    factor = np.bincount(group, left * a) / np.where(square == 0, 1, square)
+    off = np.abs(a - factor[group] * left) > 2 * _BF16 * np.abs(factor[group] * left) + 1e-9
+    right = np.bincount(group, off) == 0
+    live = np.bincount(group, np.abs(a)) > 0
+    if live.sum() < _ROWS or right[live].mean() < _NEAR:
+        return "Rounding, a running baseline or rows that were dropped do that."
+    return (
+        "They follow the rewards less a mean that was rounded to bfloat16, which is coarser than what they differ by."
+    )
+
+
+def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
+    """Say how many advantages are larger than a z-score can be, where the others are z-scores."""
+    sizes = np.bincount(group)
+    mean = np.bincount(group, a) / np.maximum(sizes, 1)
+    std = np.sqrt(np.bincount(group, (a - mean[group]) ** 2) / np.maximum(sizes - 1, 1))
+    live = std > 0
+    if not live.any() or not _LIKE_Z[0] <= np.median(std[live]) <= _LIKE_Z[1]:
+        return "", ""
+    limits = np.array([largest_z(float(n), 0) if n > 1 else np.inf for n in sizes])
+    plain = np.array([largest_z(float(n), 1) if n > 1 else np.inf for n in sizes])
+    above, surely = int((np.abs(a) > plain[group] * 1.001).sum()), int((np.abs(a) > limits[group] * 1.001).sum())
+    if not above:
+        return "", ""
+    limit = number(float(plain[np.bincount(group).argmax()]), 3)
+    both = "" if surely in (0, above) else f" ({count(surely)} of them are also where it divides by n)"
+    title = f"{count(above, 'logged advantage')} {'is' if above == 1 else 'are'} beyond the largest z-score"
+    return title, f"{title} of {'a' if above == 1 else 'their'} group, {limit} where the std divides by n − 1{both}."
+
+
+def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
+    """Say in how many groups every advantage is 0 although the rewards differ."""
+    sizes, groups = np.bincount(group), int(group.max()) + 1
+    moved = np.bincount(group, np.abs(np.nan_to_num(a))) > 0
+    first = np.unique(group, return_index=True)[1]
+    differs = np.bincount(group, (np.nan_to_num(x) != np.nan_to_num(x[first][group])).any(1)) > 0
+    masked = int((~moved & differs & (sizes > 1)).sum())
+    if masked <= _SOME * groups:
+        return "", ""
+    title = f"In {count(masked)} of {count(groups)} groups every advantage is 0, though the rewards differ"
+    return title, f"{title} ({percent(masked / groups)}): a filter or a mask set them to 0."
+
+
+def _signs(a: np.ndarray) -> Said:
+    """Say that no advantage is below 0, or none above."""
+    zeros = float((a == 0).mean())
+    for sign, side in ((1, "below"), (-1, "above")):
+        if (sign * a >= 0).all():
+            title = f"No logged advantage is {side} 0"
+            return title, f"{title}, and {percent(zeros)} are 0: what would be {side} was set to 0, or nothing centres."
+    return "", ""

@@ -1,0 +1,61 @@
+"""Weights, steps and lists in sentences, as findings and reports say them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gdpo_core._words import listing, number
+
+FEW_CHANGES = 3  # of the weights: so many are named one by one
+
+
+def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
+    """Weights in a sentence; of weights that are known up to a common factor only the ratio.
+
+    >>> weights_in_words({"correct": 1.0, "short": 0.5}, False), weights_in_words({"correct": 1.0, "short": 0.5}, True)
+    ('correct 1, short 0.5', 'correct : short = 2 : 1 (the log shows their ratio alone)')
+    """
+    sizes = [abs(w) for w in weights.values() if w]
+    if not up_to_scale or not sizes:
+        return listing((f"{name} {number(w)}" for name, w in weights.items()), link="")
+    if len(weights) == 1:
+        return "of which the log shows only the ratio"
+    ratio_of = " : ".join(number(w / min(sizes)) for w in weights.values())
+    return f"{' : '.join(weights)} = {ratio_of} (the log shows their ratio alone)"
+
+
+def ratio_in_words(weights: Mapping[str, float | None]) -> str:
+    """Weights without their names.
+
+    >>> ratio_in_words({"correct": 1.0, "short": 0.5, "style": None})
+    '1 : 0.5 : ?'
+    """
+    return " : ".join("?" if w is None else number(w) for w in weights.values())
+
+
+def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) -> str:
+    """Weights that change, in a sentence: all of a few, else the first and the last.
+
+    >>> weights_in_turn([(1, {"correct": 1.0, "short": 0.5}), (11, {"correct": 1.0, "short": 0.2})])
+    'correct : short = 1 : 0.5 at first and 1 : 0.2 from step 11 on'
+    """
+    (_, first), *later = phases
+    turns = [f"{ratio_in_words(weights)} from step {step} on" for step, weights in later]
+    turns = turns if len(later) <= FEW_CHANGES else [f"{ratio_in_words(later[-1][1])} at last"]
+    return f"{' : '.join(first)} = {listing([f'{ratio_in_words(first)} at first', *turns])}"
+
+
+def some(items: Iterable[object]) -> str:
+    """Items in a sentence, which names about eight and counts the rest.
+
+    >>> some([1, 2, 3]), some(range(20))
+    ('1, 2 and 3', '0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
+    """
+    return listing(items, most=8)
+
+
+def at_steps(steps: Sequence[int]) -> str:
+    """The steps in a sentence.
+
+    >>> at_steps([3]), at_steps([3, 5])
+    ('step 3', 'steps 3 and 5')
+    """
+    return f"step{'s' * (len(steps) > 1)} {some(steps)}"

@@ -1,0 +1,74 @@
+"""Finds a column that was added to the advantages after a method had made them, such as a KL penalty."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.names import reward_columns
+from gdpo_audit.recipe.recipe import Recipe
+
+_LEAST = 8  # groups that show how much of the column was added, each by itself
+_ALIKE = 1e-3  # how far these may be apart, relatively
+_FITS = 1e-5  # of the advantages: what a linear function of the columns may miss in a group
+
+
+@dataclass(frozen=True)
+class Added:
+    """A column of which a multiple was added to the advantages that a recipe makes, less its mean over the batch."""
+
+    column: str
+    times: float
+    recipe: Recipe
+
+
+Solve = Callable[[list[pl.DataFrame]], Recipe | None]  # the recipe that makes every advantage of some tables
+
+
+def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column: str, solve: Solve) -> Added | None:
+    """Return how much of a column was added to the advantages of these tables; None where that explains nothing.
+
+    In a group the advantages are then a linear function of the rewards and the column, and what belongs to the column
+    is the same number in every group. tables: with the column among the rewards, as the last one.
+    """
+    table = pl.concat(tables)
+    times = _common_slope(table, [*rewards, column])
+    if times is None:
+        return None
+    for mean in (f"mean over {over}" for over in ("batch", "group", "nothing")):
+        without = [_without(part, column, times, mean.removeprefix("mean over ")) for part in tables]
+        recipe = solve(without)
+        if recipe is not None:
+            return Added(column, times, recipe)
+    return None
+
+
+def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
+    """Return the slope of the advantages along the last column, if the groups that show it agree on it."""
+    x, a = table.select(reward_columns(names)).to_numpy(), table["advantage"].to_numpy()
+    group, slopes = table["group"].to_numpy(), list[float]()
+    starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    for rows in np.split(np.arange(len(group)), starts[1:]):
+        inside = x[rows] - x[rows].mean(0)
+        varies = np.ptp(inside, 0) > 0
+        enough = len(rows) > varies.sum() + 2 and varies[-1] and np.isfinite(a[rows]).all()
+        if not enough or np.linalg.matrix_rank(inside[:, varies]) < varies.sum():
+            continue
+        target = a[rows] - a[rows].mean()
+        w = np.linalg.lstsq(inside[:, varies], target, rcond=None)[0]
+        if np.abs(inside[:, varies] @ w - target).max() <= _FITS * max(np.abs(target).max(), 1e-9):
+            slopes.append(float(w[-1]))
+    if len(slopes) < _LEAST:
+        return None
+    middle = float(np.median(slopes))
+    near = np.abs(np.array(slopes) - middle) <= _ALIKE * abs(middle)
+    return float(f"{middle:.4g}") if middle and near.mean() > 0.5 else None
+
+
+def _without(table: pl.DataFrame, column: str, times: float, over: str) -> pl.DataFrame:
+    """Return the table with advantages from which the multiple of the column, less its mean, is taken off."""
+    [name] = reward_columns([column])
+    value = pl.col(name)
+    mean = pl.lit(0.0) if over == "nothing" else value.mean().over(over)
+    return table.with_columns(advantage=pl.col("advantage") - times * (value - mean))
