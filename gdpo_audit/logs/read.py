@@ -17,7 +17,6 @@ from gdpo_audit.logs.forms import (
     SWIFTS_METHODS,
     Form,
     configured_weights,
-    framework_of,
     settings_in,
     with_numbers,
 )
@@ -27,6 +26,7 @@ from gdpo_audit.logs.order import in_order
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import ADVANTAGES, RewardChoice, beside_score, choose, lost, role
 from gdpo_audit.logs.run import PROMPTS, LogIssue, Others, Rows, Run, one_error, read_once
+from gdpo_audit.logs.shapes import shape_of
 from gdpo_audit.logs.tables import Table, is_number_type, tables_of
 from gdpo_audit.logs.texts import COMPLETIONS, PROMPT_TEXTS, texts_of
 from gdpo_audit.logs.trackers import expect_one_run
@@ -159,8 +159,10 @@ def _read_through(table: Table) -> None:
 
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
     """The run whose groups are still to be found."""
-    framework = known or framework_of(log.tables, files.name)
-    form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
+    shape = shape_of(log.tables, known, options, files.name)
+    framework, options = shape.framework, shape.options
+    schema = union_schema(shape.tables)
+    form = shape.of(FORMS[framework](shape.tables, schema, options, settings_in(files.args)))
     where = form.tables[0].name
     schema = {name: kind for name, kind in _kinds(form).items() if name not in INNER}
     logged = form.logged or [name for name in union_schema(form.tables) if name not in INNER]
@@ -195,12 +197,12 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         has_length=form.length is not None,
         by=form.by,
         by_default=options.by is None,
-        issues=_issues(framework, form, log, chosen, alone),
+        issues=_issues(framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
         skipped_lines=log.broken_lines,
         skipped_files=log.skipped,
         left_out=(*beside, *form.left_out),
         lost=gone,
-        configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
+        configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))) or form.method,
         weights=weights,
         weights_by=None if not weights else "config" if configured else "log" if in_log else "score",
         _rows=_rows(form),
@@ -295,14 +297,16 @@ def _not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOp
     return [name for name in schema if name.lower() not in never]
 
 
-def _issues(framework: str, form: Form, log: _Log, chosen: RewardChoice, alone: bool) -> tuple[LogIssue, ...]:
-    """What may mislead a reader of the files."""
+def _issues(
+    framework: str, form: Form, left_out: Sequence[str], chosen: RewardChoice, alone: bool
+) -> tuple[LogIssue, ...]:
+    """What may mislead a reader of the files. left_out: files, and rows of them, in words."""
     issues = [*chosen.issues, *form.issues]
     if alone or (form.asks and len(chosen.rewards) == 1 and chosen.total is None):
         v1 = {"trainer": "v1"} if framework == "verl" and form.key == "uid" else {}
         issues.append(LogIssue("no-components", {"framework": framework, "has": list(chosen.rewards), **v1}))
-    if log.unfinished:
-        issues.append(LogIssue("files-left-out", {"files": list(log.unfinished)}))
+    if left_out:
+        issues.append(LogIssue("files-left-out", {"files": list(left_out)}))
     return tuple(issues)
 
 
