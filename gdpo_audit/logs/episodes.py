@@ -92,7 +92,6 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
         **prompt,
         group_id=pl.concat_str(pl.col(task), inner("name", pl.String).fill_null(""), separator="/"),
         reward=inner("reward", pl.Float64),
-        num_steps=inner("num_steps", pl.Int64),
     )
 
 

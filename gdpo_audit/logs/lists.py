@@ -49,6 +49,11 @@ def lists_of_answers(
         rewards = [name for name in lists if _may_be_reward(name, schema[name])]
     if not rewards or rows_are_answers(schema):
         return None
+    lacks = next((table for table in tables if not isinstance(table.schema.get(rewards[0]), pl.List)), None)
+    if lacks is not None:
+        has = next(table for table in tables if isinstance(table.schema.get(rewards[0]), pl.List))
+        got = f"others: lists in {rewards[0]!r} only in {has.name}; name one of them"
+        raise InputError(f"{lacks.name}: expected the columns of {has.name}, got {got}")
     sizes = pl.concat([_sizes(table, lists) for table in tables])
     filled = sizes.filter(pl.col(rewards[0]) > 0)
     if not len(filled):
@@ -116,7 +121,7 @@ def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
     """Whether a row of lists holds different values."""
     for table in tables:
         kind = table.schema.get(name)
-        if isinstance(kind, pl.List) and not kind.inner.is_nested():  # type: ignore[attr-defined]
+        if isinstance(kind, pl.List) and not kind.inner.is_nested():
             differs = (pl.col(name).list.n_unique() > 1).any()
             if table.collected(table.fresh.select(differs)).item():
                 return True

@@ -58,23 +58,30 @@ def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str,
     named: the rewards that the caller names, of which some may be members. alone: no other column may be a reward;
     then objects of any other name count, too.
     """
-    wanted = [name for name in named if name not in schema]
-    found: dict[str, list[str]] = {}
-    for name, kind in schema.items():
-        fields = _fields(kind)
-        members = [member for member, of in fields.items() if is_numbers(of) or of in (pl.Null, pl.String)]
-        numbers = [member for member in members if is_numbers(fields[member])]
-        asked = any(name_ in (member, f"{name}.{member}") for name_ in wanted for member in numbers)
-        if numbers and (is_called_reward(name) or asked or name in named):
-            found[name] = members
-    if not found and alone and not named:
-        for name, kind in schema.items():
-            fields = _fields(kind)
-            numbers = [member for member, of in fields.items() if is_numbers(of)]
-            rest = [of for member, of in fields.items() if member not in numbers and of != pl.Null]
-            if numbers and not rest and not _NO_JUDGEMENTS.search(name):
-                found[name] = list(fields)
-    return found
+    numbers = {name: [m for m, of in _fields(kind).items() if is_numbers(of)] for name, kind in schema.items()}
+    chosen = [name for name in schema if numbers[name] and (is_called_reward(name) or name in named)]
+    known = {name for of in chosen for name in _names(of, numbers[of])}
+    wanted = {name for name in named if name not in schema and name not in known}
+    chosen += [name for name in schema if name not in chosen and wanted & _names(name, numbers[name])]
+    if not chosen and alone and not named:
+        chosen = [name for name in schema if numbers[name] and _may_judge(name, schema[name])]
+    return {name: [m for m, of in _fields(schema[name]).items() if _may_stand_alone(of)] for name in chosen}
+
+
+def _names(object_: str, members: Sequence[str]) -> set[str]:
+    """What the members of an object can be called."""
+    return {name for member in members for name in (member, f"{object_}.{member}")}
+
+
+def _may_stand_alone(kind: pl.DataType) -> bool:
+    """Whether a member of an object of rewards becomes a column: numbers, and what is said beside them."""
+    return is_numbers(kind) or kind in (pl.Null, pl.String)
+
+
+def _may_judge(name: str, kind: pl.DataType) -> bool:
+    """Whether an object that is not called like rewards may hold them: it holds numbers alone."""
+    only = all(is_numbers(of) or of == pl.Null for of in _fields(kind).values())
+    return only and not _NO_JUDGEMENTS.search(name)
 
 
 def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, other: Collection[str]) -> list[Member]:

@@ -1,6 +1,6 @@
 """The tables of a log as one row per answer with a number per reward, whatever shape they have: what all forms share.
 
-Objects become columns, lists become rows, a folder per step becomes a column. Tables that need nothing stay as they are.
+Objects become columns, lists become rows, a folder per step becomes a column; what needs nothing stays as it is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
