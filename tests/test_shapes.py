@@ -1,6 +1,7 @@
 """Logs of any shape are read as a row per answer: objects, lists, folders and keys per step, files of torch."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -155,7 +156,7 @@ def test_a_line_per_group_is_a_row_per_answer(name, kind):
 def test_texts_of_a_line_per_group_are_those_of_the_answer():
     rows = per_group(lambda p: columns(p) | {"completions": [f"s{p[0]} q{p[1]} a{i}" for i in range(SIZE)]})
     run = ga.read_run({"a.jsonl": lines(*rows)})
-    places = run.table_with_places() if hasattr(run, "table_with_places") else pl.concat(run.tables())["_place"]
+    places = pl.concat(run.tables())["_place"]
     texts = run.texts(places.to_list()[9:11])
     assert [text.completion for text in texts.values()] == ["s0 q1 a1", "s0 q1 a2"]
     lengths = pl.concat([*run.others["length"]()])["length"]
@@ -213,7 +214,10 @@ TURNS = per_answer(lambda p: {"turn_rewards": [0.5, 1.0], "turn_names": ["a", "b
     ],
 )
 def test_lists_that_cannot_be_told_are_refused(log, message):
-    assert "answer 0" not in refused({"a.jsonl": lines(*log)}, message)
+    said = refused({"a.jsonl": lines(*log)}, message)
+    assert "answer 0" not in said
+    if named := re.findall(r"--reward (\w+)", said):
+        assert ga.read_run({"a.jsonl": lines(*log)}, rewards=named).rewards == tuple(named)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -97,15 +97,6 @@ def choose(names: Sequence[str], where: str) -> Chosen:
     return Chosen(files, left_out)
 
 
-def one_run(folders: Sequence[str]) -> bool:
-    """Whether these folders differ by the number of a step alone.
-
-    >>> one_run(["out/step_1", "out/step_20"]), one_run(["out/seed_1", "out/seed_2"])
-    (True, False)
-    """
-    return len({_home(folder, "") for folder in folders}) == 1
-
-
 def step_in(name: str) -> int | None:
     """The step that the folders around a file say, if they do.
 
@@ -126,11 +117,6 @@ def is_table(name: str) -> bool:
     """Whether a file with this name may be a log."""
     base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
     return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names of files in an error."""
-    return listing(sorted(names), most=5) if names else "no files"
 
 
 # --- the files of one kind and one run -------------------------------------------------------------------------------
@@ -247,6 +233,7 @@ def _several(logs: Logs, where: str) -> InputError:
 
 def _no_log(names: Sequence[str], where: str) -> NoLog:
     """The error where no file can be a log; of files that only Python reads it says how they become one."""
-    text = f"{where}: expected a log: files that end in {', '.join(TABLES)}, got {listed(names)}"
+    got = listing(sorted(names), most=5) if names else "no files"
+    text = f"{where}: expected a log: files that end in {', '.join((*TABLES, *TENSORS))}, got {got}"
     binary = next((name for name in names if name.lower().endswith(BINARY) and not _MODELS.search(name)), None)
     return NoLog(text if binary is None else f"{text}; {advice(f'{where}/{binary}')}")

@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeAlias
 import polars as pl
 
 from gdpo_audit.logs import torch_files
-from gdpo_audit.logs.choosing import NoLog, choose, is_table, listed, natural, one_run
+from gdpo_audit.logs.choosing import NoLog, choose, is_table, natural
 from gdpo_audit.logs.conversions import PICKLES, pickled
 from gdpo_audit.logs.unpack import ENDING, FREE, MAX_RATIO, REFUSED, unpack, unpacked_name
 from gdpo_core._errors import InputError, expect, reason
@@ -177,10 +177,9 @@ def _at(path: str) -> LogFiles:
     # One path per file, as a link may lead back to a folder above it.
     once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
     paths = [str(file) for file in reversed(once.values()) if file.is_file()]
-    if not paths and one_run(matches):  # a folder per step
+    if not paths:  # folders, such as one per step
         around = os.path.commonpath(matches)
         return replace(_directory(Path(around), [os.path.relpath(name, around) for name in matches]), name=_spelt(path))
-    expect(bool(paths), path, "one directory, or files", f"directories: {listed(matches)}")
     return LogFiles(tuple(_on_disk(Path(name)) for name in paths), _spelt(path), _args_near(Path(paths[0]).parent))
 
 
