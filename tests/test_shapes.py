@@ -201,6 +201,10 @@ WRONG[5] = WRONG[5] | {"completions": ["a"] * 7}
 TOKENS = per_answer(
     lambda p: {"rewards": [0.0] * (3 + p[2]), "tokens": [1] * (3 + p[2]), "logprobs": [-1.0] * (3 + p[2])}
 )
+VALUES = [
+    {"prompt": f"q{n}", "rewards": [0.1 * k for k in range(20 + n * 7)], "values": [0.5] * (20 + n * 7)}
+    for n in range(40)
+]
 TURNS = per_answer(lambda p: {"turn_rewards": [0.5, 1.0], "turn_names": ["a", "b"], "acc": CORRECT[p]})
 
 
@@ -208,6 +212,7 @@ TURNS = per_answer(lambda p: {"turn_rewards": [0.5, 1.0], "turn_names": ["a", "b
     ("log", "message"),
     [
         (WRONG, r"row 6: expected lists of one length, got 8 in 'correct', 7 in 'completions'"),
+        (VALUES, "column 'rewards': expected one column of numbers per reward, got nested values"),
         (TOKENS, "column 'rewards': expected one column of numbers per reward, got nested values"),
         (TURNS, "column 'turn_rewards': .*or name the rewards out of --reward acc$"),
         (per_answer(lambda p: {"rewards": {"a": {"b": 1.0}}}), "nested values of a; write each number in a column"),

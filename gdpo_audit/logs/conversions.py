@@ -25,8 +25,8 @@ def advice(path: str) -> str:
 def conversion(path: str) -> str:
     """The command that writes the objects in a file as lines of JSON beside it.
 
-    >>> conversion("dumps/1.pkl")[:70]
-    'python -c \\'import json, pickle; d = pickle.load(open("dumps/1.pkl", "rb'
+    >>> conversion("1.pkl").split(";")[1]
+    ' d = pickle.load(open("1.pkl", "rb"))'
     """
     here, there = json.dumps(path, ensure_ascii=False), json.dumps(f"{path}.jsonl", ensure_ascii=False)
     if path.lower().endswith(PICKLES):

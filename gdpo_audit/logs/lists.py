@@ -17,6 +17,7 @@ from gdpo_core._errors import InputError
 
 LINE = "__line"  # the column that tells the lines of a log, where these are groups
 KEYED_BY = "the lines of the log"
+SIZES, SIZES_SHARE = 8, 0.25  # of groups, at most; of the rows
 MOSTLY = 0.9  # of the rows in which a list is as long as the rewards, if it is meant to be in each
 _OF_TOKENS = re.compile(r"(^|_)(tokens?|token_ids?|input_ids|ids|logprobs?|log_probs?|logps?|masks?)$", re.IGNORECASE)
 _OF_TURNS = re.compile(r"(^|_)(turn|step|token)s?(_|$)", re.IGNORECASE)
@@ -61,7 +62,8 @@ def lists_of_answers(
     shares = {name: _share(filled, name, rewards[0]) for name in lists}
     chosen = [name for name in lists if shares[name] >= MOSTLY and not _is_chat(schema[name])]
     several = bool((filled[rewards[0]] > 1).any())
-    if several and not _per_answer(chosen, rewards, schema, tables, prompts, alone):
+    of_tokens = _look_like_tokens(filled[rewards[0]], chosen, schema)
+    if several and (of_tokens or not _per_answer(chosen, rewards, schema, tables, prompts, alone)):
         return None
     for name in chosen:
         _expect_one_length(tables, sizes, name, rewards[0])
@@ -182,6 +184,12 @@ def _per_answer(
     names = [name for name in prompts if name in schema and not schema[name].is_nested()]
     rows = [table.collected(table.fresh.select(names)) for table in tables if {*names} <= {*table.schema}]
     return bool(names) and not any(part.is_duplicated().any() for part in rows)
+
+
+def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema) -> bool:
+    """Whether lists of nothing but numbers have as many lengths as only texts have, and not groups."""
+    texts = any(not is_number_type(schema[name].inner) for name in chosen)  # type: ignore[attr-defined]
+    return not texts and lengths.n_unique() > max(SIZES, SIZES_SHARE * len(lengths))
 
 
 # --- lengths ---------------------------------------------------------------------------------------------------------
