@@ -87,7 +87,7 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
 
 def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
     """Blocks of rows that were normalised as groups, but hold the answers to several prompts."""
-    if f.summary is None or f.run.grouped_by_column:
+    if f.summary is None or f.run.grouped_by_column or any(issues(f, "groups-sampled")):
         return
     visits = f.summary.visits.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
     mixed, groups = int(visits["mixed"].sum()), len(visits)

@@ -7,33 +7,26 @@ import re
 import stat
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, TypeAlias
 
 import polars as pl
 
-from gdpo_audit.logs.unpack import ENDING, FREE, MAX_RATIO, REFUSED, format_suffix, unpack, unpacked_name
+from gdpo_audit.logs import torch_files
+from gdpo_audit.logs.choosing import NoLog, choose, is_table, natural
+from gdpo_audit.logs.conversions import PICKLES, pickled
+from gdpo_audit.logs.unpack import ENDING, FREE, MAX_RATIO, REFUSED, unpack, unpacked_name
 from gdpo_core._errors import InputError, expect, reason
-from gdpo_core._words import count, listing
-from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core._words import count
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
 
-DEPTH = 4  # levels of folders that are searched below the one given
-TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
-# Names of configurations, metrics and reports, which often lie beside logs.
-UNRELATED = re.compile(
-    r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata)\b.*$"
-)
-# KEY_INDEX_HASH.table.json in the folder of a run of W&B, KEY.table.json in an artifact.
-WANDB_TABLE = re.compile(r"(?:^|/)(?P<key>[^/]+?)(?:_(?P<index>\d+)_[0-9a-f]{6,})?\.table\.json$")
-# The folders around a log that belong to the same run as those beside them; those of artifacts begin with their run.
-_INSIDE_A_RUN = re.compile(r"(^|/)(?:completions|media/table(?:/.*)?|([^/]*?)-?completions[-:_]v\d+)$")
+DEPTH = 6  # levels of folders that are searched below the one given
 _TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')  # of W&B
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
@@ -43,10 +36,6 @@ MAX_BYTES = 1 << 30  # unpacked, of the whole zip
 MAX_IN_MEMORY = 1 << 28  # the same of a zip that is no file on disk
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack a whole block at once, however large
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
-
-
-class NoLog(InputError):
-    """There is nothing, or there are only files of other kinds: what writes the log may not have begun."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +83,15 @@ class LogFile:
 
 @dataclass(frozen=True)
 class LogFiles:
-    """The files of a log in reading order, a name for all of them, and the args.json near them, if any."""
+    """The files of a log in reading order, a name for all of them, and the args.json near them, if any.
+
+    left_out: in words, the files beside them that are no part of the log.
+    """
 
     files: tuple[LogFile, ...]
     name: str
     args: LogFile | None
+    left_out: tuple[str, ...] = ()
 
 
 def find_files(path: object) -> LogFiles:
@@ -119,11 +112,12 @@ def find_files(path: object) -> LogFiles:
     files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
     name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
     args = next((part.args for part in parts if part.args), None)
-    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args)
+    left_out = tuple(dict.fromkeys(words for part in parts for words in part.left_out))
+    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args, left_out)
 
 
 def format_of(file: LogFile) -> str:
-    """parquet, csv, tsv, jsonl, json, wandb or trackio, from a file's first bytes and its ending.
+    """parquet, csv, tsv, jsonl, json, wandb, trackio or torch, from a file's first bytes and its ending.
 
     Rows that need no parsing count as parquet: both have columns with types. InputError for any other format.
 
@@ -142,6 +136,9 @@ def format_of(file: LogFile) -> str:
         return "parquet"
     if start.startswith(b"SQLite format 3\0") or name.endswith(".db"):
         return "trackio"
+    if torch_files.is_torch(name, start):
+        return "torch"
+    expect(not name.endswith(PICKLES), file.name, "a log that can be read without running it", pickled(file.name))
     if name.endswith(".table.json") or _TABLE_START.match(start):
         return "wandb"
     if by_ending:
@@ -150,89 +147,6 @@ def format_of(file: LogFile) -> str:
     if first in (b"{", b"["):
         return "jsonl" if first == b"{" else "json"
     raise InputError(f"{file.name}: expected a file that ends in {', '.join(_FORMATS)}, got one that does not")
-
-
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """A sort key that orders the numbers in names by size.
-
-    >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
-    ['9.jsonl', '10.jsonl', 'b/1.jsonl']
-    """
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
-
-
-# --- which files of a directory are the log --------------------------------------------------------------------------
-
-
-def choose(names: Sequence[str], where: str) -> list[str]:
-    """The files of a directory that make up one log, in their order.
-
-    >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run")
-    ['run/completions.jsonl']
-    """
-    visible = [name for name in sorted(names, key=natural) if not re.search(r"(^|/)(\.|__MACOSX)", name)]
-    logs = _by_folder(visible, _framework)
-    # Other keys, such as those of evaluations, are read where nothing has the usual one.
-    for wanted in ("completions", "completions.+"):
-        logs = logs or _by_folder(visible, partial(_wandb_key, wanted))
-    logs = logs or _by_folder(visible, lambda name: f"*{format_suffix(name)}" if is_table(name) else None)
-    # Last, as other programs write databases too.
-    logs = logs or _by_folder(visible, lambda name: "*.db" if name.endswith(".db") else None)
-    if not logs:
-        raise NoLog(f"{where}: expected a log: files that end in {', '.join(TABLES)}, got {_listing(visible)}")
-    depth = min(_depth(folder) for folder, _ in logs)
-    nearest = {key: files for key, files in logs.items() if _depth(key[0]) == depth}
-    if len(nearest) > 1:
-        listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(nearest.items())]
-        which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
-        raise InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
-    [files] = nearest.values()
-    twice = [name for name, times in Counter(map(unpacked_name, files)).items() if times > 1]
-    expect(not twice, where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
-    return files
-
-
-def _by_folder(names: Sequence[str], kind_of: Callable[[str], str | None]) -> dict[tuple[str, str], list[str]]:
-    """The names that are of some kind, by the folder of their run and their kind."""
-    logs: dict[tuple[str, str], list[str]] = {}
-    for name in names:
-        kind = kind_of(name)
-        if kind is not None:
-            folder = name.rpartition("/")[0]
-            home = folder if kind.startswith("*") else _INSIDE_A_RUN.sub(_run_around, folder)
-            logs.setdefault((home, kind), []).append(name)
-    return logs
-
-
-def _run_around(inside: re.Match[str]) -> str:
-    """What stays of the path of a folder inside a run: nothing, or the run that the name of an artifact begins with."""
-    return inside[1] + inside[2] if inside[2] else ""
-
-
-def _wandb_key(wanted: str, name: str) -> str | None:
-    """What such tables of W&B are called, if their key is the one wanted."""
-    table = WANDB_TABLE.search(unpacked_name(name))
-    return f"{table['key']} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
-
-
-def _framework(name: str) -> str | None:
-    """The framework that gives its logs such names."""
-    name = unpacked_name(name)
-    return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
-
-
-def is_table(name: str) -> bool:
-    """Whether a file with this name may be a log."""
-    base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
-    return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
-
-
-def _depth(folder: str) -> int:
-    return folder.count("/") + bool(folder)
-
-
-def _listing(names: Sequence[str]) -> str:
-    return listing(sorted(names), most=5) if names else "no files"
 
 
 # --- on disk ---------------------------------------------------------------------------------------------------------
@@ -263,7 +177,9 @@ def _at(path: str) -> LogFiles:
     # One path per file, as a link may lead back to a folder above it.
     once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
     paths = [str(file) for file in reversed(once.values()) if file.is_file()]
-    expect(bool(paths), path, "one directory, or files", f"directories: {_listing(matches)}")
+    if not paths:  # folders, such as one per step
+        around = os.path.commonpath(matches)
+        return replace(_directory(Path(around), [os.path.relpath(name, around) for name in matches]), name=_spelt(path))
     return LogFiles(tuple(_on_disk(Path(name)) for name in paths), _spelt(path), _args_near(Path(paths[0]).parent))
 
 
@@ -272,10 +188,11 @@ def expand_home(path: str) -> Path:
     return Path(os.path.expanduser(path))
 
 
-def _directory(folder: Path) -> LogFiles:
+def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
+    """The log in a directory. within: the folders in it that are looked at."""
     names: list[str] = []
     errors: list[OSError] = []
-    for where, folders, files in os.walk(folder, onerror=errors.append):
+    for where, folders, files in chain(*(os.walk(folder / start, onerror=errors.append) for start in within)):
         below = Path(where).relative_to(folder)
         folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
         # Opening a pipe would wait for ever.
@@ -284,13 +201,14 @@ def _directory(folder: Path) -> LogFiles:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
     chosen = choose(names, _spelt(folder))
-    found = tuple(_on_disk(folder / name) for name in chosen)
-    return LogFiles(found, _spelt(folder), _args_near((folder / chosen[0]).parent))
+    found = tuple(_on_disk(folder / name) for name in chosen.files)
+    return LogFiles(found, _spelt(folder), _args_near((folder / chosen.files[0]).parent), chosen.left_out)
 
 
 def _file(path: Path) -> LogFiles:
     file, name = _on_disk(path), _spelt(path)
-    if path.suffix.lower() == ".zip" or file.start(4) == _ZIP:
+    start = file.start(4096)
+    if path.suffix.lower() == ".zip" or (start.startswith(_ZIP) and not torch_files.is_torch(name, start)):
         return _inside({f"{name}:{member}": load for member, load in _members(name, path).items()}, name)
     return LogFiles((file,), name, _args_near(path.absolute().parent))
 
@@ -344,10 +262,10 @@ def _log_of_upload(files: Mapping) -> LogFiles:
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
     """The log among files in memory, whose names are archive:folder/file."""
     inner = {name.rpartition(":")[2]: name for name in loads}
-    chosen = [inner[name] for name in choose(list(inner), where)]
+    chosen = choose(list(inner), where)
     args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
-    files = tuple(LogFile(name, load=loads[name]) for name in chosen)
-    return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]))
+    files = tuple(LogFile(inner[name], load=loads[inner[name]]) for name in chosen.files)
+    return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]), chosen.left_out)
 
 
 # --- zips ------------------------------------------------------------------------------------------------------------

@@ -8,24 +8,27 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from shlex import quote
 from typing import TypeAlias
 
 import polars as pl
 
-from gdpo_audit.logs.columns import Columns, ReadOptions, expect_columns, first_values
+from gdpo_audit.logs.columns import Columns, ReadOptions, expect_columns, first_values, place
 from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.names import EVENT, FILE, MADE, MADE_PROMPT, MADE_STEP, ROW
+from gdpo_audit.logs.objects import is_called_reward, is_numbers
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_core._errors import InputError, expect
-from gdpo_core._words import listing
+from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS, READABLE
 
 STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
 GROUPS = (
-    *("group", "group_id", "uid", "prompt_id", "group_index", "prompt_idx", "prompt_index"),
+    *("group", "group_id", "uid", "prompt_id", "group_index", "group_idx", "prompt_idx", "prompt_index"),
+    *("_ng_task_index",),  # of NeMo-Gym
     *("prompt", "input", "question"),
 )
 LENGTHS = (
@@ -36,6 +39,7 @@ LENGTHS = (
 NOT_REWARDS = {
     *("epoch", "index", "idx", "id", "row", "seed", "rank", "timestamp", "time", "sample_id", "request_id", "rollout"),
     *("rollout_id", "completion_id", "response_id", "sample", "batch", "unnamed: 0", "", "task_id", "worker"),
+    *("sample_idx", "traj_idx", "sample_index", "_ng_rollout_index", "seqlen", "head_version", "tail_version"),
     *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
 }
 # Where a row stands, as any program may log it; a caller may name such a column as a reward all the same.
@@ -43,11 +47,9 @@ PLACES = {"batch", "step", "group", "_file", "_row", "_event", "_key", "_by", "_
 NOT_TRLS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
 NOT_VERLS = {"input", "output", "gts", "score", "step", "request_id", "uid", "index", "num_turns", "__num_turns__"}
 NOT_SWIFTS = {"step", "gen_step", "prompt", "completion", "solution", "advantages", "advantage", "entropy", "num_turns"}
-_TOKENS = {"content", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs", "input_lengths"}
-NOT_NEMOS = _TOKENS | {"prompt_ids", "token_ids", "step", "idx", "reference_logprobs", "reference_policy_logprobs"}
+TOKENS = {"content", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs", "input_lengths"}
+NOT_NEMOS = TOKENS | {"prompt_ids", "token_ids", "step", "idx", "reference_logprobs", "reference_policy_logprobs"}
 SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
-_REWARDS = re.compile(r"(^|_)(rewards?|scores?)($|_)|^components$", re.IGNORECASE)
-_OTHERS = re.compile(r"model|config|kwargs|prompt|spec", re.IGNORECASE)  # as verl's reward_model
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 
 Schema: TypeAlias = Mapping[str, pl.DataType]
@@ -83,6 +85,7 @@ class Form(Columns):
     weights: Mapping[str, float] | None = None  # that the log holds
     group_size: int | None = None  # from the configuration
     settings: Mapping = field(default_factory=dict)  # of the run
+    method: str | None = None  # that the trainer has, where the log says none
     issues: tuple[LogIssue, ...] = ()
 
     def responses(self, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
@@ -300,16 +303,22 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     )
 
 
+_NO_REWARD = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}
+
+
 def refuse_nested(tables: Sequence[Table]) -> None:
     """Raise InputError for a column of rewards that holds several of them in one value."""
     for table in tables:
         for name, kind in table.schema.items():
             inner = getattr(kind, "inner", kind)
             several = inner is not kind and is_number_type(inner)
-            called = bool(_REWARDS.search(name) and not _OTHERS.search(name))
-            if called and (several or isinstance(inner, pl.Struct)):
+            if is_called_reward(name) and (several or isinstance(inner, pl.Struct)):
                 of = f" of {listing(kind.to_schema(), most=5)}" if isinstance(kind, pl.Struct) else ""
-                wanted, got = "one column of numbers per reward", f"nested values{of}; unnest it, or name the rewards"
+                beside = [n for n, k in table.schema.items() if is_number_type(k) and _plain(n) not in _NO_REWARD]
+                options = " ".join(f"--reward {quote(n)}" for n in beside[:8])
+                named = f", or name the rewards out of {options}" if beside else ""
+                wanted = "one column of numbers per reward"
+                got = f"nested values{of}; write each number in a column of its own{named}"
                 raise InputError(f"{table.name}, column {name!r}: expected {wanted}, got {got}")
 
 
@@ -335,7 +344,9 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
 # Where a trace has what every log has; no reward or metric can have these names, or those of what is made here.
 STEP, GROUP, ADVANTAGE, LENGTH = "run.work.step", "group.id", "nodes.advantages", "num_output_tokens"
 _EVALUATES, _ID, _ENV, _WEIGHT = f"{MADE}evaluates", f"{MADE}id", f"{MADE}env", f"{MADE}weight "
+_EPISODE_ID = f"{MADE}episode"
 _IDS = (("group", "id"), ("task", "key"), ("task", "hash"), ("task", "data", "id"), ("task", "data", "idx"))
+_PRIME_RL = re.compile(r"(^|/)step_\d+/train/(all|effective)/traces\.jsonl")
 _EPISODE = "an episode of verifiers in every row"
 
 
@@ -391,12 +402,13 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
         table = table.with_columns(
             value("run", "work", "step", numbers=True).alias(STEP),
             pl.any_horizontal(kind.cast(pl.String) == "eval" for kind in runs).alias(_EVALUATES),
+            value("id").cast(pl.String).alias(_EPISODE_ID),
             pl.coalesce(value(*path).cast(pl.String) for path in _IDS).alias(_ID),
             pl.concat_str(value("env", name).cast(pl.String).fill_null("") for name in ("id", "name")).alias(_ENV),
         )
         table = table.filter(pl.col("traces").list.len().fill_null(0) > 0).explode("traces")
         table = table.filter(value("traces", "agent", "trainable").cast(pl.Boolean).fill_null(True))
-        return table.select(FILE, ROW, STEP, _ID, pl.col(_EVALUATES).fill_null(False), **columns)
+        return table.select(FILE, ROW, STEP, _ID, _EPISODE_ID, pl.col(_EVALUATES).fill_null(False), **columns)
 
     parts = [responses(numbered(table, n)).drop("messages", strict=False) for n, table in enumerate(tables)]
     seen = pl.concat(parts, how="vertical_relaxed").collect()
@@ -404,6 +416,8 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
     training = not seen[_EVALUATES].all()
     partly = training and bool(seen[_EVALUATES].any())
     seen = seen.filter(~pl.col(_EVALUATES)) if training else seen
+    again = _repeated_episodes(seen, scored)
+    seen = seen.filter(~place().is_in(again.implode())) if len(again) else seen
     scored = _as_logged(seen, scored)
     steps, advantages = seen[STEP].count() > 0, ADVANTAGE in columns and seen[ADVANTAGE].count() > 0
     weights = {name: seen[_WEIGHT + name].drop_nulls().unique(maintain_order=True).to_list() for name in scored}
@@ -414,6 +428,7 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
 
     def of(table: pl.LazyFrame) -> pl.LazyFrame:
         table = responses(table).with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in changing)
+        table = table.filter(~place().is_in(again.implode())) if len(again) else table
         return _renumbered(table.filter(~pl.col(_EVALUATES)) if training else table)
 
     return Form(
@@ -431,8 +446,33 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
         rewards=counted,
         logged=tuple(logged),
         left_out=("the episodes of evaluations",) * partly,
+        issues=tuple(LogIssue("files-left-out", {"files": [n]}) for n in [_in_two_files(len(again))] if len(again)),
+        method=None if advantages else _method_of(tables),
         weights={name: 1.0 if name in changing else found[0] for name, found in weights.items() if found},
     )
+
+
+def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
+    """The places of episodes that another file holds too, as prime-rl writes them: of these the one with advantages,
+    or else the first, is read. An id that comes again in a file tells no episode."""
+    named = rows.filter(pl.col(_EPISODE_ID).is_not_null())
+    lines = named.unique([FILE, ROW])
+    if rows[FILE].n_unique() < 2 or lines.select(pl.struct(FILE, _EPISODE_ID).is_duplicated().any()).item():
+        return pl.Series(dtype=pl.Int64)
+    order = pl.col(FILE)
+    if ADVANTAGE in rows.columns:
+        order = order + pl.col(ADVANTAGE).is_null().cast(pl.Int64) * (rows[FILE].max() + 1)  # type: ignore[operator]
+    first = order.min().over(_EPISODE_ID, GROUP, STEP, *rewards)
+    return named.filter(order != first).select(place().unique(maintain_order=True)).to_series()
+
+
+def _in_two_files(episodes: int) -> str:
+    return f"{count(episodes, 'episode')} in a second file, which {'counts' if episodes == 1 else 'count'} once"
+
+
+def _method_of(tables: Sequence[Table]) -> str | None:
+    """The method of the trainer that lays its logs out like this: prime-rl's, which only centres."""
+    return "grpo_no_std" if all(_PRIME_RL.search(table.name) for table in tables) else None
 
 
 def _fields(kind: object) -> Mapping[str, pl.DataType]:
@@ -541,7 +581,9 @@ def _writes(framework: str, names: Schema) -> bool:
         "trl": "step" in has and ("completion" in has or {"prompt", "advantage"} <= has),
         "verl": {"input", "output", "score"} <= has,
         "ms_swift": {"prompt", "completion"} <= has and ("gen_step" in has or ("step" in has and lists)),
-        "nemo_rl": "rewards" in has and (bool(_TOKENS & has) or isinstance(names.get("advantages"), pl.List)),
+        "nemo_rl": "rewards" in has
+        and is_numbers(names["rewards"])
+        and (bool(TOKENS & has) or isinstance(names.get("advantages"), pl.List)),
         "verifiers": {"task", "traces"} <= has,
         "generic": False,
     }[framework]

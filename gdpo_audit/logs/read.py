@@ -23,7 +23,6 @@ from gdpo_audit.logs.forms import (
     SWIFTS_METHODS,
     Form,
     configured_weights,
-    framework_of,
     settings_in,
     with_numbers,
 )
@@ -33,6 +32,7 @@ from gdpo_audit.logs.order import in_order
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import ADVANTAGES, lost, role
 from gdpo_audit.logs.run import PROMPTS, LogIssue, Others, Rows, Run, one_error, read_once
+from gdpo_audit.logs.shapes import shape_of
 from gdpo_audit.logs.tables import Table, is_number_type, tables_of
 from gdpo_audit.logs.texts import COMPLETIONS, PROMPT_TEXTS, texts_of
 from gdpo_audit.logs.trackers import expect_one_run
@@ -188,8 +188,10 @@ def _read_through(table: Table) -> None:
 
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
     """The run whose groups are still to be found."""
-    framework = known or framework_of(log.tables, files.name)
-    form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
+    shape = shape_of(log.tables, known, options, files.name)
+    framework, options = shape.framework, shape.options
+    schema = union_schema(shape.tables)
+    form = shape.of(FORMS[framework](shape.tables, schema, options, settings_in(files.args)))
     form = replace(form, not_rewards=form.not_rewards | PLACES)
     where = form.tables[0].name
     schema = {name: kind for name, kind in _kinds(form).items() if name not in (FILE, ROW, EVENT)}
@@ -229,12 +231,12 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         has_length=form.length is not None,
         by=form.by,
         by_default=options.by is None,
-        issues=_issues(framework, form, log, chosen, alone),
+        issues=_issues(framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
         skipped_lines=log.broken_lines,
         skipped_files=log.skipped,
         left_out=(*beside, *form.left_out),
         lost=gone,
-        configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
+        configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))) or form.method,
         total=chosen.total,
         rewards_named=options.rewards is not None,
         has_steps=form.step is not None,
@@ -360,14 +362,16 @@ def _not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOp
     return [name for name in schema if name.lower() not in never]
 
 
-def _issues(framework: str, form: Form, log: _Log, chosen: RewardChoice, alone: bool) -> tuple[LogIssue, ...]:
-    """What may mislead a reader of the files."""
+def _issues(
+    framework: str, form: Form, left_out: Sequence[str], chosen: RewardChoice, alone: bool
+) -> tuple[LogIssue, ...]:
+    """What may mislead a reader of the files. left_out: files, and rows of them, in words."""
     issues = [*chosen.issues, *form.issues]
     if alone or (form.asks and len(chosen.rewards) == 1 and chosen.total is None):
         v1 = {"trainer": "v1"} if framework == "verl" and form.key == "uid" else {}
         issues.append(LogIssue("no-components", {"framework": framework, "has": list(chosen.rewards), **v1}))
-    if log.unfinished:
-        issues.append(LogIssue("files-left-out", {"files": list(log.unfinished)}))
+    if left_out:
+        issues.append(LogIssue("files-left-out", {"files": list(left_out)}))
     return tuple(issues)
 
 

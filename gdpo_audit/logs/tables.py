@@ -16,6 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
+from gdpo_audit.logs import torch_files
 from gdpo_audit.logs.files import LogFile, format_of
 from gdpo_audit.logs.json_values import document, expect_names, is_number, records, table_of
 from gdpo_audit.logs.trackers import trackio, wandb
@@ -32,6 +33,7 @@ UNREAD = ("completion", "completions", "response", "output", "messages")
 SEPARATORS = (",", ";", "\t", "|")
 _NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 writes it
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # which JSON can hold and polars cannot
+_EPISODE = {"episode_id", "trajectories"}  # an object that is a whole file of rLLM
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -101,6 +103,8 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
         named = trackio(file, odd)
     elif kind == "wandb":
         named = [(file.name, wandb(file, odd))]
+    elif kind == "torch":
+        named = [(file.name, torch_files.table(file.name, file.path, odd))]
     elif kind == "jsonl":
         named = [(file.name, _json_lines(file, broken, odd, texts))]
     else:
@@ -284,6 +288,8 @@ def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
     """A document: an array of objects."""
     wanted = "an array of objects, one per response"
     content = document(file, wanted)
+    if isinstance(content, dict) and content.keys() >= _EPISODE:
+        content = [content]
     if not isinstance(content, list):
         got = "one object" if isinstance(content, dict) else type(content).__name__
         raise InputError(f"{file.name}: expected {wanted}, got {got}")

@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 import polars as pl
 
-from gdpo_audit.logs.files import WANDB_TABLE, LogFile
+from gdpo_audit.logs.choosing import WANDB_TABLE, key_of
+from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.json_values import column, document, expect_names, records, table_of
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count, listing
@@ -32,7 +33,7 @@ _COLUMNS = ("id", "run_name", "step", "metrics")
 def expect_one_run(where: str, names: Sequence[str]) -> None:
     """Raise InputError unless names of tables of W&B show one key and each number once: a run logs one at a time."""
     tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
-    keys = dict.fromkeys(table["key"] for _, table in tables)
+    keys = dict.fromkeys(map(key_of, (table for _, table in tables)))
     expect(len(keys) < 2, where, "the tables of one run under one key", f"those of {listing(keys, most=5)}")
     numbered = Counter((name.rpartition("/")[0], table["index"]) for name, table in tables)
     twice = [name for name, table in tables if numbered[name.rpartition("/")[0], table["index"]] > 1]

@@ -1,0 +1,239 @@
+"""Which files of a directory are the log of one run: known names, files of one kind, a folder or a key per step."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from gdpo_audit.logs.conversions import BINARY, advice
+from gdpo_audit.logs.unpack import format_suffix, unpacked_name
+from gdpo_core._errors import InputError, expect
+from gdpo_core._words import count, listing
+from gdpo_core.frameworks import FRAMEWORKS
+
+TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+TENSORS = (".pt", ".pth")  # of torch
+# Names of configurations, metrics and reports, which often lie beside logs.
+UNRELATED = re.compile(
+    r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata"
+    r"|logtree|timing_spans|checkpoints|materialized_inputs|rollouts_failures)\b.*$"
+)
+# Names of what a run saves of its model.
+_MODELS = re.compile(r"model|optim|sched|rng|state|args|ckpt|checkpoint|weight|adapter|consolidated|embed", re.I)
+# Logs of trainers that are read as any table is; of these alone a folder may hold several runs, told by the name.
+_OTHER_TRAINERS = {
+    "Tinker": re.compile(r"(?:^|/)[^/]+_rollout_summaries\.jsonl$"),
+    "open-instruct": re.compile(r"(?:^|/)(?P<run>[^/]+)_rollouts_\d{6}\.jsonl$"),
+    "ROLL": re.compile(r"(?:^|/)rollout_dump_data\.step_\d+\.jsonl$"),
+    "rLLM": re.compile(r"(?:^|/)episode_hash[0-9a-f]+_id[^/]*\.json$"),
+}
+# KEY_INDEX_HASH.table.json in the folder of a run of W&B, KEY.table.json in an artifact.
+WANDB_TABLE = re.compile(r"(?:^|/)(?P<key>[^/]+?)(?:_(?P<index>\d+)_[0-9a-f]{6,})?\.table\.json$")
+# The folders around a log that belong to the same run as those beside them; those of artifacts begin with their run.
+_INSIDE_A_RUN = re.compile(r"(^|/)(?:completions|media/table(?:/.*)?|([^/]*?)-?completions[-:_]v\d+)$")
+
+# A number in the name of a folder that counts the steps of a run, as step_12 and train_step_3_epoch_0. Others, as of
+# seed_1 and run_2, tell runs from each other.
+_WORD = r"steps?|iter|iteration|epoch|round|update|rollout"
+_COUNTED = re.compile(rf"(?<![a-z])({_WORD})([-_=. ]*)(\d+)", re.IGNORECASE)
+_ROLLOUTS = re.compile(r"(?<![a-z])rollouts?(?![a-z])", re.IGNORECASE)  # a folder whose folders are steps: AReaL
+_EVALUATION = re.compile(r"(?<![a-z])(?:evaluation|evals?|validation|valid|val|test)(?![a-z])[-_.]?", re.IGNORECASE)
+_TRAINING = re.compile(r"(?:^|/)train(?:ing)?(?![a-z])[^/]*$", re.IGNORECASE)
+
+Logs: TypeAlias = dict[tuple[str, str], list[str]]  # files by the folder of their run, and their kind
+
+
+class NoLog(InputError):
+    """There is nothing, or there are only files of other kinds: what writes the log may not have begun."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The files of a log in their order, and in words those beside it that were left out."""
+
+    files: Sequence[str]
+    left_out: tuple[str, ...] = ()
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A sort key that orders the numbers in names by size.
+
+    >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
+    ['9.jsonl', '10.jsonl', 'b/1.jsonl']
+    """
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def choose(names: Sequence[str], where: str) -> Chosen:
+    """The files of a directory that make up one log. InputError where there is none, or where there are several.
+
+    >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
+    ['run/completions.jsonl']
+    >>> choose(["step_1/a.jsonl", "step_2/a.jsonl", "step_10/a.jsonl"], "run").files
+    ['step_1/a.jsonl', 'step_2/a.jsonl', 'step_10/a.jsonl']
+    """
+    visible = [name for name in sorted(names, key=natural) if not re.search(r"(^|/)(\.|__MACOSX)", name)]
+    of = partial(_by_folder, visible, where)
+    logs = of(_framework)
+    # Other keys, such as those of evaluations, are read where nothing has the usual one.
+    for wanted in ("completions", "completions.+"):
+        logs = logs or of(partial(_wandb_key, wanted))
+    logs = logs or of(lambda name: f"*{format_suffix(name)}" if is_table(name) else None)
+    # Last, as other programs write databases too, and most tensors are those of a model.
+    logs = logs or of(lambda name: "*.db" if name.endswith(".db") else None)
+    logs = logs or of(lambda name: f"*{format_suffix(name)}" if _is_dump(name) else None)
+    if not logs:
+        raise _no_log(visible, where)
+    logs, left_out = _without_evaluations(logs)
+    depth = min(_depth(folder) for folder, _ in logs)
+    nearest = {key: files for key, files in logs.items() if _depth(key[0]) == depth}
+    if len(nearest) > 1:
+        raise _several(nearest, where)
+    [files] = nearest.values()
+    twice = [name for name, times in Counter(map(unpacked_name, files)).items() if times > 1]
+    expect(not twice, where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
+    return Chosen(files, left_out)
+
+
+def step_in(name: str) -> int | None:
+    """The step that the folders around a file say, if they do.
+
+    >>> step_in("out/step_12/rows.jsonl"), step_in("rollout/3/17.jsonl"), step_in("seed_3/rows.jsonl")
+    (12, 3, None)
+    """
+    parts = name.split("/")[:-1]
+    for number in range(len(parts) - 1, -1, -1):
+        counted = _COUNTED.search(parts[number])
+        if counted:
+            return int(counted[3])
+        if parts[number].isdecimal() and number and _ROLLOUTS.search(parts[number - 1]):
+            return int(parts[number])
+    return None
+
+
+def is_table(name: str) -> bool:
+    """Whether a file with this name may be a log."""
+    base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
+    return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
+
+
+# --- the files of one kind and one run -------------------------------------------------------------------------------
+
+
+def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
+    """The names that are of some kind, by the folder of their run and their kind."""
+    logs: Logs = {}
+    for name in names:
+        kind = kind_of(name)
+        if kind is not None:
+            folder = name.rpartition("/")[0]
+            home = folder if kind.startswith("*") else _INSIDE_A_RUN.sub(_run_around, folder)
+            logs.setdefault((_home(home, where), kind), []).append(name)
+    return logs
+
+
+def _run_around(inside: re.Match[str]) -> str:
+    """What stays of the path of a folder inside a run: nothing, or the run that the name of an artifact begins with."""
+    return inside[1] + inside[2] if inside[2] else ""
+
+
+def _home(folder: str, where: str) -> str:
+    """The path of a folder in which # stands for the number of a step, which is no other run's.
+
+    where: the path of the folder around it, whose own name says of AReaL's folders that they are steps.
+    """
+    parts = folder.split("/") if folder else []
+    above = [where.rstrip("/").rpartition("/")[2], *parts]
+    for number, part in enumerate(parts):
+        of_rollouts = part.isdecimal() and _ROLLOUTS.search(above[number])
+        parts[number] = "#" if of_rollouts else _COUNTED.sub(r"\1\2#", part)
+    return "/".join(parts)
+
+
+def _wandb_key(wanted: str, name: str) -> str | None:
+    """What such tables of W&B are called, if their key is the one wanted; # stands for the number of a step in it."""
+    table = WANDB_TABLE.search(unpacked_name(name))
+    return f"{key_of(table)} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
+
+
+def key_of(table: re.Match[str]) -> str:
+    """The key of a table of W&B, in which # stands for a number: keys that differ by that are one run's.
+
+    >>> key_of(WANDB_TABLE.search("completions_step=12_12_00fe52.table.json"))
+    'completions_step=#'
+    """
+    return re.sub(r"\d+", "#", table["key"])
+
+
+def _framework(name: str) -> str | None:
+    """The trainer that gives its logs such names."""
+    name = unpacked_name(name)
+    for title, pattern in _OTHER_TRAINERS.items():
+        if match := pattern.search(name):
+            return f"{title}'s {match['run']}" if "run" in match.groupdict() else title
+    return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
+
+
+def _is_dump(name: str) -> bool:
+    """Whether a file of torch may hold responses, as its name does not say that it is a model's."""
+    return format_suffix(name) in TENSORS and not _MODELS.search(name.rpartition("/")[2])
+
+
+def _depth(folder: str) -> int:
+    return folder.count("/") + bool(folder)
+
+
+# --- what is not the log ---------------------------------------------------------------------------------------------
+
+
+def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
+    """The logs without files of evaluations beside those of training, and without what prime-rl's training dropped."""
+    patterns = {re.sub(r"\d+", "#", name) for files in logs.values() for name in files}
+    trains = {name.rpartition("/")[0] for name in patterns if _TRAINING.search(name)}
+    kept: Logs = {}
+    evaluations, dropped = list[str](), list[str]()
+    for key, files in logs.items():
+        for name in files:
+            pattern = re.sub(r"\d+", "#", name)
+            if _evaluates(pattern, patterns, trains):
+                evaluations.append(name)
+            elif re.sub(r"(^|/)all/", r"\1effective/", pattern) in patterns - {pattern}:
+                dropped.append(name)
+            else:
+                kept.setdefault(key, []).append(name)
+    words = [f"{count(len(evaluations), 'file')} of evaluations (as {evaluations[0]})"] if evaluations else []
+    words += [f"{count(len(dropped), 'file')} of all episodes beside those trained on"] if dropped else []
+    return kept, tuple(words)
+
+
+def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
+    """Whether a name is that of an evaluation: another is the same but for the word, or begins with train beside it."""
+    if not _EVALUATION.search(name):
+        return False
+    folder, _, base = name.rpartition("/")
+    if _EVALUATION.match(base) and folder in trains:
+        return True
+    others = {_EVALUATION.sub("", name), *(_replaced(name, word) for word in ("train", "training"))}
+    return any(other in names and other != name for other in others)
+
+
+def _replaced(name: str, word: str) -> str:
+    """The name with this word in the place of those of an evaluation."""
+    return _EVALUATION.sub(lambda found: word + re.sub(r"[a-z]+", "", found[0], flags=re.IGNORECASE), name)
+
+
+def _several(logs: Logs, where: str) -> InputError:
+    """The error where several logs lie side by side; it names a file or folder of each, which can be given instead."""
+    listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
+    which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
+    return InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
+
+
+def _no_log(names: Sequence[str], where: str) -> NoLog:
+    """The error where no file can be a log; of files that only Python reads it says how they become one."""
+    got = listing(sorted(names), most=5) if names else "no files"
+    text = f"{where}: expected a log: files that end in {', '.join((*TABLES, *TENSORS))}, got {got}"
+    binary = next((name for name in names if name.lower().endswith(BINARY) and not _MODELS.search(name)), None)
+    return NoLog(text if binary is None else f"{text}; {advice(f'{where}/{binary}')}")

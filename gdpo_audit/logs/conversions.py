@@ -1,0 +1,38 @@
+"""Files that only Python reads: what they are, and the line that makes a log of them."""
+
+import json
+from shlex import quote
+
+from gdpo_core._words import one_line
+
+PICKLES = (".pkl", ".pickle", ".joblib")
+BINARY = (*PICKLES, ".pt", ".pth")
+# Rows in a list, or under the name that slime gives them; else columns: one line that holds them as lists.
+_ROWS = "d = d.get('samples', d) if isinstance(d, dict) else d; r = d if isinstance(d, list) else [d]"
+_PLAIN = "lambda x: x.tolist() if hasattr(x, 'tolist') else getattr(x, '__dict__', None) or str(x)"
+
+
+def pickled(path: str) -> str:
+    """What a pickle is, and what makes a log of it."""
+    return f"a pickle; {advice(path)}"
+
+
+def advice(path: str) -> str:
+    """What turns a file of pickled objects into lines of JSON, in words that can be typed."""
+    return f"loading it runs what is in it; if you trust it, this makes a log of it: {conversion(path)}"
+
+
+def conversion(path: str) -> str:
+    """The command that writes the objects in a file as lines of JSON beside it.
+
+    >>> conversion("1.pkl").split(";")[1]
+    ' d = pickle.load(open("1.pkl", "rb"))'
+    """
+    here, there = json.dumps(path, ensure_ascii=False), json.dumps(f"{path}.jsonl", ensure_ascii=False)
+    if path.lower().endswith(PICKLES):
+        load = f'import json, pickle; d = pickle.load(open({here}, "rb"))'
+    else:
+        load = f'import json, torch; d = torch.load({here}, map_location="cpu", weights_only=False)'
+    rows, plain = (code.replace("'", '"') for code in (_ROWS, _PLAIN))
+    write = f'open({there}, "w").writelines(json.dumps(x, default={plain}) + "\\n" for x in r)'
+    return f"python -c {quote(one_line(f'{load}; {rows}; {write}'))}"

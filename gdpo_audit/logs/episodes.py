@@ -1,0 +1,139 @@
+"""Episodes with their steps inside, a row per trajectory: the logs of Tinker's cookbook and of rLLM."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import polars as pl
+
+from gdpo_audit.logs.tables import Table, is_number_type
+
+CENTRED = "grpo_no_std"  # of trainers that subtract the mean of a group and divide by nothing
+_TINKER = {"iteration", "group_idx", "traj_idx", "total_reward", "steps"}
+_RLLM = {"episode_id", "training_step", "trajectories"}
+_ID_COLUMNS = ("id", "episode_id", "trajectory_id", "rollout_id", "request_id", "sample_id", "uuid")
+
+
+def trainer_of(tables: Sequence[Table]) -> str | None:
+    """The trainer whose episodes these tables hold: tinker, rllm or None."""
+    for trainer, names in (("tinker", _TINKER), ("rllm", _RLLM)):
+        if all({*names} <= {*table.schema} for table in tables):
+            return trainer
+    return None
+
+
+# --- Tinker ----------------------------------------------------------------------------------------------------------
+
+
+def of_tinker(frame: pl.LazyFrame, other: Collection[str]) -> pl.LazyFrame:
+    """A row per trajectory: its total, and the parts of it that the environment's metrics hold.
+
+    total_reward is the sum of the rewards of a trajectory's steps and of the reward at its end. So a metric of its
+    steps is summed, too; where only one step has it, that is its value.
+
+    other: names, in small letters, that mean something else where a column has them.
+    """
+    schema = frame.collect_schema()
+    step = _fields(getattr(schema["steps"], "inner", None))
+    taken = {*other, "iteration", "group_idx", "total_reward", "final_reward", "tags", "num_tokens"}
+    columns = {
+        "iteration": pl.col("iteration"),
+        "group_idx": pl.col("group_idx"),
+        "total_reward": pl.col("total_reward"),
+    }
+    if is_number_type(schema.get("final_reward")):
+        columns["final_reward"] = pl.col("final_reward")
+    for name, kind in _fields(step.get("metrics")).items():
+        if is_number_type(kind):
+            columns[f"metrics.{name}" if name.lower() in taken else name] = _sum("metrics", name)
+    for name, kind in _fields(schema.get("trajectory_metrics")).items():
+        if is_number_type(kind):
+            here = name in columns or name.lower() in taken
+            columns[f"trajectory_metrics.{name}" if here else name] = pl.col("trajectory_metrics").struct.field(name)
+    if is_number_type(step.get("ac_len")):
+        columns["num_tokens"] = _sum("ac_len")
+    if schema.get("tags") == pl.List(pl.String):
+        columns["tags"] = pl.col("tags").list.join("/")
+    return frame.select(**columns)
+
+
+def _sum(*path: str) -> pl.Expr:
+    """The sum of a value over the steps of each trajectory; null where no step has it."""
+    value = pl.element()
+    for name in path:
+        value = value.struct.field(name)
+    values = pl.col("steps").list.eval(value.cast(pl.Float64).fill_nan(None)).list.drop_nulls()
+    return pl.when(values.list.len() > 0).then(values.list.sum())
+
+
+def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
+    """Those of these columns whose value is 0 in every row, as of a reward that an environment has not."""
+    there = [name for name in names if all(name in table.schema for table in tables)]
+    zero = [(pl.col(name).fill_null(0) == 0).all() for name in there]
+    parts = [table.collected(table.fresh.select(zero)) for table in tables] if there else []
+    return [name for name in there if all(part[name].item() for part in parts)]
+
+
+# --- rLLM ------------------------------------------------------------------------------------------------------------
+
+
+def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """A row per trajectory of an episode; its group are those of its name, of the same task."""
+    frame = frame.filter(pl.col("trajectories").list.len() > 0).explode("trajectories")
+    schema = frame.collect_schema()
+    fields = _fields(schema["trajectories"])
+
+    def inner(name: str, kind: type[pl.DataType]) -> pl.Expr:
+        there = name in fields
+        return (pl.col("trajectories").struct.field(name) if there else pl.lit(None)).cast(kind)
+
+    task = next((name for name in ("task_hash", "task") if schema.get(name) == pl.String), "episode_id")
+    prompt = {"prompt": pl.col("task")} if schema.get("task") == pl.String else {}
+    return frame.select(
+        "training_step",
+        **prompt,
+        group_id=pl.concat_str(pl.col(task), inner("name", pl.String).fill_null(""), separator="/"),
+        reward=inner("reward", pl.Float64),
+    )
+
+
+def _fields(kind: object) -> Mapping[str, pl.DataType]:
+    return kind.to_schema() if isinstance(kind, pl.Struct) else {}  # type: ignore[return-value]
+
+
+# --- an episode in two files -----------------------------------------------------------------------------------------
+
+
+def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
+    """The rows, by the number of their table, that repeat one of a table before: the same id, and all else the same.
+
+    Only a column that is called like an id and has a value of its own in each row of a table tells.
+    """
+    names = {name for name, kind in tables[0].schema.items() if name in _ID_COLUMNS and not kind.is_nested()}
+    for table in tables[1:]:
+        names &= {*table.schema}
+    chosen = next((name for name in _ID_COLUMNS if name in names), None)
+    if chosen is None or len(tables) < 2:
+        return {}
+    ids = [
+        table.collected(table.fresh.select(pl.col(chosen).cast(pl.String, strict=False)))[chosen] for table in tables
+    ]
+    every = pl.concat(ids)
+    if every.n_unique() == len(every) or any(part.n_unique() < len(part) for part in ids):
+        return {}
+    again = every.filter(every.is_duplicated()).unique()
+    repeated: dict[int, list[int]] = {}
+    seen: set[tuple] = set()
+    for number, (table, part) in enumerate(zip(tables, ids, strict=True)):
+        rows = table.collected(table.fresh.with_row_index("_at").filter(part.is_in(again.implode())))
+        content = rows.select(pl.struct(pl.exclude("_at")).struct.json_encode().alias("text"))
+        hashes = content["text"].hash().to_list()
+        for at, key in zip(rows["_at"].to_list(), zip(rows[chosen].to_list(), hashes, strict=True), strict=True):
+            if key in seen:
+                repeated.setdefault(number, []).append(at)
+            seen.add(key)
+    return repeated
+
+
+def without_rows(frame: pl.LazyFrame, rows: Sequence[int]) -> pl.LazyFrame:
+    """The rows but for these."""
+    number = "__at"
+    return frame.with_row_index(number).filter(~pl.col(number).is_in(rows)).drop(number)

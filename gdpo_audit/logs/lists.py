@@ -1,0 +1,224 @@
+"""A line per group or per step, with lists that hold a value per answer, as a row per answer.
+
+Values per answer are told from values per token by their number: in every row several lists have one length.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from gdpo_audit.logs.columns import ROWS_OF_A_FILE
+from gdpo_audit.logs.objects import is_called_reward
+from gdpo_audit.logs.roles import ADVANTAGES, role
+from gdpo_audit.logs.tables import Table, is_number_type, is_unread
+from gdpo_core._errors import InputError
+
+LINE = "__line"  # the column that tells the lines of a log, where these are groups
+KEYED_BY = "the lines of the log"
+SIZES, SIZES_SHARE = 8, 0.25  # of groups, at most; of the rows
+MOSTLY = 0.9  # of the rows in which a list is as long as the rewards, if it is meant to be in each
+_OF_TOKENS = re.compile(r"(^|_)(tokens?|token_ids?|input_ids|ids|logprobs?|log_probs?|logps?|masks?)$", re.IGNORECASE)
+_OF_TURNS = re.compile(r"(^|_)(turn|step|token)s?(_|$)", re.IGNORECASE)
+_OF_FUNCTIONS = re.compile(r"name|func|key", re.IGNORECASE)  # lists of the names of rewards
+_ANSWERS = ("completion", "completions", "response", "responses", "output", "outputs", "generation", "prediction")
+_CHATS = (*_ANSWERS, "messages")
+
+Schema = Mapping[str, pl.DataType]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The columns with a value per answer in each row, and whether rows hold several answers."""
+
+    names: tuple[str, ...]
+    several: bool
+
+
+def lists_of_answers(
+    tables: Sequence[Table], schema: Schema, named: Collection[str], alone: bool, prompts: Sequence[str]
+) -> Lists | None:
+    """The columns that hold a value per answer; None where rows are answers.
+
+    schema: of all tables. named: the rewards that the caller names. alone: no column of single numbers may be a reward.
+    prompts: columns that say with the step which prompt a row is of. InputError for lists of different lengths.
+    """
+    lists = [name for name, kind in schema.items() if isinstance(kind, pl.List)]
+    rewards = [name for name in lists if _holds_rewards(name, schema[name], named)]
+    if not rewards and alone:
+        rewards = [name for name in lists if _may_be_reward(name, schema[name])]
+    if not rewards or rows_are_answers(schema):
+        return None
+    lacks = next((table for table in tables if not isinstance(table.schema.get(rewards[0]), pl.List)), None)
+    if lacks is not None:
+        has = next(table for table in tables if isinstance(table.schema.get(rewards[0]), pl.List))
+        got = f"others: lists in {rewards[0]!r} only in {has.name}; name one of them"
+        raise InputError(f"{lacks.name}: expected the columns of {has.name}, got {got}")
+    sizes = pl.concat([_sizes(table, lists) for table in tables])
+    filled = sizes.filter(pl.col(rewards[0]) > 0)
+    if not len(filled):
+        raise InputError(f"{tables[0].name}: expected a value in the lists of {rewards[0]!r}, got empty ones alone")
+    shares = {name: _share(filled, name, rewards[0]) for name in lists}
+    chosen = [name for name in lists if shares[name] >= MOSTLY and not _is_chat(schema[name])]
+    several = bool((filled[rewards[0]] > 1).any())
+    of_tokens = _look_like_tokens(filled[rewards[0]], chosen, schema)
+    if several and (of_tokens or not _per_answer(chosen, rewards, schema, tables, prompts, alone)):
+        return None
+    for name in chosen:
+        _expect_one_length(tables, sizes, name, rewards[0])
+    return Lists(tuple(chosen), several)
+
+
+def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts: bool) -> pl.LazyFrame:
+    """A row per answer, with the line that it stands in; empty lines are left out.
+
+    number: of the table. texts: with the long texts, in the place of which the others have their lengths.
+    """
+    schema = frame.collect_schema()
+    there = [name for name in lists.names if isinstance(schema.get(name), pl.List)]
+    if not there:
+        return frame
+    first = next((name for name in there if is_number_type(schema[name].inner)), there[0])  # type: ignore[attr-defined]
+    size = pl.col(first).list.len()
+    if lists.several:
+        frame = (
+            frame.drop(LINE, strict=False)
+            .with_row_index(LINE)
+            .with_columns(pl.col(LINE).cast(pl.Int64) + number * ROWS_OF_A_FILE)
+        )
+    missing = pl.lit(None).repeat_by(size)
+    whole = [pl.when(pl.col(name).list.len() > 0).then(pl.col(name)).otherwise(missing).alias(name) for name in there]
+    frame = frame.filter(size > 0).with_columns(whole)
+    if not texts:
+        length = pl.element().str.len_chars().cast(pl.String)
+        unread = [name for name in there if is_unread(name, schema[name].inner, table.kind)]  # type: ignore[attr-defined]
+        frame = frame.with_columns(pl.col(name).list.eval(length) for name in unread)
+    return frame.explode(there)
+
+
+def lines_are_groups(
+    tables: Sequence[Table], lists: Lists, step: str | None, ids: Sequence[str], prompts: Sequence[str]
+) -> bool:
+    """Whether each row is a group.
+
+    It is none where a column of ids tells groups, or a list has several ids or prompts in a row; and not surely where
+    each row has a step of its own and no prompt: then it may be a batch of several groups.
+
+    ids, prompts: columns of the tables that may tell groups.
+    """
+    several = [name for name in (*ids, *prompts) if name in lists.names and _differs_in_rows(tables, name)]
+    if not lists.several or several or any(name not in lists.names for name in ids):
+        return False
+    if step is None or any(name not in lists.names for name in prompts):
+        return True
+    if step in lists.names:
+        return False
+    there = [table for table in tables if step in table.schema]
+    steps = pl.concat(table.collected(table.fresh.select(pl.col(step).cast(pl.String))) for table in there)
+    return steps[step].n_unique() < len(steps)
+
+
+def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
+    """Whether a row of lists holds different values."""
+    for table in tables:
+        kind = table.schema.get(name)
+        if isinstance(kind, pl.List) and not kind.inner.is_nested():
+            differs = (pl.col(name).list.n_unique() > 1).any()
+            if table.collected(table.fresh.select(differs)).item():
+                return True
+    return False
+
+
+# --- which lists -----------------------------------------------------------------------------------------------------
+
+
+def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool:
+    """Whether a column holds lists of rewards, or of objects of them, by its name."""
+    inner = kind.inner if isinstance(kind, pl.List) else None
+    fits = is_number_type(inner) or isinstance(inner, pl.Struct)
+    called = is_called_reward(name) and not _OF_TURNS.search(name)
+    return fits and (name in named or called) and not _is_chat(kind)
+
+
+def _may_be_reward(name: str, kind: pl.DataType) -> bool:
+    """Whether lists of numbers may be rewards, where the log has no other."""
+    inner = kind.inner if isinstance(kind, pl.List) else None
+    other = name.lower() in ADVANTAGES or bool(_OF_TOKENS.search(name)) or role(name) == "metric"
+    return is_number_type(inner) and not other
+
+
+def _is_chat(kind: pl.DataType) -> bool:
+    """Whether lists are the messages of a chat."""
+    inner = kind.inner if isinstance(kind, pl.List) else None
+    return isinstance(inner, pl.Struct) and {"role", "content"} <= {*inner.to_schema()}
+
+
+def rows_are_answers(schema: Schema) -> bool:
+    """Whether each row is one answer: it has one advantage, or one text of an answer."""
+    by_lower = {name.lower(): kind for name, kind in schema.items()}
+    one_advantage = any(is_number_type(by_lower.get(name)) for name in ADVANTAGES)
+    text = any(by_lower.get(name) == pl.String for name in _ANSWERS)
+    return one_advantage or text or any(name in by_lower and _is_chat(by_lower[name]) for name in _CHATS)
+
+
+def _per_answer(
+    chosen: Sequence[str],
+    rewards: Sequence[str],
+    schema: Schema,
+    tables: Sequence[Table],
+    prompts: Sequence[str],
+    alone: bool,
+) -> bool:
+    """Whether lists of one length hold a value per answer, not one per token or per reward function."""
+    inner = {name: schema[name].inner for name in chosen}  # type: ignore[attr-defined]
+    of_answers = [name for name in chosen if inner[name] == pl.String or isinstance(inner[name], pl.List)]
+    if any(inner[name] == pl.String and _OF_FUNCTIONS.search(name) for name in chosen):
+        return False
+    of_tokens = any(is_number_type(inner[name]) and _OF_TOKENS.search(name) for name in chosen)
+    if (of_tokens or not alone) and not of_answers:
+        return False
+    if len(chosen) > 1 or isinstance(inner[rewards[0]], pl.Struct):
+        return True
+    # A list alone holds a value per reward function, too, where the rows of a prompt are its answers.
+    names = [name for name in prompts if name in schema and not schema[name].is_nested()]
+    rows = [table.collected(table.fresh.select(names)) for table in tables if {*names} <= {*table.schema}]
+    return bool(names) and not any(part.is_duplicated().any() for part in rows)
+
+
+def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema) -> bool:
+    """Whether lists of nothing but numbers have as many lengths as only texts have, and not groups."""
+    texts = any(not is_number_type(schema[name].inner) for name in chosen)  # type: ignore[attr-defined]
+    return not texts and lengths.n_unique() > max(SIZES, SIZES_SHARE * len(lengths))
+
+
+# --- lengths ---------------------------------------------------------------------------------------------------------
+
+
+def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
+    """The lengths of the lists in each row; null where a row has none."""
+    there = {name for name in lists if isinstance(table.schema.get(name), pl.List)}
+    length = [
+        pl.col(name).list.len().cast(pl.Int64) if name in there else pl.lit(None, pl.Int64).alias(name)
+        for name in lists
+    ]
+    return table.collected(table.fresh.select(pl.len().alias("_rows"), *length)).drop("_rows")
+
+
+def _share(sizes: pl.DataFrame, name: str, other: str) -> float:
+    """In which share of the rows that have both lists they have one length."""
+    both = sizes.filter(pl.col(name).fill_null(0) > 0) if name != other else sizes
+    return float((both[name] == both[other]).mean() or 0.0) if len(both) else 0.0  # type: ignore[arg-type]
+
+
+def _expect_one_length(tables: Sequence[Table], sizes: pl.DataFrame, name: str, by: str) -> None:
+    """Raise InputError for the first row whose lists in `name` and `by` differ in length, unless one is missing."""
+    wrong = (sizes[name] != sizes[by].fill_null(0)) & (sizes[name].fill_null(0) > 0)
+    if not wrong.any():
+        return
+    at = wrong.arg_max() or 0
+    got = f"{sizes[by][at] or 0} in {by!r}, {sizes[name][at]} in {name!r}"
+    for table in tables:
+        if at < table.height:
+            raise InputError(f"{table.name}, row {at + 1}: expected lists of one length, got {got}")
+        at -= table.height

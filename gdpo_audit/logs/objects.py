@@ -1,0 +1,170 @@
+"""Rewards that stand in an object per row as columns: `rewards: {"correct": 1, "format": 0}`, also where it is text."""
+
+import ast
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import polars as pl
+
+from gdpo_audit.logs.columns import SAMPLE, first_values
+from gdpo_audit.logs.json_values import column
+from gdpo_audit.logs.tables import Table, is_number_type
+from gdpo_core._errors import expect
+from gdpo_core._words import clip
+
+_REWARDS = re.compile(r"(^|_)(rewards?|scores?)($|_)|^components$", re.IGNORECASE)
+_OTHERS = re.compile(r"model|config|kwargs|prompt|spec", re.IGNORECASE)  # as verl's reward_model
+# Objects of numbers that are neither rewards nor judgements.
+_NO_JUDGEMENTS = re.compile(r"usage|tim(e|ing)|config|param|setting|meta|kwargs|prompt|spec|args|stat", re.IGNORECASE)
+LONGEST = 20_000  # characters of an object that is text
+
+Schema = Mapping[str, pl.DataType]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A value in an object: the column that it becomes, that of the object, and its name there."""
+
+    column: str
+    object: str
+    name: str
+
+    @property
+    def value(self) -> pl.Expr:
+        return pl.col(self.object).struct.field(self.name).alias(self.column)
+
+
+def is_called_reward(name: str) -> bool:
+    """Whether a column is called like rewards.
+
+    >>> [is_called_reward(name) for name in ("rewards_per_func", "score", "reward_model", "metrics")]
+    [True, True, False, False]
+    """
+    return bool(_REWARDS.search(name) and not _OTHERS.search(name))
+
+
+def is_numbers(kind: object) -> bool:
+    """Whether this is the type of numbers, or of lists of them."""
+    inner = kind.inner if isinstance(kind, pl.List) else kind
+    return is_number_type(inner) or (isinstance(kind, pl.List) and inner == pl.Null)
+
+
+def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str, list[str]]:
+    """The members of the objects that hold rewards, by the names of their columns.
+
+    named: the rewards that the caller names, of which some may be members. alone: no other column may be a reward;
+    then objects of any other name count, too.
+    """
+    numbers = {name: [m for m, of in _fields(kind).items() if is_numbers(of)] for name, kind in schema.items()}
+    chosen = [name for name in schema if numbers[name] and (is_called_reward(name) or name in named)]
+    known = {name for of in chosen for name in _names(of, numbers[of])}
+    wanted = {name for name in named if name not in schema and name not in known}
+    chosen += [name for name in schema if name not in chosen and wanted & _names(name, numbers[name])]
+    if not chosen and alone and not named:
+        chosen = [name for name in schema if numbers[name] and _may_judge(name, schema[name])]
+    return {name: [m for m, of in _fields(schema[name]).items() if _may_stand_alone(of)] for name in chosen}
+
+
+def _names(object_: str, members: Sequence[str]) -> set[str]:
+    """What the members of an object can be called."""
+    return {name for member in members for name in (member, f"{object_}.{member}")}
+
+
+def _may_stand_alone(kind: pl.DataType) -> bool:
+    """Whether a member of an object of rewards becomes a column: numbers, and what is said beside them."""
+    return is_numbers(kind) or kind in (pl.Null, pl.String)
+
+
+def _may_judge(name: str, kind: pl.DataType) -> bool:
+    """Whether an object that is not called like rewards may hold them: it holds numbers alone."""
+    only = all(is_numbers(of) or of == pl.Null for of in _fields(kind).values())
+    return only and not _NO_JUDGEMENTS.search(name)
+
+
+def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, other: Collection[str]) -> list[Member]:
+    """The columns that the members become: of their own names, or behind that of their object where that is taken.
+
+    other: names, in small letters, that mean something else where a column has them.
+    """
+    names = [member for members in objects.values() for member in members]
+    taken = {name for name in names if names.count(name) > 1 or (name in schema and name not in objects)}
+    taken |= {name for name in names if name.lower() in other or name.startswith("__")}
+    found = list[Member]()
+    used = {*schema}
+    for of, members in objects.items():
+        for name in members:
+            column = f"{of}.{name}" if name in taken or not name else name
+            while column in used - {*objects}:
+                column += "_"
+            used.add(column)
+            found.append(Member(column, of, name))
+    return found
+
+
+def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
+    """The rows with columns in the place of objects, as far as they have these."""
+    schema = frame.collect_schema()
+    there = [m for m in members if m.name in _fields(schema.get(m.object))]
+    gone = {m.object for m in there}
+    return frame.with_columns(m.value for m in there).drop(gone - {m.column for m in there})
+
+
+def _fields(kind: object) -> Schema:
+    return kind.to_schema() if isinstance(kind, pl.Struct) else {}  # type: ignore[return-value]
+
+
+def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
+    """The members without those that a column of the same name repeats, as NeMo-Gym may write them."""
+    kept = list[Member]()
+    for member in members:
+        beside = [t for t in tables if member.name in t.schema and member.name in _fields(t.schema.get(member.object))]
+        copy = member.column != member.name and len(beside) > 0
+        for table in beside if copy else ():
+            copy = copy and is_number_type(table.schema[member.name])
+            if copy:
+                value, same = member.value.cast(pl.Float64), pl.col(member.name).cast(pl.Float64)
+                copy = table.collected(table.fresh.select(value.eq_missing(same).all())).item()
+        kept += [] if copy else [member]
+    return kept
+
+
+# --- objects that are text -------------------------------------------------------------------------------------------
+
+
+def texts_of_objects(table: Table) -> list[str]:
+    """The columns of text that are called like rewards and hold an object in each row, as JSON or Python writes it."""
+    names = [name for name, kind in table.schema.items() if kind == pl.String and is_called_reward(name)]
+    return [
+        name
+        for name, texts in first_values(table, names, SAMPLE).items()
+        if texts and all(_object(text) is not None for text in texts)
+    ]
+
+
+def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
+    """Columns of objects from such texts. InputError for one that is no object."""
+    columns = list[pl.Series]()
+    for name in names:
+        values = list[dict | None]()
+        for row, text in enumerate(table.collected(table.fresh.select(name))[name].to_list(), start=1):
+            value = None if text is None else _object(text)
+            got = repr(clip(text)) if isinstance(text, str) else ""
+            expect(value is not None or text is None, f"{table.name}, row {row}", f"an object in {name!r}", got)
+            values.append(value)
+        columns.append(column(name, values))
+    return columns
+
+
+def _object(text: str) -> dict | None:
+    """The object that a text is; None if it is none."""
+    text = text.strip()
+    if not text.startswith("{") or len(text) > LONGEST:
+        return None
+    for read in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            value = read(text)
+            return value if isinstance(value, dict) and all(isinstance(name, str) for name in value) else None
+    return None

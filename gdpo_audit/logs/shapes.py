@@ -1,0 +1,264 @@
+"""The tables of a log as one row per answer with a number per reward, whatever shape they have: what all forms share.
+
+Objects become columns, lists become rows, a folder per step becomes a column; what needs nothing stays as it is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TypeAlias
+
+import polars as pl
+
+from gdpo_audit.logs import episodes, lists, objects
+from gdpo_audit.logs.choosing import step_in
+from gdpo_audit.logs.columns import SAMPLE, ReadOptions, first_values, is_numeric_text, union_schema
+from gdpo_audit.logs.forms import GROUPS, LENGTHS, NOT_REWARDS, STEPS, TOKENS, Form, framework_of
+from gdpo_audit.logs.roles import ADVANTAGES, role
+from gdpo_audit.logs.tables import Table, is_number_type
+from gdpo_core._words import count
+
+OTHER = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
+PROMPTS = ("prompt", "prompts", "input", "question")
+FUNCTIONS = range(2, 17)  # rewards in a list per answer
+
+Schema: TypeAlias = Mapping[str, pl.DataType]
+Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]  # a table, its rows, its number, texts
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The tables of a log in their new shape, and what their form has to know of it.
+
+    several: whether a row of the files holds several answers. lines: whether their lines are the groups.
+    texts: columns of numbers that were written as text beside lists of numbers, so that they are no rewards.
+    left_out: in words. method: of the trainer, where none is logged.
+    """
+
+    tables: Sequence[Table]
+    options: ReadOptions
+    framework: str
+    several: bool = False
+    lines: bool = False
+    texts: frozenset[str] = frozenset()
+    left_out: tuple[str, ...] = ()
+    method: str | None = None
+
+    def of(self, form: Form) -> Form:
+        """The form of these tables, with what their shape says of groups and methods."""
+        form = replace(form, method=form.method or self.method)
+        if not self.several:
+            return form
+        logged = form.logged or tuple(n for n in union_schema(form.tables) if n != lists.LINE)
+        form = replace(form, several=True, logged=logged, not_rewards=form.not_rewards | {lists.LINE, *self.texts})
+        if not self.lines or self.options.group or self.options.group_size:
+            return form
+        return replace(form, key=lists.LINE, keyed_by=lists.KEYED_BY, keyed_by_text=False)
+
+
+def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, where: str) -> Shape:
+    """The tables of a log in the shape that the forms read. known: the framework, if the caller named it."""
+    framework = known or framework_of(tables, where)
+    shape = Shape(tables, options, framework)
+    schema = union_schema(tables)
+    if not _takes_a_shape(framework, schema, known):
+        return shape
+    trainer = episodes.trainer_of(tables)
+    if trainer is not None:
+        shape = _of_episodes(shape, trainer)
+    elif any(kind.is_nested() or kind == pl.String for kind in schema.values()):
+        shape = _with_columns_and_rows(shape, schema)
+    shape = _with_steps(shape) if framework == "generic" else shape
+    shape = _without_copies(shape)
+    changed = known is None and shape.tables is not tables
+    return replace(shape, framework=framework_of(shape.tables, where)) if changed else shape
+
+
+def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
+    """Whether the form of a framework leaves a shape to find, as its own logs have the one that it reads."""
+    if framework == "ms_swift":  # its events have a list of steps, too
+        one = any(is_number_type(schema.get(name)) for name in STEPS)
+        return known is None and one and isinstance(schema.get("completion"), pl.List)
+    if framework == "nemo_rl":
+        return known is None and not TOKENS & {*schema}
+    return framework in ("generic", "trl")
+
+
+def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
+    """The tables after a change of their rows, also where they are read again with their texts."""
+
+    def again(table: Table, number: int) -> pl.LazyFrame:
+        return change(table, table.again(), number, True)
+
+    return [
+        replace(table, frame=change(table, table.frame, number, False), again=partial(again, table, number))
+        for number, table in enumerate(tables)
+    ]
+
+
+# --- objects and lists -----------------------------------------------------------------------------------------------
+
+
+def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
+    """Rewards in objects, and in lists with a value per answer, as columns of numbers in rows of answers."""
+    named = shape.options.rewards or ()
+    if named and all(is_number_type(schema.get(name)) for name in named):
+        return shape
+    shape = _unnested(_with_texts_read(shape))
+    shape = _exploded(shape) if shape.framework != "trl" else shape
+    return _with_functions(_unnested(shape))
+
+
+def _with_texts_read(shape: Shape) -> Shape:
+    """Texts that are objects, as objects."""
+    texts = [objects.texts_of_objects(table) for table in shape.tables]
+    if not any(texts):
+        return shape
+    columns = [objects.read_texts(table, names) for table, names in zip(shape.tables, texts, strict=True)]
+
+    def read(table: Table, frame: pl.LazyFrame, number: int, with_texts: bool) -> pl.LazyFrame:
+        return frame.with_columns(columns[number])
+
+    return replace(shape, tables=_changed(shape.tables, read))
+
+
+def _unnested(shape: Shape) -> Shape:
+    """Objects of rewards as columns, by their names in the rewards that the caller names, too."""
+    schema, named = union_schema(shape.tables), shape.options.rewards or ()
+    found = objects.objects_in(schema, named, _alone(schema))
+    if not found:
+        return shape
+    members = objects.without_copies(shape.tables, objects.members_of(found, schema, OTHER))
+
+    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        return objects.unnested(frame, members)
+
+    tables = _changed(shape.tables, change)
+    options = replace(shape.options, rewards=_renamed(named, members, union_schema(tables)) or None)
+    return replace(shape, tables=tables, options=options)
+
+
+def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Schema) -> tuple[str, ...]:
+    """The rewards that the caller names, as columns: an object stands for its members."""
+    columns = dict[str, None]()
+    for name in named:
+        of_object = [m.column for m in members if m.object == name and objects.is_numbers(schema.get(m.column))]
+        alike = [m.column for m in members if name in (m.name, f"{m.object}.{m.name}")]
+        columns |= dict.fromkeys([name] if name in schema else of_object or alike or [name])
+    return tuple(columns)
+
+
+def _exploded(shape: Shape) -> Shape:
+    """Lists with a value per answer as a row per answer."""
+    tables = [_with_lists(table) for table in shape.tables]
+    schema, options = union_schema(tables), shape.options
+    by_lower = {name.lower(): name for name in reversed([*schema])}
+    ids = [by_lower[name] for name in GROUPS if name in by_lower and name not in PROMPTS]
+    prompts = [by_lower[name] for name in PROMPTS if name in by_lower]
+    step = options.named("step") or next((by_lower[name] for name in STEPS if name in by_lower), None)
+    which = [name for name in (step, *prompts[:1]) if name]
+    found = lists.lists_of_answers(tables, schema, options.rewards or (), _alone(schema), which if prompts else [])
+    if found is None:
+        return shape
+
+    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        return lists.exploded(table, frame, found, number, texts)
+
+    lines = lists.lines_are_groups(tables, found, step, ids, prompts)
+    tables = _changed(tables, change)
+    texts = [n for n in found.names if schema[n] == pl.List(pl.String) and not objects.is_called_reward(n)]
+    numbers = [n for n in texts if any(_are_numbers(table, n) for table in tables[:1] if n in table.schema)]
+    of_texts = frozenset(name.lower() for name in numbers)
+    return replace(shape, tables=tables, several=found.several, lines=lines, texts=of_texts)
+
+
+def _are_numbers(table: Table, name: str) -> bool:
+    """Whether the first texts of a column are numbers."""
+    return all(map(is_numeric_text, first_values(table, [name], SAMPLE)[name]))
+
+
+def _with_lists(table: Table) -> Table:
+    """The table with lists in the place of arrays, all of one length, as polars calls them."""
+    arrays = [name for name, kind in table.schema.items() if isinstance(kind, pl.Array) and len(kind.shape) == 1]
+    if not arrays:
+        return table
+    return _changed([table], lambda _, frame, number, texts: frame.with_columns(pl.col(arrays).arr.to_list()))[0]
+
+
+def _with_functions(shape: Shape) -> Shape:
+    """A list of rewards per answer, all of one length, as a column for each: `rewards[0]` is the first function's."""
+    schema = union_schema(shape.tables)
+    sizes: dict[str, int] = {}
+    for name, kind in schema.items():
+        numbers = isinstance(kind, pl.List) and is_number_type(kind.inner) and objects.is_called_reward(name)
+        if numbers and (shape.several or lists.rows_are_answers(schema)):
+            each = pl.col(name).list.len().drop_nulls().unique()
+            found = {n for t in shape.tables if name in t.schema for n in t.collected(t.fresh.select(each))[name]}
+            if len(found) == 1 and min(found) in FUNCTIONS:
+                sizes[name] = min(found)
+    if not sizes:
+        return shape
+
+    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        there = [name for name in sizes if isinstance(frame.collect_schema().get(name), pl.List)]
+        each = [pl.col(n).list.get(k, null_on_oob=True).alias(f"{n}[{k}]") for n in there for k in range(sizes[n])]
+        return frame.with_columns(each).drop(there)
+
+    options = shape.options
+    if options.rewards:
+        parts = [[f"{n}[{k}]" for k in range(sizes[n])] if n in sizes else [n] for n in options.rewards]
+        options = replace(options, rewards=tuple(chain(*parts)))
+    return replace(shape, tables=_changed(shape.tables, change), options=options)
+
+
+def _alone(schema: Schema) -> bool:
+    """Whether no column of single numbers may be a reward."""
+    return not any(
+        is_number_type(kind) and name.lower() not in OTHER and not name.startswith("__") and role(name) != "metric"
+        for name, kind in schema.items()
+    )
+
+
+# --- episodes, steps and copies --------------------------------------------------------------------------------------
+
+
+def _of_episodes(shape: Shape, trainer: str) -> Shape:
+    """A row per trajectory of the episodes that a trainer logs."""
+
+    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        return episodes.of_tinker(frame, OTHER) if trainer == "tinker" else episodes.of_rllm(frame)
+
+    tables = _changed(shape.tables, change)
+    if trainer == "rllm":
+        return replace(shape, tables=tables, several=True)
+    empty = episodes.never_differ(tables, ["final_reward"])
+    if empty:
+        tables = _changed(tables, lambda _, frame, number, texts: frame.drop(empty, strict=False))
+    return replace(shape, tables=tables, method=episodes.CENTRED)
+
+
+def _with_steps(shape: Shape) -> Shape:
+    """A step in each table, where only the folders around the files say it."""
+    named = {name.lower() for table in shape.tables for name in table.schema}
+    steps = [step_in(table.name) for table in shape.tables]
+    if named & {*STEPS} or shape.options.named("step") or None in steps or len({*steps}) < 2:
+        return shape
+
+    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        return frame.with_columns(step=pl.lit(steps[number], pl.Int64))
+
+    return replace(shape, tables=_changed(shape.tables, change))
+
+
+def _without_copies(shape: Shape) -> Shape:
+    """The tables without rows that stand in one before, as the same id says."""
+    again = episodes.copies(shape.tables)
+    if not again:
+        return shape
+
+    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        return episodes.without_rows(frame, again[number]) if number in again else frame
+
+    words = f"{count(sum(map(len, again.values())), 'row')} that another file holds too"
+    return replace(shape, tables=_changed(shape.tables, change), left_out=(*shape.left_out, words))

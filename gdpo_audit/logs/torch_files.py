@@ -1,0 +1,126 @@
+"""Files of torch.save as tables: rows in a list, or tensors and lists with a value per response.
+
+A file is loaded as torch loads what it does not trust: tensors and plain values, none of which runs anything.
+"""
+
+import io
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gdpo_audit.logs.choosing import TENSORS
+from gdpo_audit.logs.conversions import advice
+from gdpo_audit.logs.json_values import records
+from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._words import clip, count
+
+MAX_BYTES = 1 << 30  # of a file
+MAX_VALUES = 50_000_000  # that a file may hold once its lists are written out
+DEPTH = 20  # levels of lists and objects
+_MEMBER = b"data.pkl"
+_SAFE_SINCE = (2, 6)  # before, a file could run code in spite of weights_only
+_ROWS = ("samples", "rows", "rollouts", "trajectories", "data")  # names of a list of rows, slime's the first
+_NO_ROWS = "rows in a list, or tensors and lists with a value per response"
+
+
+def is_torch(name: str, start: bytes) -> bool:
+    """Whether a file is one of torch: by its ending, or as a zip that begins with pickled data."""
+    return name.lower().endswith(TENSORS) or (start.startswith(b"PK\3\4") and _MEMBER in start[30:300])
+
+
+def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
+    """The rows in a file. Raises InputError for a file that holds something else, with what makes a log of it."""
+    expect(path is not None, name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
+    content = _loaded(name, path)
+    rows = _rows(content)
+    if rows is None:
+        got = f"an object of {clip(', '.join(map(str, content)), 200)}" if isinstance(content, Mapping) else ""
+        raise InputError(f"{name}: expected {_NO_ROWS}, got {got or type(content).__name__}; {advice(name)}")
+    expect(len(rows) > 0, name, "at least one response", "0 rows")
+    left = [MAX_VALUES]
+    plain = [_plain(row, name, left) for row in rows]
+    return records(plain, odd)
+
+
+def _loaded(name: str, path: Path | None) -> Any:
+    """What torch.load returns without running anything of the file."""
+    assert path is not None
+    _expect_small(name, path)
+    import torch  # takes seconds, and most logs are none of its files
+
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    expect(version >= _SAFE_SINCE, name, "torch 2.6 or newer, whose torch.load is safe", f"torch {torch.__version__}")
+    try:
+        return torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # of pickle, zip, torch and whatever a broken file makes of them
+        why = clip(re.split(r"\(Could this|Please file|Check the doc", reason(error))[0].strip(" ."), 120)
+        wanted = "tensors and plain values that torch.load reads with weights_only=True"
+        raise InputError(f"{name}: expected {wanted}, got {why}; {advice(name)}") from None
+
+
+def _expect_small(name: str, path: Path) -> None:
+    """Raise InputError for a file that is too large, also once it is unpacked."""
+    try:
+        size = path.stat().st_size
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                size = max(size, sum(info.file_size for info in archive.infolist()))
+    except (OSError, zipfile.BadZipFile, ValueError):
+        return  # torch says what is wrong
+    expect(size <= MAX_BYTES, name, f"at most {count(MAX_BYTES, 'byte')} in a file of torch", count(size))
+
+
+def _rows(content: Any) -> list | None:
+    """The rows of a loaded file; None if there are none. slime's number of a rollout, beside the rows, is the step."""
+    if isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
+        return content
+    if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
+        return None
+    for name in _ROWS:
+        rows = content.get(name)
+        if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
+            step = {"step": content["rollout_id"]} if isinstance(content.get("rollout_id"), int) else {}
+            return [{**step, **row} for row in rows]
+    columns = {name: list(value) for name, value in content.items() if _size(value) is not None}
+    usual = _usual({name: len(values) for name, values in columns.items()})
+    if usual is None:
+        return None
+    same = {name: value for name, value in content.items() if isinstance(value, int | float | str)}
+    columns = {name: values for name, values in columns.items() if len(values) == usual}
+    return [{**same, **dict(zip(columns, row, strict=True))} for row in zip(*columns.values(), strict=True)]
+
+
+def _size(value: Any) -> int | None:
+    """The number of values of a tensor or a list; None of anything else."""
+    if isinstance(value, list | tuple):
+        return len(value)
+    return len(value) if getattr(value, "ndim", 0) else None
+
+
+def _usual(sizes: Mapping[str, int]) -> int | None:
+    """The number of responses: of values in what is called a reward, else the most usual one."""
+    called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
+    every = called or [*sizes.values()]
+    return max(every, key=every.count) if every else None
+
+
+def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
+    """A value as JSON has it: tensors as numbers and lists. left: how many values may still come."""
+    expect(depth < DEPTH, name, f"at most {DEPTH} levels of lists", "more")
+    if hasattr(value, "tolist"):
+        left[0] -= value.numel() if hasattr(value, "numel") else 1
+        expect(left[0] >= 0, name, f"at most {count(MAX_VALUES, 'value')}", "more")
+        return value.tolist()
+    left[0] -= 1
+    expect(left[0] >= 0, name, f"at most {count(MAX_VALUES, 'value')}", "more")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner, name, left, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(inner, name, left, depth + 1) for inner in value]
+    return value if isinstance(value, int | float | str | None) else str(value)
