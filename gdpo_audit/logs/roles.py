@@ -117,7 +117,7 @@ def choose(
     totals = sorted((name for name in clear if _rank(name) is not None), key=lambda name: _rank(name) or 0)
     if named is not None:
         table = sample([*dict.fromkeys((*named, *totals))]) if totals and len(named) > 1 else pl.DataFrame()
-        for total in totals:
+        for total in totals if len(table) else ():
             score = None if total in named else weights_of(table, named, flags, total)
             if score is not None and score.exact and score.weights:
                 return RewardChoice(tuple(named), score.weights, total)

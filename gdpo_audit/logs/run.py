@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.names import reward_columns, with_bare_names
+from gdpo_audit.logs.tables import DAMAGED
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.logs.window import select_steps
 from gdpo_core._errors import InputError, expect, reason
@@ -209,10 +210,10 @@ class Run:
 
 @contextmanager
 def one_error(where: str) -> Iterator[None]:
-    """Turn an error of polars that no check foresaw, or of a file behind a URL, into an InputError."""
+    """Turn an error that reading a damaged file raises, or one behind a URL, into an InputError."""
     try:
         yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except DAMAGED as error:
         why = reason(error)[:200]
         raise InputError(f"{where}: expected a log that can be read as a table, got {why}") from None
 
