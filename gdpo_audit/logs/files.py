@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import BinaryIO, TypeAlias
 
 import polars as pl
@@ -164,8 +165,10 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 # --- which files of a directory are the log --------------------------------------------------------------------------
 
 
-def choose(names: Sequence[str], where: str) -> list[str]:
+def choose(names: Sequence[str], where: str, inside: str = "") -> list[str]:
     """The files of a directory that make up one log, in their order.
+
+    inside: the start of the path of each, by which a reader can name it; empty where none can be named.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run")
     ['run/completions.jsonl']
@@ -184,12 +187,30 @@ def choose(names: Sequence[str], where: str) -> list[str]:
     nearest = {key: files for key, files in logs.items() if _depth(key[0]) == depth}
     if len(nearest) > 1:
         listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(nearest.items())]
+        way = "unpack it and name one of them"
+        if inside:
+            listed, way = [quote(inside + _path_of(key, nearest)) for key in sorted(nearest)], "name one of them"
         which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
-        raise InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
+        raise InputError(f"{where}: expected the log of one run, got several, {way}: {which}")
     [files] = nearest.values()
     twice = [name for name, times in Counter(map(unpacked_name, files)).items() if times > 1]
     expect(not twice, where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
     return files
+
+
+def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    """The path of one of several logs, each known by its folder and kind: a folder, a file or a glob.
+
+    >>> logs = {("a", "TRL"): ["a/completions/1.parquet"], ("b", "*.csv"): ["b/x.csv"]}
+    >>> logs |= {("b", "*.ab"): ["b/1.ab", "b/2.ab"]}
+    >>> [_path_of(log, logs) for log in logs]
+    ['a', 'b/x.csv', 'b/*.ab']
+    """
+    files, folder = logs[log], log[0]
+    if folder and [other for other, _ in logs].count(folder) == 1:
+        return folder
+    beside, suffix = files[0].rpartition("/")[:2], files[0].rpartition(".")[2]
+    return files[0] if len(files) == 1 else f"{glob.escape(''.join(beside))}*.{suffix}"
 
 
 def _by_folder(names: Sequence[str], kind_of: Callable[[str], str | None]) -> dict[tuple[str, str], list[str]]:
@@ -283,7 +304,7 @@ def _directory(folder: Path) -> LogFiles:
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
-    chosen = choose(names, _spelt(folder))
+    chosen = choose(names, _spelt(folder), f"{_spelt(folder).rstrip('/')}/")
     found = tuple(_on_disk(folder / name) for name in chosen)
     return LogFiles(found, _spelt(folder), _args_near((folder / chosen[0]).parent))
 

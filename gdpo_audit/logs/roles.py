@@ -6,12 +6,12 @@ The names decide, and then the numbers: a total is a weighted sum of others. Wha
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from shlex import quote
 
 import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.columns import REWARDS
+from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.score import Score, weights_of
 from gdpo_audit.logs.tables import is_number_type
@@ -112,7 +112,8 @@ def choose(
     metrics = [name for name in numbers if name not in clear]
     if metrics and not clear and named is None:
         got = f"columns that look like metrics: {listing(metrics, most=8)}"
-        raise InputError(f"{where}: expected at least one column of numbers that is a reward, got {got}; name it")
+        wanted = "at least one column of numbers that is a reward"
+        raise InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(metrics)}")
     clear = _without_settings(clear, sample)
     totals = sorted((name for name in clear if _rank(name) is not None), key=lambda name: _rank(name) or 0)
     if named is not None:
@@ -215,12 +216,12 @@ def _rank(name: str) -> int | None:
 
 def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> None:
     """Raise InputError for columns that may be rewards; it names all that may be, as the command line takes them."""
-    options = " ".join(f"--reward{'=' if name.startswith('-') else ' '}{quote(name)}" for name in clear)
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
     if len(columns) == 1:
         each = f"{columns[0]!r}, which may be"
     raise InputError(
-        f"{where}: expected columns that are clearly rewards, got {each} {what}: name all rewards, out of {options}"
+        f"{where}: expected columns that are clearly rewards, got {each} {what}: name all rewards, out of "
+        f"{reward_options(clear)}"
     )
 
 

@@ -56,6 +56,7 @@ class Rows:
     keyed_by: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
     keyed_by_text: bool = False  # by the text of prompts, of which a batch may have drawn one twice
     equal_groups: bool = False  # a keyed group smaller than the others has lost rows
+    prompt_column: str | None = None  # of the log, that says which prompt a response is to
     prompts: pl.DataFrame | None = None
     sizes: pl.DataFrame = field(default_factory=pl.DataFrame)
     advantages: tuple[np.ndarray, ...] = ()
