@@ -3,12 +3,14 @@
 This file imports nothing of the library, so that neither help nor shell completion waits a second for torch.
 
 It ends with 0; with 1 where a finding of `--fail-on` is there, and for nothing else; with 2 and one line on stderr
-where it cannot do what was asked; with 130 when it is interrupted. A reader who leaves early changes nothing.
+where it cannot do what was asked; with 70 and one line where gdpo itself is at fault, which `--debug` puts below the
+traceback; with 130 when it is interrupted. A reader who leaves early changes nothing.
 """
 
 import io
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,28 +32,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know √ or −
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if sys.stdout is None:
             raise OSError(0, "none")
         status = 0
         with reader_may_leave():
-            given = None if arguments is None else list(arguments)
             status = app(given, prog_name="gdpo", standalone_mode=False) or 0
         sys.exit(status)
     except _REFUSED as error:
-        message = error.format_message()
-    except ValueError as error:
-        from gdpo_core import InputError
+        status, message = 2, error.format_message()
+    except (SystemExit, KeyboardInterrupt):  # an end, which does not wait for the library
+        raise
+    except BaseException as error:
+        status, message = _said_of(error, "--debug" in given)
+    print("gdpo:", "".join(c if c.isprintable() else " " for c in message), file=sys.stderr)
+    sys.exit(status)
 
-        if not isinstance(error, InputError):
-            raise
-        message = str(error)
-    except OSError as error:  # of standard output; that of a file is an InputError by now
-        message = f"standard output: expected one that can be written, got {error.strerror}"
+
+def _said_of(error: BaseException, debug: bool) -> tuple[int, str]:
+    """The exit status and the line that say what ended a command; raises what is no fault again, such as its end."""
+    from gdpo_core._errors import InputError, fault_of, is_fault
+
+    if isinstance(error, InputError):
+        return 2, str(error)
+    if isinstance(error, MemoryError):
+        return 2, "memory: expected enough to read and audit this, got none left"
+    if isinstance(error, OSError) and error.filename is None:  # of standard output; that of a file is an InputError
         with suppress(OSError, AttributeError):
             sys.stdout.close()  # or Python would try again at the end, and complain
-    print("gdpo:", "".join(c if c.isprintable() else " " for c in message), file=sys.stderr)
-    sys.exit(2)
+        return 2, f"standard output: expected one that can be written, got {error.strerror}"
+    if not is_fault(error):
+        raise error
+    if debug:
+        traceback.print_exception(error)
+    return 70, fault_of(error)
 
 
 @contextmanager
@@ -118,6 +133,7 @@ _Columns = Annotated[
 _Parts = Annotated[_Text, typer.Option(metavar="NAME=PAY,…", help="what a pass pays, for a log of totals alone")]
 _SkipBad = Annotated[bool, typer.Option("--skip-bad", help="leave out broken lines, and files that cannot be read")]
 _Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write JSON; - prints only that")]
+_Debug = Annotated[bool, typer.Option("--debug", help="the traceback, where gdpo itself is at fault")]
 _Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts")]
 
 
@@ -134,6 +150,7 @@ def explain_command(
     convention: Annotated[str, typer.Option(metavar="NAME", help=CONVENTIONS)] = "paper",
     weights: Annotated[_Text, typer.Option(metavar="W,W,…", help="one number per reward: 1,0.5,2")] = None,
     lengths: Annotated[_Text, typer.Option(metavar="N,N,…", help="tokens, one number per response")] = None,
+    debug: _Debug = False,
 ) -> None:
     """Print one computation, every number of it, from rewards to advantages.
 
@@ -176,6 +193,7 @@ def audit_command(
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: computed on a Ray cluster")] = "local",
     watch: Annotated[bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends it")] = False,
     groups: Annotated[_Text, typer.Option(metavar="N", help="with the N groups that show a finding best")] = None,
+    debug: _Debug = False,
 ) -> int:
     """Say what the log of a training run shows about its rewards.
 
@@ -187,7 +205,8 @@ def audit_command(
     gdpo audit rewards.csv --reward correct --reward short --group prompt_id --weight short=0.5
     gdpo audit outputs/completions --fail-on error,reward-dead
 
-    Exit status: 0 with a report, 1 where --fail-on finds something, 2 where a log cannot be read.
+    Exit status: 0 with a report, 1 where --fail-on finds something, 2 where a log cannot be read, 70 where gdpo itself
+    is at fault.
     """
     from gdpo_audit import cli
 
@@ -209,6 +228,7 @@ def compare_command(
     skip_bad: _SkipBad = False,
     json_: _Json = None,
     html: _Html = None,
+    debug: _Debug = False,
 ) -> None:
     """Say what changed from one run to another, and what may be scatter: of their steps, or of several runs by seeds.
 

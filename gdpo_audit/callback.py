@@ -8,7 +8,7 @@ from gdpo_audit.audit import audit
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import shown_method
-from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._errors import InputError, expect, fault_of, is_fault, is_whole, reason
 
 try:
     from transformers import Trainer, TrainerCallback
@@ -40,7 +40,7 @@ class AuditCallback(TrainerCallback):
     path: the log; the trainer's output_dir by default, with log_completions=True.
     every: logged steps from one audit to the next, and the steps that an audit is of.
     weights, primary, asked: as in `audit`; named: further arguments of `read_run`.
-    Nothing raises while the trainer runs: a fault is one warning in the log `gdpo_core`.
+    Nothing raises while the trainer runs: a fault is one warning in the log `gdpo_audit`.
 
         trainer = GRPOTrainer(..., args=GRPOConfig(log_completions=True, ...))
         trainer.add_callback(AuditCallback(trainer, primary="correctness"))
@@ -79,18 +79,23 @@ class AuditCallback(TrainerCallback):
             self._audit(args, state, None, None)
 
     def _audit(self, args: Any, state: Any, logs: dict[str, Any] | None, last: int | None) -> None:
+        metrics = None
         try:
             run = read_run(self.path or str(args.output_dir), last=last, **self.named)
             self.report = audit(run, **self.audit_args)
+            metrics = metrics_of(self.report)
             if last is not None:
-                self._show(metrics_of(self.report), state, logs)
+                self._show(metrics, state, logs)
             self._failed = 0
-        except Exception as error:
+        except BaseException as error:  # an error of polars' own code is no Exception
+            if not is_fault(error):
+                raise
             self._failed += 1
             if self._failed == 2:  # the first time the trainer may not have written anything yet
-                what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-                said = " ".join(what.split())
-                _log.warning("The audit of this run failed, and training goes on without it: %s", said)
+                what = str(error) if isinstance(error, InputError) else fault_of(error)
+                if metrics is not None:
+                    what = f"the trainer's logger raised {type(error).__name__}: {reason(error)}"
+                _log.warning("The audit of this run failed, and training goes on without it: %s", what)
 
     def _show(self, metrics: dict[str, float], state: Any, logs: dict[str, Any] | None) -> None:
         """Hand the metrics to the trainer's logger."""

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from polars.exceptions import PolarsError
 from rich.console import Console
 from rich.text import Text
 
@@ -265,7 +264,7 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
 
 @contextmanager
 def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
-    """Make errors name the run, those that the readers did not foresee included."""
+    """Make errors of bad input name the run, and those of a path or URL that the readers leave."""
     try:
         yield
     except InputError as error:
@@ -273,7 +272,7 @@ def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
         if (several or str(error).startswith(("rewards:", "lengths:"))) and not str(error).startswith(paths[0]):
             raise InputError(f"{paths[0]}: {error}") from None
         raise
-    except (OSError, PolarsError, UnicodeError) as error:
+    except OSError as error:
         first = str(error).strip().split("\n")[0]
         raise InputError(f"{paths[0]}: expected the log of a run, got {type(error).__name__}: {first}") from None
 

@@ -49,6 +49,8 @@ def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator
                 yield ray.get(waiting.popleft())
         yield from map(ray.get, waiting)
     except ray.exceptions.RayError as error:
+        if isinstance(cause := getattr(error, "cause", None), Exception):  # of what was computed, not of Ray
+            raise cause from None
         why = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
         raise InputError(f"--engine: expected ray's workers to finish, got {type(error).__name__}: {why}") from None
 

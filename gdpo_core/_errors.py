@@ -1,10 +1,11 @@
-"""The one error class that bad input raises."""
+"""The one error class that bad input raises, and what is said of an error that is no reader's."""
 
 from numbers import Integral
 from typing import TypeGuard
 
-from gdpo_core._words import printable
+from gdpo_core._words import clip, printable
 
+_REPORT = "please report it as an issue of the repository that you have gdpo from (--debug prints the traceback)"
 _LONGEST = 2000  # characters of an error; a name or a value in a log can have millions
 
 
@@ -62,3 +63,23 @@ def reason(error: BaseException) -> str:
     ('two lines', 'ValueError')
     """
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def is_fault(error: BaseException) -> bool:
+    """Return whether an error ends a program that nobody asked to end.
+
+    >>> is_fault(KeyError()), is_fault(KeyboardInterrupt())
+    (True, False)
+    """
+    # What polars raises where its own code fails is no Exception.
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def fault_of(error: BaseException) -> str:
+    """Return the line that says of an error which no check foresaw that it is a fault of gdpo.
+
+    >>> print(fault_of(KeyError("x")))  # doctest: +ELLIPSIS
+    a fault of gdpo, not of your input: KeyError: 'x'; please report it as an issue of the repository that you have ...
+    """
+    said = f": {clip(reason(error), 300)}" * bool(str(error).strip())
+    return f"a fault of gdpo, not of your input: {type(error).__name__}{said}; {_REPORT}"

@@ -5,6 +5,7 @@ import logging
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from unittest.mock import Mock
 
 import fake_logs
 import pytest
@@ -114,7 +115,14 @@ def test_an_evaluation_and_other_processes_are_left_alone(callbacks, tmp_path, m
 
 
 @pytest.mark.parametrize(
-    ("fault", "wanted"), [("nothing", "expected a log"), ("damaged", "cut or damaged"), ("logger", "ZeroDivisionError")]
+    ("fault", "wanted"),
+    [
+        ("nothing", "expected a log"),
+        ("damaged", "cut or damaged"),
+        ("logger", ": the trainer's logger raised ZeroDivisionError: division by zero"),
+        ("audit", ": a fault of gdpo, not of your input: KeyError: 'x'; please report it"),
+        ("polars", ": a fault of gdpo, not of your input: PanicException: of polars' own code; please report it"),
+    ],
 )
 def test_a_fault_is_one_warning_and_never_an_error(callbacks, tmp_path, made, fault, wanted, caplog, monkeypatch):
     out = tmp_path / "out"
@@ -123,8 +131,11 @@ def test_a_fault_is_one_warning_and_never_an_error(callbacks, tmp_path, made, fa
         (out / "completions/completions_00001.parquet").write_bytes(b"PAR1 cut")
     if fault == "logger":
         monkeypatch.setattr(Trainer, "log", lambda *_: 1 / 0)
+    own = {"audit": KeyError("x"), "polars": type("PanicException", (BaseException,), {})("of polars' own code")}
+    if fault in own:
+        monkeypatch.setattr(callbacks, "audit", Mock(side_effect=own[fault]))
     trainer = TRLTrainer(out, made)
-    callback = callbacks.AuditCallback(trainer, path=str(made if fault == "logger" else out), every=1)
+    callback = callbacks.AuditCallback(trainer, path=str(out if fault in ("nothing", "damaged") else made), every=1)
     with caplog.at_level(logging.WARNING, "gdpo_audit"):
         callback.on_log(trainer.args, trainer.state, None, logs={"loss": 1.0})
         assert not caplog.records  # the trainer may not have written anything yet

@@ -81,7 +81,7 @@ ASKED = [
     ({"Grade A": FMT, "num $x": BRIEF, "-n": BRIEF}, r"out of --reward 'Grade A' --reward 'num \$x' --reward=-n$"),
     ({"level": FMT, "loss": BRIEF}, r"got 'level' and 'loss', each of which may be .*out of --reward level --reward l"),
     ({"right": FMT, "schritt": WHERE["step"] + 3}, r"got 'schritt', which may be"),  # rises as steps do
-    ({"response_len": COUNT, "kl": BRIEF}, r"look like metrics: response_len and kl; name it"),
+    ({"response_len": COUNT, "kl": BRIEF}, r"metrics: response_len and kl; .* of --reward response_len --reward kl"),
     (PAIR | {"reward": np.minimum(CORRECT + FMT, 1.2)},
         "'reward', which may be the total of .*--reward correct --reward fmt --reward reward$"),
 ]  # fmt: skip

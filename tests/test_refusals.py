@@ -84,7 +84,7 @@ PARQUET = [
     no({"a.parquet": trl(format=pl.lit("good"))}, "row 1: .*'format'.*'good'", rewards=["format"]),
     no({"a.parquet": trl(**dict.fromkeys(NAMES, pl.lit(None, pl.Float64)))}, "accuracy, format, .* every one missing"),
     no({"a.parquet": BATCH}, "expected a column 'acc', got step, prompt", rewards=["acc"]),
-    no(rows(8, **{"": lambda i: i % 2}, step=lambda i: 1, completion=str), "rewards to be named, got one called ''"),
+    no(rows(8, **{"": lambda i: i % 2}, step=lambda i: 1, completion=str), "named: --reward acc --reward '', got"),
     no(rows(8, **{"gdpo::row": lambda i: i}), "expected columns of other names, got one called 'gdpo::row'"),
     no({"a.parquet": BATCH}, r"a\.parquet: .* groups of 5 divide, got 32", group_size=5),
     no({"a.parquet": BATCH}, "group_size: expected a positive whole number, got 0", group_size=0),
@@ -256,7 +256,7 @@ TABLES = [
       for name in ("*", "^.*$", "^x$") for kind in ("parquet", "csv", "jsonl")],
     no(rows(8), "table: expected a column 'nope', got ", columns={"step": "nope"}),
     no(rows(8), "columns: expected a column of its own for each", columns=dict(advantage="acc"), rewards="acc"),
-    no(WIDE, "100 rewards; name those that are, got 3000 columns of numbers: c0, c1, c2, …", {"rewards": ["c1"]}),
+    no(WIDE, "100 rewards; .* --reward c0, got 3000 columns of numbers: c0, c1, c2, …", {"rewards": ["c1"]}),
 ]  # fmt: skip
 PATHS = [
     *[no(path, "^path: expected ") for path in (None, "", "a\0b", b"x", {"a": "text"}, [3])],

@@ -112,7 +112,7 @@ def test_files_that_cannot_be_read_are_left_out_counted_and_named(tmp_path, kind
         # Files that can be read are no bad ones.
         (
             {"rows_1.csv": PLAIN["csv"], "rows_2.csv": b"step,group,other\n2,1,0.5\n"},
-            r"rows_\d\.csv: expected the columns of .*; name the rewards$",
+            r"rows_\d\.csv: expected the columns of .*, got others: acc only in .*\.csv$",
         ),
         (dict.fromkeys(("rows_1.csv", "rows_2.csv"), b"group,said\na,yes\n"), "one column of numbers that is a reward"),
         # One file alone is never left out.

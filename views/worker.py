@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import re
 import threading
 import time
 from collections import defaultdict
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gdpo_audit import AuditReport, Run, audit, read_run
-from gdpo_core._errors import InputError
+from gdpo_core._errors import InputError, fault_of, is_fault
 from gdpo_core.scenarios import Setting
 
 MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two minutes after its visitor left
@@ -112,3 +113,12 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
         pipe.send((True, function(*args)))
     except InputError as error:
         pipe.send((False, error))
+    except BaseException as error:
+        if not is_fault(error) or _is_of_limits(error):
+            raise
+        pipe.send((False, InputError(fault_of(error))))
+
+
+def _is_of_limits(error: BaseException) -> bool:
+    """Whether an error comes of the limits of this process: numpy, torch and threads say so in ways of their own."""
+    return isinstance(error, MemoryError | OSError) or bool(re.search("memory|thread", str(error)))

@@ -7,13 +7,13 @@ logged advantages can judge it.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from shlex import quote
 
 import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.behaviour import not_rewards, same_order
 from gdpo_audit.logs.columns import REWARDS
+from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.roles import OVERLONG, REWARD_WORDS, SETTINGS, SURE, role, total_rank, words_of
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.score import Score, weights_of
@@ -66,7 +66,8 @@ def choose(
     metrics = [name for name in numbers if name not in clear]
     if metrics and not clear and named is None:
         got = f"columns that look like metrics: {listing(metrics, most=8)}"
-        raise InputError(f"{where}: expected at least one column of numbers that is a reward, got {got}; name it")
+        wanted = "at least one column of numbers that is a reward"
+        raise InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(metrics)}")
     clear = _without_settings(clear, sample)
     if named is not None:
         return _beside_named(named, [name for name in _totals_among(clear) if name not in named], sample, flags)
@@ -79,8 +80,9 @@ def choose(
     reasons = not_rewards(table, clear, labels=asks)
     clear = [name for name in clear if name not in reasons]
     if not clear:
-        got = f"columns that are none: {listing(reasons, most=8)}"
-        raise InputError(f"{where}: expected at least one column of numbers that is a reward, got {got}; name it")
+        got = f"columns that are none: {listing((f'{name} ({why})' for name, why in reasons.items()), most=8)}"
+        wanted = "at least one column of numbers that is a reward"
+        raise InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(reasons)}")
     choice = _near_total(table, clear, flags, where, asks and not judged)
     if choice is None:
         choice = RewardChoice(tuple(clear), issues=_holds_one(table, clear, flags))
@@ -235,13 +237,11 @@ def _beside_open_score(
 
 def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> None:
     """Raise InputError for columns that may be rewards; it names all that may be, as the command line takes them."""
-    options = " ".join(f"--reward{'=' if name.startswith('-') else ' '}{quote(name)}" for name in clear)
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
     if len(columns) == 1:
         each = f"{columns[0]!r}, which may be"
-    raise InputError(
-        f"{where}: expected columns that are clearly rewards, got {each} {what}: name all rewards, out of {options}"
-    )
+    wanted = "columns that are clearly rewards"
+    raise InputError(f"{where}: expected {wanted}, got {each} {what}: name all rewards, out of {reward_options(clear)}")
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

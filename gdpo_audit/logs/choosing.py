@@ -1,10 +1,12 @@
 """Which files of a directory are the log of one run: known names, files of one kind, a folder or a key per step."""
 
+import glob
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 from typing import TypeAlias
 
 from gdpo_audit.logs.conversions import BINARY, advice
@@ -66,8 +68,10 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
 
 
-def choose(names: Sequence[str], where: str) -> Chosen:
+def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     """The files of a directory that make up one log. InputError where there is none, or where there are several.
+
+    inside: the start of the path of each, by which a reader can name it; empty where none can be named.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
     ['run/completions.jsonl']
@@ -90,7 +94,7 @@ def choose(names: Sequence[str], where: str) -> Chosen:
     depth = min(_depth(folder) for folder, _ in logs)
     nearest = {key: files for key, files in logs.items() if _depth(key[0]) == depth}
     if len(nearest) > 1:
-        raise _several(nearest, where)
+        raise _several(nearest, where, inside)
     [files] = nearest.values()
     twice = [name for name, times in Counter(map(unpacked_name, files)).items() if times > 1]
     expect(not twice, where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
@@ -224,11 +228,29 @@ def _replaced(name: str, word: str) -> str:
     return _EVALUATION.sub(lambda found: word + re.sub(r"[a-z]+", "", found[0], flags=re.IGNORECASE), name)
 
 
-def _several(logs: Logs, where: str) -> InputError:
+def _several(logs: Logs, where: str, inside: str) -> InputError:
     """The error where several logs lie side by side; it names a file or folder of each, which can be given instead."""
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
+    way = "unpack it and name one of them"
+    if inside:
+        listed, way = [quote(inside + _path_of(key, logs)) for key in sorted(logs)], "name one of them"
     which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
-    return InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
+    return InputError(f"{where}: expected the log of one run, got several, {way}: {which}")
+
+
+def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    """The path of one of several logs, each known by its folder and kind: a folder, a file or a glob.
+
+    >>> logs = {("a", "TRL"): ["a/completions/1.parquet"], ("b", "*.csv"): ["b/x.csv"]}
+    >>> logs |= {("b", "*.ab"): ["b/1.ab", "b/2.ab"]}
+    >>> [_path_of(log, logs) for log in logs]
+    ['a', 'b/x.csv', 'b/*.ab']
+    """
+    files, folder = logs[log], log[0]
+    if folder and [other for other, _ in logs].count(folder) == 1:
+        return folder
+    beside, suffix = files[0].rpartition("/")[:2], files[0].rpartition(".")[2]
+    return files[0] if len(files) == 1 else f"{glob.escape(''.join(beside))}*.{suffix}"
 
 
 def _no_log(names: Sequence[str], where: str) -> NoLog:

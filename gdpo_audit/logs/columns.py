@@ -1,7 +1,7 @@
 """Which columns of a log hold what, and its rows with these columns under one name each, in whole batches."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from gdpo_audit.logs import tables as of_files
 from gdpo_audit.logs.clues import Mask
-from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_column
+from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_column, reward_options
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_audit.logs.window import Steps, validate_window
 from gdpo_core._errors import InputError, expect, is_whole
@@ -167,7 +167,8 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
     """The columns, if one reward at least is among them; a column that is a reward is not read as the length too."""
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
-    expect(len(columns.rewards) <= REWARDS, where, f"at most {REWARDS} rewards; name those that are", got)
+    wanted = f"at most {REWARDS} rewards; name those that are, as {reward_options(columns.rewards[:1])}"
+    expect(len(columns.rewards) <= REWARDS, where, wanted, got)
     return replace(columns, length=None) if columns.length in columns.rewards else columns
 
 
@@ -188,7 +189,10 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
         has = [table for table in tables if name in table.schema]
         lacks = next((table for table in tables if name not in table.schema), None)
         if lacks is not None and has:
-            got = f"others: {name} only in {has[0].name}; name the rewards"
+            common = [reward for reward in columns.rewards if all(reward in table.schema for table in tables)]
+            # Naming rewards does not help where it is another column that some tables lack.
+            hint = f"; name those of all: {reward_options(common)}" if name in columns.rewards and common else ""
+            got = f"others: {name} only in {has[0].name}{hint}"
             raise InputError(f"{lacks.name}: expected the columns of {has[0].name}, got {got}")
     for name in columns.numbers:
         first = next((table for table in tables if is_number_type(table.schema.get(name))), None)
@@ -212,10 +216,13 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
     )
 
 
-def refuse_numeric_texts(tables: Sequence[Table], used: Iterable[str]) -> None:
+def refuse_numeric_texts(
+    tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
+) -> None:
     """Raise InputError if an unused column holds numbers written as text, or is called a reward and holds text.
 
-    Columns named like prompts, answers or ids may hold such texts.
+    Columns named like prompts, answers or ids may hold such texts. rewards: those that a caller may name, so that
+    others are left out; needed: columns that are read all the same, in small letters.
     """
     examined = {*used}
     for table in tables:
@@ -228,9 +235,11 @@ def refuse_numeric_texts(tables: Sequence[Table], used: Iterable[str]) -> None:
         for name, values in first_values(table, names, SAMPLE).items():
             texts = [value for value in values if value.strip()]
             if texts and (_NUMBERS.search(name) or all(map(is_numeric_text, texts))):
+                helps = bool(rewards) and name.lower() not in needed
+                hint = f", or name the rewards: {reward_options(rewards)}" * helps
                 raise InputError(
                     f"{table.name}, column {name!r}: expected numbers, got text {texts[0][:60]!r}; "
-                    "write it as numbers, or name the rewards"
+                    f"write it as numbers{hint}"
                 )
 
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from shlex import quote
 from typing import TypeAlias
 
 import polars as pl
@@ -16,7 +15,7 @@ import polars as pl
 from gdpo_audit.logs.columns import Columns, ReadOptions, expect_columns, first_values, place
 from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.json_values import expect_names
-from gdpo_audit.logs.names import EVENT, FILE, MADE, MADE_PROMPT, MADE_STEP, ROW
+from gdpo_audit.logs.names import EVENT, FILE, MADE, MADE_PROMPT, MADE_STEP, ROW, reward_options
 from gdpo_audit.logs.objects import is_called_reward, is_numbers
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
@@ -273,10 +272,11 @@ def _prompt_of(kinds: Schema, tables: Sequence[Table], of: Callable[[pl.LazyFram
 
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Any table: columns are those named, or have usual names."""
-    if options.rewards is None:
-        refuse_nested(tables)
     by_lower = {name.lower(): name for name in reversed([*_others(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}
+    not_rewards = frozenset({*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS})
+    if options.rewards is None:
+        refuse_nested(tables, [name for name in names if name in numeric and name.lower() not in not_rewards])
     usual = {name: by_lower[name] for name in (*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES) if name in by_lower}
 
     def column(what: str, usually: tuple[str, ...], texts: bool = True) -> str | None:
@@ -297,28 +297,23 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         keyed_by_text=key is not None and not options.key and key.lower() in ("prompt", "input", "question"),
         batch=("step",) if step else ("_file",),
         sorts=step is not None,
-        not_rewards=frozenset({*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}),
+        not_rewards=not_rewards,
         asks=True,
         examines=True,
     )
 
 
-_NO_REWARD = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}
-
-
-def refuse_nested(tables: Sequence[Table]) -> None:
-    """Raise InputError for a column of rewards that holds several of them in one value."""
+def refuse_nested(tables: Sequence[Table], others: Sequence[str]) -> None:
+    """Raise InputError for a column of rewards that holds several of them in one value; others: that may be rewards."""
+    hint = f", or name the rewards: {reward_options(others)}" if others else ""
     for table in tables:
         for name, kind in table.schema.items():
             inner = getattr(kind, "inner", kind)
             several = inner is not kind and is_number_type(inner)
             if is_called_reward(name) and (several or isinstance(inner, pl.Struct)):
                 of = f" of {listing(kind.to_schema(), most=5)}" if isinstance(kind, pl.Struct) else ""
-                beside = [n for n, k in table.schema.items() if is_number_type(k) and _plain(n) not in _NO_REWARD]
-                options = " ".join(f"--reward {quote(n)}" for n in beside[:8])
-                named = f", or name the rewards out of {options}" if beside else ""
                 wanted = "one column of numbers per reward"
-                got = f"nested values{of}; write each number in a column of its own{named}"
+                got = f"nested values{of}; write each number in a column of its own{hint}"
                 raise InputError(f"{table.name}, column {name!r}: expected {wanted}, got {got}")
 
 

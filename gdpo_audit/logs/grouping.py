@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from math import gcd
+from shlex import quote
 
 import numpy as np
 import polars as pl
@@ -223,10 +224,11 @@ def no_groups(run: Run) -> NoGroups:
     """The error where nothing shows the groups; it names the setting that makes a log a sample, if there is one."""
     setting = config_lines.log_whole_groups(run.framework)
     whole = f"log all rows, with {setting.splitlines()[0]}, or " if setting else ""
+    prompt = quote(run._source.prompt_column or "NAME")
     return NoGroups(
         f"{run.path}: expected groups that can be told from prompts or advantages, got none, as of rows that are "
-        f"a sample or shuffled; {whole}give group_size, the responses per prompt, or the group column, as "
-        f"--group prompt (rewards: {', '.join(run.rewards)})"
+        f"a sample or shuffled; {whole}give group_size, the responses per prompt, as --group-size N, or the column "
+        f"that identifies the prompt, as --group {prompt} (rewards: {', '.join(run.rewards)})"
     )
 
 

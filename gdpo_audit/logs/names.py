@@ -5,6 +5,7 @@ no column of a log can have. Behind it, where a table has the columns of `Run`, 
 """
 
 from collections.abc import Iterable
+from shlex import quote
 
 import polars as pl
 
@@ -47,3 +48,12 @@ def with_bare_names(table: pl.DataFrame) -> pl.DataFrame:
     # A reward that is itself called reward:… keeps the prefix, as what is left of it may be the name of another.
     taken = {name for name in bare.values() if name in table.columns or name.startswith(_REWARD)}
     return table.rename({column: name for column, name in bare.items() if name not in taken})
+
+
+def reward_options(names: Iterable[str]) -> str:
+    """Return the options of the command line that name these rewards, as a shell takes them.
+
+    >>> print(reward_options(["acc", "two words", "-x"]))
+    --reward acc --reward 'two words' --reward=-x
+    """
+    return " ".join(f"--reward{'=' if name.startswith('-') else ' '}{quote(name)}" for name in names)

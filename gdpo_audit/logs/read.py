@@ -27,7 +27,7 @@ from gdpo_audit.logs.forms import (
     with_numbers,
 )
 from gdpo_audit.logs.grouping import NoGroups, no_groups, regrouped, with_clues, with_groups
-from gdpo_audit.logs.names import EVENT, FILE, GROUP_OF_ROW, MADE, MADE_PROMPT, ROW
+from gdpo_audit.logs.names import EVENT, FILE, GROUP_OF_ROW, MADE, MADE_PROMPT, ROW, reward_options
 from gdpo_audit.logs.order import in_order
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import ADVANTAGES, lost, role
@@ -205,11 +205,13 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=_first_of(IDENTITIES, others))
     form = cols.validate_columns(form, logged, where)
     nameless = options.rewards is None and "" in form.rewards
-    expect(not nameless, where, "columns of other names, or rewards to be named", "one called ''")
+    wanted = f"columns of other names, or the rewards named: {reward_options(form.rewards)}"
+    expect(not nameless, where, wanted, "one called ''")
     cols.expect_in_every_table(form.tables, form)
     used = [*form.names, *([chosen.total] if chosen.total else [])]
     if form.examines:
-        cols.refuse_numeric_texts(form.tables, [*used, *_not_examined(form, schema, options)])
+        nameable, clear = () if options.rewards else form.rewards, _not_examined(form, schema, options)
+        cols.refuse_numeric_texts(form.tables, [*used, *clear], nameable, _examined_always(form))
     of_log = {name: schema[name] for name in logged if name in schema}
     beside = [name for name in cols.left_out(of_log, used) if name.lower() not in form.not_rewards]
     gone = () if by_log else lost(schema, beside, options.rewards)
@@ -355,11 +357,16 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
 
 def _not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """The columns that may hold numbers as text; where the caller names the rewards, all but advantages and lengths."""
-    never = {*ADVANTAGES, *LENGTHS} if form.asks else set()
+    never = _examined_always(form)
     if options.rewards is None:
         known = form.not_rewards - never
         return [name for name in schema if name.lower() in known or role(name) == "metric"]
     return [name for name in schema if name.lower() not in never]
+
+
+def _examined_always(form: Form) -> set[str]:
+    """Return the names of columns in which text is looked at for numbers, whatever rewards the caller names."""
+    return {*ADVANTAGES, *LENGTHS} if form.asks else set()
 
 
 def _issues(
@@ -407,6 +414,7 @@ def _rows(form: Form) -> Rows:
         keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
         keyed_by_text=form.keyed_by_text,
         equal_groups=form.equal_groups,
+        prompt_column=None if form.identity == MADE_PROMPT else form.identity,
         prompts=None if form.key or form.prompt is None or form.once or form.mask else _prompts(form, form.prompt, by),
         group_size=form.group_size,
         texts=texts_of(form.tables, lambda table, number: form.of(with_numbers(table, number))),

@@ -11,6 +11,7 @@ import polars as pl
 
 from gdpo_audit.logs.clues import Clues
 from gdpo_audit.logs.names import reward_columns, with_bare_names
+from gdpo_audit.logs.tables import DAMAGED
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.logs.window import select_steps
 from gdpo_core._errors import InputError, expect, reason
@@ -57,6 +58,7 @@ class Rows:
     keyed_by: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
     keyed_by_text: bool = False  # by the text of prompts, of which a batch may have drawn one twice
     equal_groups: bool = False  # a keyed group smaller than the others has lost rows
+    prompt_column: str | None = None  # of the log, that says which prompt a response is to
     prompts: pl.DataFrame | None = None
     sizes: pl.DataFrame = field(default_factory=pl.DataFrame)
     advantages: tuple[np.ndarray, ...] = ()
@@ -218,10 +220,10 @@ class Run:
 
 @contextmanager
 def one_error(where: str) -> Iterator[None]:
-    """Turn an error of polars that no check foresaw, or of a file behind a URL, into an InputError."""
+    """Turn an error that reading a damaged file raises, or one behind a URL, into an InputError."""
     try:
         yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except DAMAGED as error:
         why = reason(error)[:200]
         raise InputError(f"{where}: expected a log that can be read as a table, got {why}") from None
 

@@ -24,6 +24,8 @@ from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip
 
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
+# What polars raises where a file is damaged, or gone. Its other errors are of an operation on columns, which is ours.
+DAMAGED = (pl.exceptions.ComputeError, pl.exceptions.NoDataError, pl.exceptions.PanicException, OSError)
 ROWS = 250_000  # per frame, about
 RECORDS = 10_000  # of a CSV at a time as Python has them
 HEAD = 100  # lines of JSON that are parsed twice
@@ -76,7 +78,19 @@ class Table:
         try:
             return rows.collect()
         except BROKEN as error:
-            raise self.unreadable(error) from None
+            if isinstance(error, DAMAGED) or not self.is_whole:
+                raise self.unreadable(error) from None
+            raise
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each of its columns can be read, with nothing made of them."""
+        try:
+            for name in self.schema:
+                self.fresh.select(name).collect()
+        except BROKEN:
+            return False
+        return True
 
     def unreadable(self, error: BaseException) -> InputError:
         """The error of a table whose rows cannot be read."""

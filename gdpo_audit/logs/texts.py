@@ -10,7 +10,7 @@ import polars as pl
 
 from gdpo_audit.logs.columns import ROWS_OF_A_FILE
 from gdpo_audit.logs.names import ROW
-from gdpo_audit.logs.tables import Table, is_number_type
+from gdpo_audit.logs.tables import DAMAGED, Table, is_number_type
 from gdpo_core._errors import InputError
 from gdpo_core._words import excerpt
 
@@ -22,10 +22,7 @@ COMPLETIONS = (
 CHATS = ("messages", "content", "text", "texts")  # the prompt and the completion in one
 _NAMES = {*PROMPT_TEXTS, *COMPLETIONS, *CHATS}
 LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # characters
-_GONE = (
-    *(InputError, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError),
-    *(RecursionError, MemoryError),
-)
+_GONE = (InputError, *DAMAGED, ValueError, RecursionError, MemoryError)
 
 
 class PromptAndCompletion(NamedTuple):
