@@ -1,8 +1,8 @@
-"""Forecasts of the rows of plans, and how they are judged; `python -m experiments.forecasts predict|measure|judge`.
+"""Forecasts of the rows of plans, and what they came to; `python -m experiments.forecasts predict|measure|judge`.
 
 The rules, written before any of these runs was started:
 
-- A forecast is made from the first 50 steps, and another one from the first 25, of one log of each set-up: GRPO, seed 0.
+- A forecast is made from the first 50 steps, another one from the first 25, of one log of each set-up: GRPO, seed 0.
 - What came is the mean of a reward over all 150 steps of a row's runs, seeds 0 to 4, less that of the runs as they ran,
   seeds 0 to 4. A reward is graded from the logged texts as the set-up itself pays it, in parts of the range from what a
   fail to what a pass pays. The reward of noise is not judged: no text earns it.

@@ -36,10 +36,10 @@ OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and o
 class RewardForecast:
     """What a setting would have made of one reward, beside what it was as it ran; all in the reward's own unit.
 
-    difference: of the mean over the steps, setting less as it ran; low, high: the ends of its 80 % interval. None of
-    these three where the log does not tell, and then `why` is a sentence. as_it_ran, forecast: the mean of the reward at each step,
-    steps + 1 numbers. speed: by how much the logit of the reward moves a step for a push of one; speed_error: its
-    standard error, infinite where the log holds nothing about it.
+    difference: of the mean over the steps, setting less as it ran; low, high: the ends of its 80 % interval. All three
+    are None where the log does not tell, and then `why` is a sentence. as_it_ran, forecast: the mean of the reward at
+    each step, steps + 1 numbers. speed: by how much the logit of the reward moves a step for a push of one, as far as
+    the run tells; speed_error: its standard error. push, push_as_it_ran: on the logged groups.
     """
 
     difference: float | None
@@ -98,15 +98,14 @@ def forecast_of(
     f: Facts, method: object = None, weights: object = None, gate: object = None, steps: object = None
 ) -> Forecast:
     """Forecast a setting from the facts of a run; the arguments are those of `AuditReport.forecast`."""
-    f = f if f.tables else replace(f, tables=f.run.sample, _trials={})  # a report keeps no rows of its log
-    log = _LoggedGroups(f)
+    log = logged_groups(f)
     setting = _checked(f, log.course, method, weights, gate, steps)
     own = log.pushes(f.method, f.setup.weights)
     speeds = fit_speeds(log.course, own)
     after = log.pushes(setting.method, setting.weights, setting.gate)
     compared = _compare(speeds, own, after, setting.steps)
     rewards = {name: _reward_forecast(log, speeds, compared, own, after, k) for k, name in enumerate(f.rewards)}
-    named = None
+    named: dict[str, str | float] | None = None
     if g := setting.gate:
         named = {
             "on": f.rewards[g.on],
@@ -122,6 +121,19 @@ def forecast_of(
         from_steps=len(log.course.time),
         rewards=rewards,
     )
+
+
+def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
+    """Return the speed of each reward that differs and its standard error, each from its own course alone."""
+    log = logged_groups(f)
+    speeds = fit_speeds(log.course, log.pushes(f.method, f.setup.weights))
+    pairs = zip(f.rewards, speeds.fitted.tolist(), speeds.error.tolist(), log.range, strict=True)
+    return {name: (speed, error) for name, speed, error, width in pairs if not np.isnan(width)}
+
+
+def logged_groups(f: Facts) -> "_LoggedGroups":
+    """Return what forecasts stand on, from the log once more, as a report keeps no rows of it."""
+    return _LoggedGroups(f if f.tables else replace(f, tables=f.run.sample, _trials={}))
 
 
 # --- what is asked for ------------------------------------------------------------------------------------------------
@@ -222,7 +234,8 @@ class _LoggedGroups:
         squares = np.add.reduceat(np.nan_to_num(means - middle.repeat(groups, axis=1)) ** 2, firsts, axis=1)
         several = groups > 1
         variance = (squares[:, several] / (groups[several] * (groups[several] - 1))).mean(1) if several.any() else 0.0
-        return np.nan_to_num(variance / np.maximum(np.nanmean(rates * (1 - rates), axis=0), 1e-9), nan=1.0)
+        known = variance / np.maximum(np.nanmean(rates * (1 - rates), axis=0), 1e-9)
+        return np.where(np.isnan(self.range), 1.0, np.maximum(known, 1e-6))
 
     def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
         """How a setting pushes the rewards, measured on the groups and continued by what varies in them."""
@@ -291,7 +304,7 @@ class _Compared:
     def differences(self) -> Array:
         """(draws, K) of the means over the steps, each as it was before its update."""
         steps = int(self.times[-1])
-        low, part = _between(self.times, np.arange(steps))
+        low, part = _between(self.times, np.arange(steps, dtype=float))
         weight = np.bincount(low, 1 - part, len(self.times)) + np.bincount(low + 1, part, len(self.times))
         return np.einsum("t,tdk->dk", weight / steps, self.forecast - self.as_it_ran)
 
