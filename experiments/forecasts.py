@@ -34,11 +34,12 @@ from experiments.requests import task_of
 from experiments.setups import REWARDS, Row, Setup, planned_rows, setup_named
 from experiments.train import STEPS, grades, pay, prompts
 from gdpo_audit import audit, read_run
+from gdpo_audit.speeds import pooled_speeds
 from gdpo_core.bfcl import Task
 
 FORECASTS = Path(__file__).parent / "forecasts.json"
 DATA = Path(__file__).resolve().parent.parent / "data"
-RUNS = DATA / "forecasts.parquet"
+RUNS, SPEEDS = DATA / "forecasts.parquet", Path(__file__).parent / "speeds.csv"
 SEEDS, FROM_STEPS, CLEAR = tuple(range(5)), (25, 50), 0.03
 AS_IT_RAN = "as it ran"
 _EVERY = 5  # steps of a course that is kept
@@ -125,6 +126,21 @@ def measure(runs: Path) -> pl.DataFrame:
     return pl.concat(parts).with_columns(*kinds, pl.col("step").cast(pl.UInt16), pl.col("mean").cast(pl.Float32))
 
 
+def speeds(runs: Path) -> pl.DataFrame:
+    """Return how fast each reward of each run follows a push, from its first 50 steps: with its standard error.
+
+    Runs behind a gate are left out, whose logs have the gated reward; runs is a folder of SETUP/ROW/SEED.
+    """
+    rows = []
+    for path in sorted(runs.glob("*/*/*/metrics.json")):
+        setup, row, seed = path.relative_to(runs).parts[:3]
+        if row != "gate":
+            of_rewards = {x.reward: x for x in pooled_speeds([_report(path.parent, max(FROM_STEPS))])}
+            known = [(name, of_rewards[name]) for name in setup_named(setup).graded if name in of_rewards]
+            rows += [(setup, row, int(seed), name, round(x.speed, 5), round(x.error, 5)) for name, x in known]
+    return pl.DataFrame(rows, schema=["setup", "row", "seed", "reward", "speed", "error"], orient="row")
+
+
 def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
     """Return, by set-up, row and reward, the mean over runs and steps, less that of the runs as they ran.
 
@@ -143,12 +159,7 @@ def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
 
 
 def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
-    """Judge forecasts (difference, low, high; None: open) by the rules above.
-
-    >>> shut = {"difference": 0.04, "low": 0.01, "high": 0.07}
-    >>> judge([0.05, -0.05, 0.01], [shut, {"difference": None, "low": None, "high": None}, shut])
-    {'forecasts': 3, 'open': 1, 'clear': 2, 'signs': 1, 'intervals': 2, 'held': 2, 'error': 0.03, 'of_no_change': 0.0367}
-    """
+    """Judge forecasts (difference, low, high; None: open) by the rules above, in counts and in mean errors."""
     pairs = list(zip(came, forecasts, strict=True))
     shut = [(x, f["low"], f["high"]) for x, f in pairs if f["low"] is not None and f["high"] is not None]
     clear = [(x, f["difference"] or 0.0) for x, f in pairs if abs(x) >= CLEAR]
@@ -178,6 +189,7 @@ def main() -> int:
         FORECASTS.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     elif given.do == "measure":
         measure(given.runs).write_parquet(RUNS, compression="zstd", compression_level=19)
+        speeds(given.runs).write_csv(SPEEDS)
     else:
         print_judged(pl.read_parquet(RUNS))
     return 0

@@ -332,7 +332,7 @@ def _reward_forecast(
     log: _LoggedGroups, speeds: Speeds, compared: _Compared, own: Pushes, after: Pushes, k: int
 ) -> RewardForecast:
     """The forecast of one reward, in its own unit."""
-    unit, least = log.range[k], log.low[k]
+    unit, least = float(log.range[k]), float(log.low[k])
     if np.isnan(unit):
         unit = 0.0
     difference, draws = compared.differences[0, k], compared.differences[1:, k]
@@ -340,11 +340,11 @@ def _reward_forecast(
     of_model = _QUANTILE * np.hypot(MODEL_ERROR * difference, LEAST_ERROR)
     low, high = difference - np.hypot(below, of_model), difference + np.hypot(above, of_model)
     why = _why_open(log, speeds, k)
-    shown = (None, None, None) if why else (difference * unit, low * unit, high * unit)
+    told = (None, None, None) if why else tuple(float(x * unit) for x in (difference, low, high))
     return RewardForecast(
-        difference=shown[0],
-        low=shown[1],
-        high=shown[2],
+        difference=told[0],
+        low=told[1],
+        high=told[2],
         as_it_ran=tuple((least + unit * compared.at_every_step(compared.as_it_ran, k)).tolist()),
         forecast=tuple((least + unit * compared.at_every_step(compared.forecast, k)).tolist()),
         speed=float(speeds.speed[k]),
