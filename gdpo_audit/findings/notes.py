@@ -58,13 +58,13 @@ def notes(f: Facts) -> Iterator[str]:
 
 def _regrouped(of: Mapping[str, Any]) -> Iterator[str]:
     """Say by what the groups are told apart, and why not as the log names them."""
-    named = of["not_by"] not in ("", of["by"])
+    named = bool(of["not_by"]) and of["not_by"] != of["by"]
     why = "as nothing else shows the groups"
     if of["judged"]:
         does = "are reproduced" if named else "add up to 0"
         why = f"as the logged advantages {does} in these groups"
-    named = f"; with {of['not_by']} they are not" if of["judged"] and named else ""
-    yield f"Groups are told apart by {of['by']}, {why}{named}."
+    other = f"; with {of['not_by']} they are not" if of["judged"] and named else ""
+    yield f"Groups are told apart by {of['by']}, {why}{other}."
     if of["once"]:
         yield f"Rows of one {of['once']} repeat one advantage, and only the last of them counts."
 

@@ -125,11 +125,19 @@ def _grouped_by_clues(run: Run) -> Run:
     assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
     clues = run._source.clues()
     groupings = groupings_of(clues) if clues.advantage.any() else []
-    if not groupings and not run.has_advantage and (prompt := run.prompt_column):
-        groupings = [Grouping(columns=(prompt,))]
+    if not groupings and not run.has_advantage and run.prompt_column and _in_whole_runs(run._source.prompts):
+        groupings = [Grouping(columns=(run.prompt_column,))]
     if not groupings:
         raise no_groups(run)
     return regrouped(run, groupings[0], "")
+
+
+def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
+    """Whether the rows of each prompt of a batch stand together, and prompts have two or more on average."""
+    if prompts is None or not len(prompts):
+        return False
+    runs = prompts.select(pl.struct("batch", "_key").rle_id().max()).item() + 1
+    return bool(runs == prompts.select(pl.struct("batch", "_key").n_unique()).item() <= len(prompts) / 2)
 
 
 # --- files -> tables --------------------------------------------------------------------------------------------------
