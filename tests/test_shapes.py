@@ -214,7 +214,7 @@ TURNS = per_answer(lambda p: {"turn_rewards": [0.5, 1.0], "turn_names": ["a", "b
         (WRONG, r"row 6: expected lists of one length, got 8 in 'correct', 7 in 'completions'"),
         (VALUES, "column 'rewards': expected one column of numbers per reward, got nested values"),
         (TOKENS, "column 'rewards': expected one column of numbers per reward, got nested values"),
-        (TURNS, "column 'turn_rewards': .*or name the rewards out of --reward acc$"),
+        (TURNS, "column 'turn_rewards': .*or name the rewards: --reward acc$"),
         (per_answer(lambda p: {"rewards": {"a": {"b": 1.0}}}), "nested values of a; write each number in a column"),
     ],
 )
