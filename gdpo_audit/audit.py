@@ -126,8 +126,9 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
         facts = _with_what_shows(facts, wanted)
         if facts.nearest_weights is not None:
             setup = facts.setup.with_weights(dict(zip(facts.rewards, facts.nearest_weights, strict=True)))
-            shows = {"added": facts.added, "by_themselves": facts.by_themselves, "pattern": facts.pattern}
-            facts = replace(under(setup.with_weights(wanted.weights)), **shows)
+            shown_by, added_to, pattern = facts.by_themselves, facts.added, facts.pattern
+            facts = under(setup.with_weights(wanted.weights))
+            facts = replace(facts, by_themselves=shown_by, added=added_to, pattern=pattern)
     return _without_foreign_batches(facts)
 
 

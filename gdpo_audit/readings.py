@@ -97,7 +97,8 @@ def _clocks(run: Run) -> list[str]:
     """Return the columns that rise along a log without steps, or are the same in a group: each may number the steps."""
     if run.has_steps:
         return []
-    reasons = next((issue.details["columns"] for issue in run.issues if issue.id == "no-reward"), {})
+    left_out = [issue.details["columns"] for issue in run.issues if issue.id == "no-reward"]
+    reasons: dict[str, str] = left_out[0] if left_out else {}
     return [name for name, why in reasons.items() if why in (CLOCK, LABEL)]
 
 

@@ -20,6 +20,7 @@ from gdpo_audit.logs.run import Run
 from gdpo_audit.recipe.added import Added
 from gdpo_audit.recipe.recipe import Recipe
 from gdpo_audit.recipe.solve import same_weights
+from gdpo_core._words import number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.ties import Order
@@ -206,6 +207,13 @@ class Facts:
         most = self.batches.responses[logged.wrong == 0].max(initial=0)
         multiple = logged.scaled_groups >= SCALE_ONLY * logged.wrong_groups
         return (logged.wrong > 0) & multiple & (self.batches.responses < most)
+
+    @property
+    def but_residue(self) -> str:
+        """What is logged all the same in groups in which nothing differs: words that follow a statement of 0."""
+        if self.recipe is None or not self.totals.logged.residue_groups:
+            return ""
+        return f" but for round-off (up to {number(self.totals.logged.largest_silent, 2)} is logged there)"
 
     @property
     def all_zero(self) -> bool:

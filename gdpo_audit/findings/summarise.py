@@ -27,6 +27,7 @@ from gdpo_audit.findings.sums import (
 from gdpo_audit.findings.thresholds import FAINT_STD, FEW_VALUES
 from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.recipe.recipe import (
+    TOLERANCE,
     Tensors,
     compare,
     hidden_groups,
@@ -458,6 +459,10 @@ def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -
         number = part["group"].to_numpy()[of.starts]
         hidden = torch.from_numpy(np.isin(number, hidden_groups(part, setup.rewards).to_numpy()))
     too_large = impossible(log, setup.recipe, comparison)
+    alike = torch.zeros(len(log.batch), dtype=torch.bool)
+    if comparison is not None:
+        alike = of.silent(comparison.computed.view(shape))
+    logged_there = of.highest(advantages.abs().nan_to_num().view(shape)) * alike
 
     def count(x: Tensor) -> Tensor:
         """(responses,) yes or no, counted in each group."""
@@ -474,5 +479,8 @@ def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -
         scaled_groups=scaled & (wrong_in_group > 0),
         hidden_groups=hidden,
         max_error=of.highest(error.view(shape)),
+        max_error_live=of.highest(error.view(shape)).masked_fill(alike, -torch.inf),
+        largest_silent=logged_there,
+        residue_groups=logged_there > TOLERANCE,
         largest_impossible=of.highest((advantages.abs().nan_to_num() * too_large).view(shape)),
     )

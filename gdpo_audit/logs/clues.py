@@ -48,7 +48,7 @@ class Grouping:
     def options(self) -> dict[str, object]:
         """The options with which the log is read like this."""
         given = {"group": self.columns, "group_size": self.group_size, "places": self.places}
-        named = {name: value for name, value in given.items() if value}
+        named: dict[str, object] = {name: value for name, value in given.items() if value}
         if named:  # one way to tell groups apart takes the place of another
             named = {"group": None, "group_size": None, "places": None, "unkeyed": not self.columns} | named
         return named | {"once": self.once}
