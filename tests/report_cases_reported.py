@@ -37,6 +37,7 @@ def log_of(d: Drawn, advantages, **columns) -> dict[str, bytes]:
 
 
 def named(r, names=NAMES) -> dict:
+    """The columns of a matrix by these names."""
     return dict(zip(names, r.T, strict=True))
 
 
@@ -211,7 +212,8 @@ def a_product_of_parts() -> Case:
     Truth: GRPO of reward alone; base_reward and length_score stand beside it, and no weighted sum of them makes it.
     """
     log, truth = product()
-    return Case(log, truth._replace(says=("base_reward and length_score stand beside",)))
+    truth = truth._replace(says=("base_reward and length_score stand beside",), never=f"{truth.never}|as asked")
+    return Case(log, truth)
 
 
 @case
@@ -249,6 +251,7 @@ def signs_in_one_source() -> Case:
 
 
 def squashed(advantages: bool) -> Case:
+    """A log of a score and its squashed form, with an index and seconds, with or without advantages."""
     d = drawn(49)
     score = np.abs(d.draw.normal(20 * d.prompt, 30)).round(2)
     reward = np.clip(np.tanh(score / 60), 0, 0.95)

@@ -69,9 +69,9 @@ def residues_of_float32() -> Case:
     largest = max(abs(a[rows]).max() for rows in rows_of(d.keys) if np.ptp(r[rows] @ w) < 1e-9)
     assert largest > 0.01
     names = ("correct", "format_score")
-    truth = Truth(names, "grpo", 48, weights=tuple(w), shares=shares(exact, parts), never="every advantage is 0")
-    says = (f"{largest:.3f}|{largest:.2g}", "float32|round")
-    return Case(log_of(d, a, **named(r, names)), truth._replace(says=says))
+    truth = Truth(names, "grpo", 48, weights=tuple(w), shares=shares(exact, parts))
+    says, never = (f"{largest:.3f}|{largest:.2g}", "float32|round"), "every advantage is 0(?! but for)"
+    return Case(log_of(d, a, **named(r, names)), truth._replace(says=says, never=never))
 
 
 @case
@@ -259,6 +259,7 @@ def episodes_of_prime_rl() -> tuple[dict[str, bytes], np.ndarray, list[str], np.
 
 
 def of_prime_rl(r, keys) -> Truth:
+    """The truth of these episodes: centred, as the trainer does."""
     w = np.array([1, 0.25])
     a, parts = grpo(r, w, keys, scale=False)
     truth = Truth(("correct", "format"), groups=len(rows_of(keys)), responses=len(r), under="grpo_no_std")
@@ -344,6 +345,7 @@ def a_key_of_wandb_per_step() -> Case:
 
 
 def a_line_per_group(in_object: bool) -> Case:
+    """A log of a line per prompt, its lists in columns or in an object."""
     d = drawn(74)
     a, parts = grpo(d.r, W, d.keys)
     groups = []
