@@ -126,7 +126,7 @@ _Framework = Annotated[_Text, typer.Option(metavar="NAME", help=f"{FRAMEWORKS}; 
 _GroupSize = Annotated[_Text, typer.Option(metavar="N", help="responses per prompt; found by default")]
 _Weight = Annotated[_Texts, typer.Option(metavar="NAME=W", help="a reward's weight; found by default, else 1")]
 _Reward = Annotated[_Texts, typer.Option(metavar="NAME", help="a column with a reward")]
-_Group = Annotated[_Text, typer.Option(metavar="NAME", help="the column that identifies the prompt")]
+_Group = Annotated[_Texts, typer.Option(metavar="NAME", help="a column that identifies the group; twice: two together")]
 _Columns = Annotated[
     _Text, typer.Option(metavar="WHAT=NAME,…", help="columns by what they hold: step=it,advantage=adv,length=tokens")
 ]

@@ -145,7 +145,7 @@ def _read_args(options: Options) -> dict[str, Any]:
         "framework": options["framework"],
         "group_size": None if size is None else parse_count(size, "group-size"),
         "rewards": options["reward"] or None,
-        "group": options["group"],
+        "group": tuple(options["group"]) if options["group"] else None,
         "columns": _columns(options["columns"]),
         "skip_bad": options["skip_bad"],
         "by": "" if options.get("by") == "none" else options.get("by"),

@@ -44,7 +44,9 @@ class RunPart(TypedDict):
     reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
     max_error: float | None
     weights_used: dict[str, float]
-    weights_from: Annotated[str, Meta(description="given, solved, score, config, log, parts or assumed.")]
+    weights_from: Annotated[
+        str, Meta(description="given, solved, score, fitted, nearest, config, log, parts or assumed.")
+    ]
     not_counted: Annotated[dict[str, str], Meta(description="Columns among the rewards that do not count, and why.")]
     convention_used: str
     asked: str | None
@@ -53,6 +55,7 @@ class RunPart(TypedDict):
     silent_responses: Annotated[
         int | None, Meta(description="In groups without any advantage, under the run's method.")
     ]
+    but_residue: Annotated[str, Meta(description="What is logged there all the same, in words; empty: nothing.")]
 
 
 class RewardPart(TypedDict):

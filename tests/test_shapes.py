@@ -214,7 +214,7 @@ TURNS = per_answer(lambda p: {"turn_rewards": [0.5, 1.0], "turn_names": ["a", "b
         (WRONG, r"row 6: expected lists of one length, got 8 in 'correct', 7 in 'completions'"),
         (VALUES, "column 'rewards': expected one column of numbers per reward, got nested values"),
         (TOKENS, "column 'rewards': expected one column of numbers per reward, got nested values"),
-        (TURNS, "column 'turn_rewards': .*or name the rewards out of --reward acc$"),
+        (TURNS, "column 'turn_rewards': .*or name the rewards: --reward acc$"),
         (per_answer(lambda p: {"rewards": {"a": {"b": 1.0}}}), "nested values of a; write each number in a column"),
     ],
 )
@@ -252,7 +252,7 @@ def test_a_folder_per_step_is_one_run(tmp_path, folder):
 def test_folders_that_are_no_steps_are_several_runs(tmp_path):
     for seed in range(2):
         write(tmp_path, f"seed_{seed}/a.jsonl", of_step(0))
-    refused(tmp_path, r"expected the log of one run, got several, name one of them: \*\.jsonl in seed_0 \(seed_0/a\.j")
+    refused(tmp_path, r"expected the log of one run, got several, name one of them: \S+/seed_0; \S+/seed_1$")
 
 
 EVALUATIONS = [

@@ -20,6 +20,7 @@ from gdpo_audit.logs.run import Run
 from gdpo_audit.recipe.added import Added
 from gdpo_audit.recipe.recipe import Recipe
 from gdpo_audit.recipe.solve import same_weights
+from gdpo_core._words import number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.ties import Order
@@ -77,6 +78,7 @@ class Facts:
     steps: Sequence[int]  # the numbers of the steps that the log holds, ascending
     given_weights: Mapping[str, float]  # that the caller named, by reward
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
+    size_of_evaluations: int | None = None  # of the groups of `overwritten_batches`, where it is another
     recipe_of_the_rest: Recipe | None = None  # of another method, which made `overwritten_batches`
     tables: Sequence[pl.DataFrame] = ()  # whole batches from all over the run
     summary: Summary | None = None  # of the whole run
@@ -206,6 +208,13 @@ class Facts:
         most = self.batches.responses[logged.wrong == 0].max(initial=0)
         multiple = logged.scaled_groups >= SCALE_ONLY * logged.wrong_groups
         return (logged.wrong > 0) & multiple & (self.batches.responses < most)
+
+    @property
+    def but_residue(self) -> str:
+        """What is logged all the same in groups in which nothing differs: words that follow a statement of 0."""
+        if self.recipe is None or not self.totals.logged.residue_groups:
+            return ""
+        return f" but for round-off (up to {number(self.totals.logged.largest_silent, 2)} is logged there)"
 
     @property
     def all_zero(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
-from gdpo_audit.findings import findings_log, findings_methods, findings_primary, findings_rewards
+from gdpo_audit.findings import findings_advantages, findings_log, findings_methods, findings_primary, findings_rewards
 from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding
 from gdpo_audit.findings.plan import Setting
 from gdpo_core.frameworks import FRAMEWORKS
@@ -44,10 +44,10 @@ _FORMULAS, _SHARE = "equations 4 to 7", ("update share", "scale", "weight")
 # Findings of one severity that are about as much of the run are shown in this order.
 _IN_ORDER = (
     Kind(findings_primary.reward_falls, _SCALE, "", ("update share",), first=True),
-    Kind(findings_log.advantage_impossible, _LOG, "", ("advantage",)),
+    Kind(findings_advantages.advantage_impossible, _LOG, "", ("advantage",)),
     Kind(findings_log.groups_sampled, _LOG, "", ("group",)),
-    Kind(findings_log.advantages_upside_down, _USE, _FORMULAS, ("advantage",)),
-    Kind(findings_log.method_not_as_asked, _USE, _FORMULAS, ("convention",)),
+    Kind(findings_advantages.advantages_upside_down, _USE, _FORMULAS, ("advantage",)),
+    Kind(findings_advantages.method_not_as_asked, _USE, _FORMULAS, ("convention",)),
     Kind(findings_log.missing_rewards, _LOG),
     Kind(findings_rewards.conflict, _SCALE, scenario="conflict", planned=True),
     Kind(findings_rewards.reward_dominates, _SCALE, _FORMULAS, _SHARE, "scales", planned=True),
@@ -66,18 +66,18 @@ _IN_ORDER = (
     Kind(findings_rewards.length_coupled, _USE, "equation 8"),
     Kind(findings_log.steps_missing, _LOG),
     Kind(findings_log.steps_repeated, _LOG),
-    Kind(findings_log.eval_overwrote, _LIMITS),
-    Kind(findings_log.rows_missing, _LOG, "", ("batch step",)),
-    Kind(findings_log.reward_columns_merged, _LOG),
+    Kind(findings_advantages.eval_overwrote, _LIMITS),
+    Kind(findings_advantages.rows_missing, _LOG, "", ("batch step",)),
+    Kind(findings_advantages.reward_columns_merged, _LOG),
     Kind(findings_log.rewards_collinear, _LOG, "", ("weight",)),
     Kind(findings_log.groups_mix_prompts, _LOG, "", ("group",), first=True),
     Kind(findings_log.prompts_merged, _LOG, "", ("group",)),
     Kind(findings_log.ragged_batches, _LOG, "", ("batch",)),
     Kind(findings_log.score_not_a_sum, _LOG),
     Kind(findings_log.no_components, _LIMITS),
-    Kind(findings_log.advantages_not_reproduced, _LOG, "", ("convention",)),
-    Kind(findings_log.weights_change, _USE, _FORMULAS, ("weight",)),
-    Kind(findings_log.weights_not_as_given, _USE, _FORMULAS, ("weight",)),
+    Kind(findings_advantages.advantages_not_reproduced, _LOG, "", ("convention",)),
+    Kind(findings_advantages.weights_change, _USE, _FORMULAS, ("weight",)),
+    Kind(findings_advantages.weights_not_as_given, _USE, _FORMULAS, ("weight",)),
 )
 KINDS = {kind.look.__name__.replace("_", "-"): kind for kind in _IN_ORDER}  # by the finding's id
 IDS = tuple(sorted(KINDS))

@@ -64,7 +64,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     yield Finding(
         severity="warning" if silent >= t.SILENT_WARNING else "info",
         title=f"{percent(silent)} of the groups teach nothing",
-        message=f"{f.lead_in}, every response has advantage 0 in {percent(silent)} of the groups. {why}",
+        message=f"{f.lead_in}, every response has advantage 0 in {percent(silent)} of the groups{f.but_residue}. {why}",
         to_do=to_do,
         evidence={"silent_groups": silent, "rewards_differ_in": cancelled, "threshold": t.SILENT_INFO},
         extent=silent,

@@ -25,9 +25,7 @@ def notes(f: Facts) -> Iterator[str]:
         elif issue.id == "masked":
             yield _masked(of)
         elif issue.id == "total-of-parts":
-            parts, share = some(of["parts"]), percent(of["explained"], 1)
-            sum_of = f"but are no weighted sum that makes it (the nearest one explains {share} of how it differs)"
-            yield f"The logged advantages are those of {of['total']} alone. {parts} stand beside it, {sum_of}."
+            yield _total_of_parts(of)
         elif issue.id == "steps-found":
             yield f"The column {of['column']} numbers the steps: the logged advantages are reproduced in these."
         elif issue.id == "reward-taken-in":
@@ -56,15 +54,25 @@ def notes(f: Facts) -> Iterator[str]:
         yield f"{primary} has weight 0 in the logged advantages."
 
 
+def _total_of_parts(of: Mapping[str, Any]) -> str:
+    """Say that a total was read alone, and what the columns beside it explain of it."""
+    share = percent(of["explained"], 1)
+    stand = f"{some(of['parts'])} {'stand' if len(of['parts']) > 1 else 'stands'} beside it"
+    explains = f"a weighted sum of what stands beside it explains {share} of how it differs"
+    if of.get("named"):
+        return f"{of['total']} was read alone, as asked. {stand}: {explains}."
+    return f"The logged advantages are those of {of['total']} alone. {stand}, but do not add up to it: {explains}."
+
+
 def _regrouped(of: Mapping[str, Any]) -> Iterator[str]:
     """Say by what the groups are told apart, and why not as the log names them."""
-    named = of["not_by"] not in ("", of["by"])
+    named = bool(of["not_by"]) and of["not_by"] != of["by"]
     why = "as nothing else shows the groups"
     if of["judged"]:
         does = "are reproduced" if named else "add up to 0"
         why = f"as the logged advantages {does} in these groups"
-    named = f"; with {of['not_by']} they are not" if of["judged"] and named else ""
-    yield f"Groups are told apart by {of['by']}, {why}{named}."
+    other = f"; with {of['not_by']} they are not" if of["judged"] and named else ""
+    yield f"Groups are told apart by {of['by']}, {why}{other}."
     if of["once"]:
         yield f"Rows of one {of['once']} repeat one advantage, and only the last of them counts."
 

@@ -15,7 +15,10 @@ PerReward: TypeAlias = Any  # (…, rewards, batches), or (…, rewards) for all
 
 # How the values of two batches become one, where they are not added up.
 _MERGED = {"batch": np.minimum, "step": np.minimum, "low": np.minimum, "fingerprint": np.bitwise_xor}
-_MERGED |= dict.fromkeys(("step_last", "high", "break_even", "max_error", "largest_impossible"), np.maximum)
+_MERGED |= dict.fromkeys(
+    ("step_last", "high", "break_even", "max_error", "max_error_live", "largest_silent", "largest_impossible"),
+    np.maximum,
+)
 
 
 class Made(NamedTuple):
@@ -125,6 +128,9 @@ class LoggedSums(Generic[Number]):
     scaled_groups: Number  # of these: all advantages are the same positive multiple of the recipe's
     hidden_groups: Number  # groups in which something that the log does not hold made a difference
     max_error: Number  # −infinite where nothing is compared
+    max_error_live: Number  # of the groups in which the recipe makes an advantage other than 0
+    largest_silent: Number  # the size of the largest one where the recipe makes all of a group 0: round-off
+    residue_groups: Number  # groups in which such an advantage is larger than a recipe may miss
     largest_impossible: Number  # the size of the largest advantage that no rewards make; 0 where there is none
 
 

@@ -59,3 +59,8 @@ def at_steps(steps: Sequence[int]) -> str:
     ('step 3', 'steps 3 and 5')
     """
     return f"step{'s' * (len(steps) > 1)} {some(steps)}"
+
+
+def is_or_are(n: int) -> str:
+    """Return the verb that goes with so many things."""
+    return "is" if n == 1 else "are"

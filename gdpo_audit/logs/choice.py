@@ -40,6 +40,11 @@ class RewardChoice:
     issues: tuple[LogIssue, ...] = ()
 
     @property
+    def weights_by(self) -> str:
+        """Where the weights come from: the total is their weighted sum (score), or nearly (fitted)."""
+        return "fitted" if any("missing" in issue.details for issue in self.issues) else "score"
+
+    @property
     def total_only(self) -> bool:
         """Whether the only reward is a total by its name."""
         return len(self.rewards) == 1 and total_rank(self.rewards[0]) is not None
@@ -70,6 +75,8 @@ def choose(
         raise InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(metrics)}")
     clear = _without_settings(clear, sample)
     if named is not None:
+        if len(named) == 1 and total_rank(named[0]) is not None:
+            return _with_its_parts(named[0], [name for name in clear if total_rank(name) is None], sample, flags)
         return _beside_named(named, [name for name in _totals_among(clear) if name not in named], sample, flags)
     if len(clear) + len(metrics) * bool(_totals_among(clear)) < 2 or len(clear) > REWARDS:
         return RewardChoice(tuple(clear))
@@ -108,6 +115,15 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
         if score is not None and not score.exact and score.explained >= NEAR and near is None and len(named) > 1:
             near = RewardChoice(tuple(named), score.fitted, total, (_not_a_sum(named, total, score),))
     return near or RewardChoice(tuple(named))
+
+
+def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
+    """Return the one reward that the caller names, a total by its name, with what its parts beside it explain of it."""
+    score = weights_of(sample([total, *parts]), parts, flags, total) if parts else None
+    if score is None or score.explained < NEARLY:
+        return RewardChoice((total,))
+    details = {"total": total, "parts": [*parts], "explained": score.explained, "named": True}
+    return RewardChoice((total,), issues=(LogIssue("total-of-parts", details),))
 
 
 def _near_total(

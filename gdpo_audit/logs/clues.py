@@ -19,7 +19,7 @@ KEYS = 10  # columns that are tried as keys, at most, and those of them that are
 PAIRED = 7
 LEAST = 4  # groups with an advantage other than 0: fewer may add up by chance
 NEARLY_ALL = 0.9  # of the groups, or of the batches
-ROUNDED = 1e-3  # of the sizes of a group's advantages, which their sum may be off by where they were rounded
+ROUNDED = 6e-3  # of the sizes of a group's advantages, which their sum may be off by where bfloat16 rounded them
 MOST = 0.9  # of the rows that a mask leaves out: a larger part is no run
 TRIED = 6  # groupings that are worth solving for, the finest first
 
@@ -48,7 +48,7 @@ class Grouping:
     def options(self) -> dict[str, object]:
         """The options with which the log is read like this."""
         given = {"group": self.columns, "group_size": self.group_size, "places": self.places}
-        named = {name: value for name, value in given.items() if value}
+        named: dict[str, object] = {name: value for name, value in given.items() if value}
         if named:  # one way to tell groups apart takes the place of another
             named = {"group": None, "group_size": None, "places": None, "unkeyed": not self.columns} | named
         return named | {"once": self.once}

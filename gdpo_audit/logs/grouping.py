@@ -1,6 +1,7 @@
 """Which rows of a log are a group: those that a column identifies, or blocks, whose size `sizes.py` infers."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from math import gcd
@@ -45,10 +46,7 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
     run = replace(run, window=window)
     if options.places:
-        size = rows.sizes["rows"].mode().min() // options.places
-        whole = bool((select_steps(rows.sizes, window)["rows"] == size * options.places).all())
-        words = f"every {options.places}th row of a batch"
-        return replace(run, _places=options.places, grouped_by=words, group_size=size if whole else None)
+        return _by_places(run, select_steps(rows.sizes, window)["rows"].to_list(), options.places)
     if rows.keyed_by:
         return _by_key(run, select_steps(rows.sizes, window), options.group_size)
     run = _note_sample(run)
@@ -65,6 +63,14 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
     if inferred is None:
         raise no_groups(run)
     return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.others)
+
+
+def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
+    """The run in groups of rows that are `places` apart; sizes: the rows of each batch."""
+    usual = Counter(sizes).most_common(1)[0][0] // places
+    whole = all(size == usual * places for size in sizes)
+    words = in_words(Grouping(places=places))
+    return replace(run, _places=places, grouped_by=words, group_size=usual if whole else None)
 
 
 def regroup(run: Run, size: int) -> Run:

@@ -1,40 +1,36 @@
 """`read_run`: the log of a run in the same form for every framework: files, tables, form, columns, groups."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from gdpo_audit.logs import columns as cols
 from gdpo_audit.logs import frames, tables
 from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
-from gdpo_audit.logs.clues import ROWS as CLUE_ROWS
-from gdpo_audit.logs.clues import Clues, Grouping, Mask, groupings_of, key_names
-from gdpo_audit.logs.columns import Columns, ReadOptions, batches, standard_rows, union_schema
+from gdpo_audit.logs.clues import Grouping, groupings_of
+from gdpo_audit.logs.columns import ReadOptions, union_schema
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.forms import (
     FORMS,
-    GROUPS,
     LENGTHS,
     PLACES,
     SWIFTS_METHODS,
     Form,
     configured_weights,
     settings_in,
-    with_numbers,
 )
 from gdpo_audit.logs.grouping import NoGroups, no_groups, regrouped, with_clues, with_groups
-from gdpo_audit.logs.names import EVENT, FILE, GROUP_OF_ROW, MADE, MADE_PROMPT, ROW, reward_options
-from gdpo_audit.logs.order import in_order
+from gdpo_audit.logs.identity import identity_of
+from gdpo_audit.logs.names import EVENT, FILE, GROUP_OF_ROW, MADE, ROW, reward_options
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import ADVANTAGES, lost, role
-from gdpo_audit.logs.run import PROMPTS, LogIssue, Others, Rows, Run, one_error, read_once
+from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of, value_of
+from gdpo_audit.logs.run import LogIssue, Run, one_error
 from gdpo_audit.logs.shapes import shape_of
 from gdpo_audit.logs.tables import Table, is_number_type, tables_of
-from gdpo_audit.logs.texts import COMPLETIONS, PROMPT_TEXTS, texts_of
 from gdpo_audit.logs.trackers import expect_one_run
 from gdpo_audit.logs.window import Steps
 from gdpo_core._errors import InputError, expect
@@ -42,10 +38,8 @@ from gdpo_core._words import listing
 from gdpo_core.frameworks import framework_named
 
 SPREAD = 16  # tables over a log that are looked at first
-START = 60  # characters of a prompt
 SAMPLE = 20_000  # rows that tell rewards from totals and metrics
 ENDS = (b"\n", b"}", b"]", b"PAR1")  # of whole files
-IDENTITIES = (*PROMPT_TEXTS, MADE_PROMPT, "prompt_id", "prompt_idx", "prompt_index")  # that say which prompt returns
 TASKS = ("task", "source", "data_source", "dataset", "domain", "category", "subset", "env")
 FEW_VALUES, BY_RESPONSES = 12, 500_000  # of a column to go by that nobody named; in larger logs it costs too much time
 LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
@@ -56,7 +50,7 @@ def read_run(
     framework: str | None = None,
     group_size: int | None = None,
     rewards: Sequence[str] | str | None = None,
-    group: str | None = None,
+    group: str | Sequence[str] | None = None,
     *,
     columns: Mapping[str, str] | None = None,
     skip_bad: bool = False,
@@ -72,7 +66,7 @@ def read_run(
     framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic; inferred from the content
         by default.
     group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
-    rewards, group: names of columns.
+    rewards, group: names of columns; of `group` several that name a group together, such as ("prompt_id", "turn").
     columns: names of the columns that hold the step, the advantage and the length, such as {"step": "iter"}.
     skip_bad: leave out broken lines of JSON, which are counted, and files that cannot be read, which are named.
     by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group. By default
@@ -84,7 +78,7 @@ def read_run(
     options = ReadOptions(
         group_size=group_size,
         rewards=rewards,  # type: ignore[arg-type]
-        group=group,
+        group=group,  # type: ignore[arg-type]
         columns=columns,
         skip_bad=skip_bad,
         by=by,
@@ -125,11 +119,19 @@ def _grouped_by_clues(run: Run) -> Run:
     assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
     clues = run._source.clues()
     groupings = groupings_of(clues) if clues.advantage.any() else []
-    if not groupings and not run.has_advantage and (prompt := run.prompt_column):
-        groupings = [Grouping(columns=(prompt,))]
+    if not groupings and not run.has_advantage and run.prompt_column and _in_whole_runs(run._source.prompts):
+        groupings = [Grouping(columns=(run.prompt_column,))]
     if not groupings:
         raise no_groups(run)
     return regrouped(run, groupings[0], "")
+
+
+def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
+    """Whether the rows of each prompt of a batch stand together, and prompts have two or more on average."""
+    if prompts is None or not len(prompts):
+        return False
+    runs = prompts.select(pl.struct("batch", "_key").rle_id().max()).item() + 1
+    return bool(runs == prompts.select(pl.struct("batch", "_key").n_unique()).item() <= len(prompts) / 2)
 
 
 # --- files -> tables --------------------------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     form = shape.of(FORMS[framework](shape.tables, schema, options, settings_in(files.args)))
     form = replace(form, not_rewards=form.not_rewards | PLACES)
     where = form.tables[0].name
-    schema = {name: kind for name, kind in _kinds(form).items() if name not in (FILE, ROW, EVENT)}
+    schema = {name: kind for name, kind in kinds_of(form).items() if name not in (FILE, ROW, EVENT)}
     logged = form.logged or [*union_schema(form.tables)]
     candidates = _candidates(form, schema, options)
     cols.expect_columns([name for name in options.names if name not in schema], logged, where)
@@ -202,7 +204,8 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     chosen = _rewards(form, candidates, schema, options)
     by_log = bool(form.rewards)
     others = [name for name in schema if name not in chosen.rewards]
-    form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=_first_of(IDENTITIES, others))
+    identity = identity_of({name: schema[name] for name in others}, partial(in_batches, form))
+    form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=identity)
     form = cols.validate_columns(form, logged, where)
     nameless = options.rewards is None and "" in form.rewards
     wanted = f"columns of other names, or the rewards named: {reward_options(form.rewards)}"
@@ -223,6 +226,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     in_log = {n: w for n, w in (form.weights or {}).items() if n in form.rewards}
     weights = configured or in_log or chosen.weights or None
     of_total = chosen.total_only and form.examines and (form.asks or form.advantage is None)
+    of_total &= not any(issue.id == "total-of-parts" for issue in chosen.issues)
     run = Run(
         path=files.name,
         framework=framework,
@@ -244,8 +248,8 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         has_steps=form.step is not None,
         prompt_column=form.prompt,
         weights=weights,
-        weights_by=None if not weights else "config" if configured else "log" if in_log else "score",
-        _rows=_rows(form),
+        weights_by=None if not weights else "config" if configured else "log" if in_log else chosen.weights_by,
+        _rows=rows_of(form),
     )
     return run if options.parts is None else with_parts(run, options.parts, chosen.total)
 
@@ -266,18 +270,6 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
         return table.with_columns(pl.concat_str(parts, separator="\x1f").alias(key))
 
     return replace(form, of=of, keyed_by=f"the columns {listing(names)}")
-
-
-def _first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
-    """The column with the first of these names that there is, in any case."""
-    by_lower = {name.lower(): name for name in reversed([*columns])}
-    return next((by_lower[name] for name in names if name in by_lower), None)
-
-
-def _kinds(form: Form) -> Mapping[str, pl.DataType]:
-    """The columns of its responses, and their types."""
-    names = union_schema(form.tables)
-    return form.of(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
 
 
 def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
@@ -346,8 +338,8 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
     for number in some:
         table = form.responses(number)
         there = table.collect_schema()
-        values = [_value(name, there).cast(kind, strict=False) for name in names]
-        wanted = table.select(*values, *[_value(name, there).alias(f"{MADE}{name}") for name in keys])
+        values = [value_of(name, there).cast(kind, strict=False) for name in names]
+        wanted = table.select(*values, *[value_of(name, there).alias(f"{MADE}{name}") for name in keys])
         rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
         hashes = [cols.hash_column(rows, f"{MADE}{name}") for name in keys]
         group = [pl.struct(hashes).hash().alias(GROUP_OF_ROW)] if hashes else []
@@ -380,163 +372,3 @@ def _issues(
     if left_out:
         issues.append(LogIssue("files-left-out", {"files": list(left_out)}))
     return tuple(issues)
-
-
-# --- rows ------------------------------------------------------------------------------------------------------------
-
-
-def _rows(form: Form) -> Rows:
-    """What reads the rows of a log in whole batches."""
-    files = [table.name for table in form.tables]
-    by = ["_file" if name == "step" and form.step is None else name for name in form.batch]
-
-    def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
-        return (standard_rows(frame, wanted, files) for frame in _frames(form, wanted.read))
-
-    ordered = not form.sorts or cols.is_ordered(frames(Columns(step=form.step)))
-
-    def in_batches() -> Iterator[pl.DataFrame]:
-        if ordered:
-            return batches(frames(form), by)
-        rows = pl.concat(frames(form))
-        if form.asks:
-            return batches(_parts(in_order(rows, files)), [*by, "_pass"])
-        return batches(_parts(rows.sort(by, maintain_order=True)), by)
-
-    def read() -> Iterator[pl.DataFrame]:
-        for rows in in_batches():
-            if form.once is not None:
-                rows = rows.unique(["batch", "_once"], keep="last", maintain_order=True).drop("_once")
-            yield rows if form.mask is None else _unmasked(rows, form.mask)
-
-    return Rows(
-        read=read_once(read),
-        keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
-        keyed_by_text=form.keyed_by_text,
-        equal_groups=form.equal_groups,
-        prompt_column=None if form.identity == MADE_PROMPT else form.identity,
-        prompts=None if form.key or form.prompt is None or form.once or form.mask else _prompts(form, form.prompt, by),
-        group_size=form.group_size,
-        texts=texts_of(form.tables, lambda table, number: form.of(with_numbers(table, number))),
-        others=_others(form),
-        clues=partial(_clues, form),
-    )
-
-
-def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
-    """Return whole batches without the rows that a mask leaves out, or without the advantages of those that count."""
-    masked = pl.col("advantage") == 0 if mask.column is None else pl.col("_masked")
-    if mask.counts:
-        advantage = pl.when(masked).then(float("nan")).otherwise(pl.col("advantage"))
-        return rows.with_columns(advantage=advantage).drop("_masked", strict=False)
-    return rows.filter(~masked).drop("_masked", strict=False)
-
-
-def _clues(form: Form) -> Clues:
-    """Return the first rows with what may tell groups apart; without rows where no advantage is logged."""
-    kinds = _kinds(form)
-    taken = {form.advantage, form.length, form.step} | {
-        name for name in kinds if name.lower() in (*tables.UNREAD, *COMPLETIONS)
-    }
-    free = {name: kind for name, kind in kinds.items() if name not in taken and name not in (FILE, ROW, EVENT)}
-    keys = key_names([name for name, kind in free.items() if _may_be_a_key(kind)], GROUPS)
-    beside = (form.step, form.advantage, FILE, ROW, EVENT)
-    flags = [name for name, kind in kinds.items() if is_number_type(kind) and name not in beside]
-    wanted, parts = Columns(step=form.step, advantage=form.advantage), list[pl.DataFrame]()
-    for frame in _frames(form, [*dict.fromkeys([*wanted.names, *keys, *flags])], CLUE_ROWS):
-        rows = standard_rows(frame, wanted, [table.name for table in form.tables])
-        hashes = [cols.hash_column(frame, name).fill_null(0).alias(f"key {name}") for name in keys]
-        numbers = [pl.col(name).cast(pl.Float64, strict=False).alias(f"flag {name}") for name in flags]
-        parts.append(rows.hstack(frame.select(*hashes, *numbers)))
-        if sum(map(len, parts)) >= CLUE_ROWS:
-            break
-    rows = pl.concat(parts).head(CLUE_ROWS)
-    by = [name for name in ("_file", "step") if name in form.batch and (name == "_file" or form.step)] or ["_file"]
-    rows = rows.with_columns(pl.struct(by).rank("dense").alias("batch")).sort("batch", maintain_order=True)
-    rows = rows.filter(pl.col("advantage").is_finite()) if form.advantage else rows.head(0)
-    binary = [name for name in flags if rows[f"flag {name}"].drop_nulls().is_in([0.0, 1.0]).all()]
-    return Clues(
-        rows["batch"].cast(pl.Int64).to_numpy(),
-        rows["advantage"].to_numpy() if form.advantage else np.zeros(0),
-        {name: rows[f"key {name}"].reinterpret(signed=True).to_numpy() for name in keys},
-        {name: rows[f"flag {name}"].to_numpy() for name in binary},
-    )
-
-
-def _may_be_a_key(kind: pl.DataType) -> bool:
-    """Whether a column of this type can name groups: whole numbers, texts, and lists such as chats and tokens."""
-    inner = getattr(kind, "inner", kind)
-    return inner.is_integer() or inner in (pl.String, pl.Categorical, pl.Enum) or isinstance(inner, pl.Struct)
-
-
-def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
-    """batch, step and `_key` of the first prompts, which show where a group ends."""
-    wanted, parts = Columns(step=form.step), list[pl.DataFrame]()
-    for frame in _frames(form, [*wanted.names, prompt], PROMPTS):
-        rows = standard_rows(frame, wanted, [table.name for table in form.tables])
-        parts.append(rows.hstack(frame.select(cols.hash_column(frame, prompt).alias("_key"))))
-        if sum(map(len, parts)) >= PROMPTS:
-            break
-    return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
-
-
-def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
-
-
-def _frames(form: Form, names: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
-    """These columns of all responses and where they stand, in order, in frames of about so many rows.
-
-    Each table is read by itself: a plan of many files at once takes several times as long, and more memory. A table
-    whose rows hold several responses is read at once: these are numbered from its first row on.
-    """
-    names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
-    size, waiting = size or tables.ROWS, list[pl.DataFrame]()
-    for number, table in enumerate(form.tables):
-        height = max(table.height, 1)
-        rows = height if form.several else size
-        for start in range(0, height, rows):
-            part = form.responses(number, start, rows)
-            schema = part.collect_schema()
-            waiting.append(table.collected(part.select(_value(name, schema) for name in names)))
-            if sum(map(len, waiting)) >= size:
-                yield pl.concat(waiting, how="vertical_relaxed")
-                waiting = []
-    if waiting:
-        yield pl.concat(waiting, how="vertical_relaxed")
-
-
-def _value(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    return pl.col(name) if name in schema else pl.lit(None).alias(name)
-
-
-def _others(form: Form) -> Others:
-    """As `Rows.others`."""
-
-    def read(column: str, value: Callable[[pl.DataFrame, str], pl.Expr]) -> Iterator[pl.DataFrame]:
-        for frame in _frames(form, [column]):
-            yield frame.select(cols.place(), value(frame, column))
-
-    def length(frame: pl.DataFrame, name: str) -> pl.Expr:
-        table = next((table for table in form.tables if name in table.schema), None)
-        counted = table is not None and tables.is_unread(name, table.schema[name], table.kind)
-        text = _text(frame, name)
-        return (text.cast(pl.Int64, strict=False) if counted else text.str.len_chars().cast(pl.Int64)).alias("length")
-
-    def text(frame: pl.DataFrame, name: str) -> pl.Expr:
-        return _text(frame, name).str.slice(0, START).alias("text")
-
-    completions = _first_of(COMPLETIONS, [name for name in _kinds(form) if name not in form.rewards])
-    values = {"text": (form.identity, text), "length": (completions, length)}
-    return {what: partial(read, column, value) for what, (column, value) in values.items() if column}
-
-
-def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Texts; of a chat its last message, or else its JSON."""
-    kind, text = frame.schema[name], pl.col(name)
-    message = kind.inner if isinstance(kind, pl.List) else None
-    if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:
-        text = text.list.last().struct.field("content")
-    elif kind.is_nested():
-        text = pl.struct(name).struct.json_encode()
-    return text.cast(pl.String)

@@ -268,6 +268,7 @@ def _run(f: Facts) -> RunPart:
         "primary": None if f.setup.primary is None else f.rewards[f.setup.primary],
         "steps_off": np.unique(np.concatenate(wrong)).tolist()[:LISTED],
         "silent_responses": silent_responses(f),
+        "but_residue": f.but_residue,
     }
 
 
@@ -357,14 +358,24 @@ def _what_ran(f: Facts) -> str:
         made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
     made = ", ".join([made, *f.recipe.remarks])
     if f.reproduced:
-        up = Context(prec=1, rounding=ROUND_UP)
-        error = power_of_ten(float(up.create_decimal_from_float(f.totals.logged.max_error)))
-        end = f": all {count(_logged(f))} are reproduced, off by {error} at most."
+        end = f": all {count(_logged(f))} are reproduced, {_off_by(f)}."
     else:
         wrong = f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum()
         end = f", but for {count(wrong)} of {count(_logged(f))}."
     punished = [f" {name} has weight {number(w)}: more of it is punished." for name, w in weights.items() if w < 0]
     return f"The logged advantages are {made}{end}{''.join(punished) * (len(punished) < len(weights))}"
+
+
+def _off_by(f: Facts) -> str:
+    """Say how far the advantages of a recipe are from the logged ones; round-off where nothing differs by itself."""
+    up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
+    residue = int(logged.residue_groups)
+    error = logged.max_error_live if residue and logged.max_error_live >= 0 else logged.max_error
+    off = f"off by {power_of_ten(float(up.create_decimal_from_float(float(error))))} at most"
+    if not residue:
+        return off
+    there = f"up to {number(logged.largest_silent, 2)} is logged, the round-off of float32 divided by its own std"
+    return f"{off}, but for {count(residue, 'group')} in which nothing differs: there {there}"
 
 
 def _what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:

@@ -1,0 +1,360 @@
+"""The findings about logged advantages: which of them the recipe does not make, and what asked for others."""
+
+from collections.abc import Iterator, Mapping
+from math import isclose
+
+import numpy as np
+
+from gdpo_audit.findings.facts import LISTED, Facts, Finding, scaled_share
+from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
+from gdpo_audit.findings.sums import Array, Sums, take
+from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
+from gdpo_audit.findings.words import (
+    FEW_CHANGES,
+    at_steps,
+    is_or_are,
+    ratio_in_words,
+    some,
+    weights_in_turn,
+    weights_in_words,
+)
+from gdpo_audit.logs.names import reward_columns
+from gdpo_audit.recipe.added import Added
+from gdpo_core import config_lines
+from gdpo_core._words import count, number
+from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import ALL_CONVENTIONS
+
+
+def eval_overwrote(f: Facts) -> Iterator[Finding]:
+    """Steps whose file an evaluation wrote."""
+    if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
+        return
+    at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
+    how = f"they differ by up to {error}, in most groups only by a factor"
+    if f.size_of_evaluations is not None:
+        how = f"they are those of groups of {f.size_of_evaluations}, not of {f.run.group_size}"
+    yield Finding(
+        title=f"An evaluation overwrote {at}",
+        message=f"The logged advantages of {at} alone are not reproduced: {how}, as where an evaluation overwrites the "
+        "file of its step. The figures here leave them out.",
+        to_do="Train without evaluations, or leave these steps out where you read the log.",
+        evidence=_off(f.overwritten_batches),
+        fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out where you read the log",
+    )
+
+
+def _error(batches: Sums[Array]) -> str:
+    """By how much logged advantages differ at most, in words."""
+    return number(float(batches.logged.max_error.max()), 2)
+
+
+def _off(batches: Sums[Array]) -> dict[str, object]:
+    """The evidence that batches are not reproduced, and whether they are but for a factor."""
+    wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
+    return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
+
+
+def rows_missing(f: Facts) -> Iterator[Finding]:
+    """Steps that lack rows which were there when the advantages were computed."""
+    short = take(f.batches, f.lack_rows)
+    if not len(short.batch) or f.run.undecided[0]:
+        return
+    at, most = at_steps(short.step.tolist()), int(f.batches.responses[f.batches.logged.wrong == 0].max())
+    yield Finding(
+        title=f"Rows are missing at {at}",
+        message=f"The log holds {count(short.responses.sum(), 'row')} of {at}, and up to {most} of other steps: its "
+        f"advantages are those of {NAMES[f.method]} over more rows. The rows that are there count in the figures here.",
+        to_do=f"Find the missing rows of {at}, or read the figures as those of the rows that are left.",
+        evidence=_off(short),
+    )
+
+
+def reward_columns_merged(f: Facts) -> Iterator[Finding]:
+    """A reward that made the advantages is not in the log."""
+    if not f.lacks_a_reward:
+        return
+    hidden = int(f.totals.logged.hidden_groups)
+    unread = f" Columns of it that were not read: {some(f.run.left_out)}." if f.run.left_out else ""
+    yield Finding(
+        severity="error",
+        title="A reward that made the advantages is not in the log",
+        message=f"In {count(hidden, 'group')}, responses with equal rewards have different logged advantages: "
+        f"something that was not read went into them.{unread} Usually two reward functions share a name, and the log "
+        "keeps one column for both (a penalty looks the same).",
+        to_do="Give each reward function a name of its own.",
+        evidence={"hidden_groups": hidden, "groups": int(f.totals.groups), "threshold": MERGED},
+        fix=f.framework.lines.own_name,
+    )
+
+
+def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
+    """Logged advantages that no recipe reproduces, or none in every batch."""
+    if f.reproduced is not False:
+        return
+    if f.all_zero:
+        if f.totals.mixed_groups:
+            yield _all_zero_though_rewards_differ(f)
+    # A missing reward makes the whole log impossible to reproduce; `reward_columns_merged` says so.
+    elif f.lacks_a_reward:
+        return
+    elif f.recipe is None:
+        yield _nothing_makes_them(f)
+    elif f.recipe_of_the_rest is not None:
+        yield _some_are_others(f, f.overwritten_batches)
+    elif (wrong := (f.batches.logged.wrong > f.batches.logged.impossible) & ~f.lack_rows).any():
+        yield _some_are_others(f, take(f.batches, wrong))
+
+
+def _all_zero_though_rewards_differ(f: Facts) -> Finding:
+    mixed = int(f.totals.mixed_groups)
+    return Finding(
+        severity="error",
+        title="Every logged advantage is 0, though the rewards differ",
+        message=f"Every logged advantage is 0, though the rewards differ in {count(mixed, 'group')}: nothing was "
+        "trained, or they were logged before they were computed.",
+        to_do="Check whether anything was trained, and log the advantages after they are computed.",
+        evidence={"mixed_groups": mixed},
+    )
+
+
+def _nothing_makes_them(f: Facts) -> Finding:
+    pattern, by_itself = None, f.by_themselves
+    none = "No method that this report computes makes the logged advantages from the logged rewards"
+    severity, title = "error", "Nothing known makes the logged advantages"
+    to_do = "Check the group size, the framework, and that each reward is logged as it was used."
+    if f.run.total_only:
+        severity, title, to_do = "info", "The total does not make the logged advantages", ""
+        none, why = "The total alone does not make the logged advantages", ""
+    elif f.left_out_reward is not None:
+        name, recipe = f.left_out_reward
+        weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
+        severity, title = "warning", f"{name}, which was not read, went into the advantages"
+        to_do = f"Name all rewards, {name} among them."
+        why = f" With {name} as one more reward they are those of {NAMES[recipe.method]} with weights {weights}."
+        pattern = "a column that was not read"
+    elif by_itself.weights is not None:
+        pattern, why = "never centred", ""
+    elif f.added is not None:
+        severity, title, why = _says_what_was_added(f, f.added)
+        pattern, to_do = "a column that was added", f"Decide whether {f.added.column} is to act on the advantages."
+    elif (found := f.pattern) is not None:
+        pattern, why = found.pattern, f" {found.says}"
+        if found.known:
+            severity, to_do = "info", ""
+            title = f"The logged advantages are those of no method here, but consistent: {found.pattern}"
+        elif found.consistent:
+            severity, title = "warning", "Something beside the rewards went into the logged advantages"
+            to_do = "Log what was added to the rewards as a column of its own."
+    else:
+        evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
+        why = f" Usually the group size or the framework is another, {evaluation}a reward is not logged as used, or "
+        why += "advantages were clipped or scaled."
+    telling = by_itself.title and f.left_out_reward is None and f.added is None
+    if telling and pattern in (None, "never centred", "order", "mostly the rewards", "something is not logged"):
+        title, severity = by_itself.title, "warning" if severity == "info" else severity
+        why = "" if pattern == "order" else why
+        to_do = to_do or "Find out what was done to the advantages after, or in place of, the mean of their group."
+    if by_itself.weights is not None:
+        severity, to_do = "error", "Check what the trainer takes for a group: no group is centred."
+    evidence = {"logged": int(f.totals.logged.count), "pattern": pattern}
+    shows = "" if f.added is not None else " ".join(by_itself.says)
+    message = f"{shows} {none} (groups: {f.run.grouped_by}).{why}".strip()
+    return Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=evidence)
+
+
+def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
+    """Return the severity, the title and the sentence of advantages to which a column was added."""
+    recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "and"
+    weights = weights_in_words(dict(zip(f.rewards, recipe.weights, strict=True)), recipe.up_to_scale)
+    made = f"{NAMES[recipe.method]}{f' with weights {weights}' * (len(f.rewards) > 1)}"
+    says = f" They are those of {made} {sign} {number(abs(added.times))} × ({name} − its mean over the batch)."
+    return "warning", f"{name} went into the logged advantages, after {NAMES[recipe.method]}", says
+
+
+def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
+    """Of a run whose recipe makes the others."""
+    other, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
+    logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
+    if other is not None:
+        weights = weights_in_words(dict(zip(f.rewards, other.weights, strict=True)), other.up_to_scale)
+        why = f"There they are {NAMES[other.method]} with weights {weights}. The figures here leave these steps out"
+    elif scaled_share(bad) >= SCALE_ONLY:
+        why = "Most are a multiple of what they should be: the last step ran over another batch than the logged one"
+    else:
+        why = "Usually an evaluation or another run wrote the file, rows were lost, or rewards were clipped or shaped"
+    return Finding(
+        severity="error",
+        title=f"Some logged advantages are not what {made} makes",
+        message=f"{count(int(bad.logged.wrong.sum()))} of {count(logged)} logged advantages, at {at}, are not what "
+        f"{made} makes of the logged rewards, though it makes the others (they differ by up to "
+        f"{_error(bad)}). {why}.",
+        to_do=f"Find out what wrote {at}, or leave them out where you read the log.",
+        evidence=_off(bad) | {"method_there": other and other.method},
+    )
+
+
+def weights_change(f: Facts) -> Iterator[Finding]:
+    """Weights that are others from some step on."""
+    if len(f.phases) < 2:
+        return
+    first, *later = f.phases
+    last, steps = later[-1], [phase.step for phase in later]
+    when, vectors = f"at {at_steps(steps)}", [ratio_in_words(phase.weights) for phase in f.phases]
+    if len(later) > FEW_CHANGES:
+        when, vectors = f"{len(later)} times from step {steps[0]} to step {steps[-1]}", [vectors[0], "…", vectors[-1]]
+    ratios = " (the log shows ratios alone)" * any(phase.up_to_scale for phase in f.phases)
+    follow = "the weights given" if f.given_weights else "the weights that it had"
+    yield Finding(
+        severity="info",
+        title=f"Weights change {when}: {' → '.join(vectors)}",
+        message=f"The weights change {when}: {weights_in_turn([phase[:2] for phase in f.phases])}{ratios}. The figures "
+        f"here compute each step with {follow}.",
+        evidence={"steps": steps[:LISTED], "before": dict(first.weights), "after": dict(last.weights)},
+    )
+
+
+def advantages_upside_down(f: Facts) -> Iterator[Finding]:
+    """Advantages that are higher where rewards are lower, though nobody asked for that."""
+    asked = {**(f.run.weights or {}), **f.given_weights}
+    against = [_against(phase.weights, asked) for phase in f.phases]
+    first = next((number for number, names in enumerate(against) if names), None)
+    if first is None:
+        return
+    names, phase = against[first], f.phases[first]
+    since = f" from step {phase.step} on" if all(against[first:]) else f" in some steps, first at step {phase.step}"
+    since = "" if all(against) else since
+    weights = some(f"{name} {number(phase.weights[name])}" for name in names)
+    unlike = ", though weights above 0 were asked for" if any(name in asked for name in names) else ""
+    yield Finding(
+        severity="error",
+        title=f"The advantages are upside down{since}",
+        message=f"The weights that made the logged advantages are below 0{since} ({weights}){unlike}: the response "
+        f"with less of {some(names)} gets more. Usually the sign of the advantage is wrong, as in (mean − reward) / "
+        "std; where less is meant to be better, give these weights.",
+        to_do="Check the sign of the advantages.",
+        evidence={"rewards": names, "weights": dict(phase.weights), "step": phase.step},
+        extent=1.0,
+    )
+
+
+def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
+    """The rewards whose weight is below 0: those of which more was asked for, or all if nobody asked for any of it."""
+    below = [name for name, w in weights.items() if w is not None and w < 0]
+    if wanted := [name for name in below if asked.get(name, 0) > 0]:
+        return wanted
+    known = [name for name, w in weights.items() if w]
+    penalty = len(known) < min(len(weights), 2)  # alone beside rewards that never differ
+    meant = any(asked.get(name, 0) < 0 for name in below)
+    return below if below == known and not penalty and not meant else []
+
+
+def advantage_impossible(f: Facts) -> Iterator[Finding]:
+    """Logged advantages that no rewards make, or that leave-one-out divided by nothing."""
+    many = int(f.totals.logged.impossible)
+    if not many or f.examples is None:
+        return
+    rows, over = f.examples.rows.partition_by("group", as_dict=True), f.recipe and last_z(f.recipe)
+    by_nothing, beyond, sizes = list[str](), list[str](), list[int]()  # sizes: how many z-scores there were
+    for group in f.examples.scores.filter(finding="advantage-impossible")["group"]:
+        part = rows[group,]
+        a, step = part["advantage"].to_numpy(), part["step"][0]
+        named = f"{number(a[np.nanargmax(np.abs(a))], 6)} (step {step}, group {group})"
+        if alone_by_nothing(part.select(reward_columns(f.rewards)).to_numpy(), a) is not None:
+            by_nothing.append(named)
+        else:
+            beyond.append(named)
+            sizes.append(len(part) if over == "group" else int(f.batches.responses[f.batches.step == step].max()))
+    of = count(f.totals.logged.count, "logged advantage")
+    message = f"{count(many)} of {of} {is_or_are(many)} impossible."
+    to_do = f"Find what made the advantage of {some(beyond)}."
+    if by_nothing:
+        to_do = "Switch leave-one-out off, or use a trainer that divides nothing where the other responses agree."
+        message += f" {some(by_nothing)}: the other responses of the group agree in every reward, and leave-one-out "
+        message += "divided by the round-off of their std, as in NeMo-RL's issues 1518, 4158 and 4161."
+    if beyond and f.recipe is not None and over:
+        limit = number(largest_z(float(sizes[0]), ALL_CONVENTIONS[f.recipe.convention].ddof))
+        message += f" {some(beyond)}: {NAMES[f.method]} makes z-scores of each {over}, and none of {sizes[0]} is "
+        message += f"larger than {limit}, whatever the rewards."
+    yield Finding(
+        severity="error",
+        title=f"{count(many, 'logged advantage')} {is_or_are(many)} impossible",
+        message=message,
+        to_do=to_do,
+        evidence={"impossible": many, "logged": int(f.totals.logged.count)},
+        extent=1.0,
+    )
+
+
+def method_not_as_asked(f: Facts) -> Iterator[Finding]:
+    """The method that ran is not the intended one."""
+    if f.intended_method is None or f.recipe is None or f.intended_method == f.recipe.method:
+        return
+    asked, ran = NAMES[f.intended_method], NAMES[f.recipe.method]
+    if (f.intended_method, f.recipe.method) == ("gdpo", "mo_grpo"):
+        yield _gdpo_without_its_last_step(f)
+        return
+    fix, why = None, ""
+    if f.intended_method == "gdpo":
+        why = f.framework.not_gdpo_because
+        fix = config_lines.switch_to_gdpo(f.run.framework, *f.functions(f.recipe.weights), f.run.group_size)
+    yield Finding(
+        severity="error",
+        title=f"{asked} was asked for, {ran} ran",
+        message=f"{asked} was asked for, but the logged advantages are those of {ran}. {why}".strip(),
+        to_do=f"Switch {asked} on.",
+        evidence={"asked": f.intended_method, "found": f.recipe.method},
+        fix=fix,
+    )
+
+
+def _gdpo_without_its_last_step(f: Facts) -> Finding:
+    """Return the finding of rewards that were normalised one by one and added up, and nothing more."""
+    return Finding(
+        severity="error",
+        title="GDPO was asked for, and its last step did not run",
+        message="The logged advantages are GDPO's z-scores of each reward, added up by weight (which is MO-GRPO): its "
+        "last step, over the batch, is missing. Without it the sizes of the advantages follow the number of rewards "
+        "and the weights, as a learning rate does; their order, and each reward’s share, hardly change.",
+        to_do="Switch the step over the batch on, where the trainer has a switch of its own for it.",
+        evidence={"asked": "gdpo", "found": "mo_grpo"},
+    )
+
+
+def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], str] | None:
+    """Return the weights given, those that the log shows, and words for what it leaves open; None where they agree."""
+    if f.recipe is None:
+        return None
+    known = [k for k, name in enumerate(f.rewards) if name in f.given_weights and k not in f.recipe.unknown]
+    if not known:
+        return None
+    names = [f.rewards[k] for k in known]
+    given, made = [f.given_weights[name] for name in names], [f.recipe.weights[k] for k in known]
+    # A method that divides by a std removes a common factor of the weights, but for what its eps leaves of it.
+    up_to_scale = f.recipe.up_to_scale or f.recipe.method != "grpo_no_std"
+    if up_to_scale:
+        largest = max(range(len(known)), key=lambda i: abs(made[i]))
+        factor = given[largest] / made[largest] if made[largest] and given[largest] else 1.0
+        made = [factor * w for w in made]
+    if all(isclose(a, b, rel_tol=1e-3, abs_tol=1e-6) for a, b in zip(given, made, strict=True)):
+        return None
+    up_to = ", up to a common factor" if up_to_scale else ""
+    return dict(zip(names, given, strict=True)), dict(zip(names, made, strict=True)), up_to
+
+
+def weights_not_as_given(f: Facts) -> Iterator[Finding]:
+    """The weights that the caller gave are not those that made the logged advantages."""
+    contradicted = contradicted_weights(f)
+    if f.recipe is None or contradicted is None:
+        return
+    given, made, up_to = contradicted
+    of_caller, of_log = (some(f"{name} {number(w)}" for name, w in weights.items()) for weights in (given, made))
+    yield Finding(
+        severity="error",
+        title="The log contradicts the weights given",
+        message=f"The log contradicts the weights given ({of_caller}): the logged advantages were made with others "
+        f"({of_log}{up_to}). The figures here follow the weights given, which ran nowhere.",
+        to_do="Set the weights that you mean.",
+        evidence={"given": given, "logged": made},
+        fix=config_lines.set_weights(f.run.framework, *f.functions(f.setup.weights), f.recipe.method),
+    )

@@ -1,0 +1,47 @@
+"""Which column says that a prompt returns: its text, its tokens, or an id; a place in the batch says nothing of it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import polars as pl
+
+from gdpo_audit.logs.names import MADE_PROMPT
+from gdpo_audit.logs.texts import PROMPT_TEXTS
+
+# The names of such columns, the surest first.
+NAMES = (*PROMPT_TEXTS, MADE_PROMPT, "prompt_id", "prompt_idx", "prompt_index")
+TOKENS = ("prompt_tokens", "prompt_token_ids", "prompt_ids", "input_ids", "query_tokens")
+_FEWEST = 2  # batches, and prompts of a batch, of which an id that counts them from 0 on is told to be a place
+
+
+def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.DataFrame]) -> str | None:
+    """Return the column that says which prompt a response is to; None where the log has none.
+
+    columns: those that may say it, with their types. rows: reads some rows of one of them, as `value` beside `batch`.
+    """
+    by_lower = {name.lower(): name for name in reversed([*columns])}
+    named = [by_lower[name] for name in NAMES if name in by_lower]
+    tokens = [by_lower[name] for name in TOKENS if name in by_lower and isinstance(columns[by_lower[name]], pl.List)]
+    for name in (*named, *tokens):
+        if not (columns[name].is_integer() or columns[name].is_float()) or not is_place(rows(name)):
+            return name
+    return None
+
+
+def is_place(rows: pl.DataFrame) -> bool:
+    """Whether the values of a column count the prompts of each batch anew, in the order in which they come.
+
+    >>> is_place(pl.DataFrame({"batch": [1, 1, 1, 2, 2, 2], "value": [0, 0, 1, 0, 1, 1]}))
+    True
+    >>> is_place(pl.DataFrame({"batch": [1, 1, 1, 2, 2, 2], "value": [7, 7, 3, 0, 9, 9]}))
+    False
+    """
+    values = rows.group_by("batch", maintain_order=True).agg(pl.col("value").unique(maintain_order=True))
+    batches: Sequence[Sequence[float]] = values["value"].to_list()
+    whole = [batch for batch in batches if len(batch) >= _FEWEST]
+    return len(whole) >= _FEWEST and all(_counts(batch) for batch in whole)
+
+
+def _counts(values: Iterable[float]) -> bool:
+    """Whether these are 0, 1, 2 … or 1, 2, 3 …, in this order."""
+    held = list(values)
+    return None not in held and held[0] in (0, 1) and held == [held[0] + k for k in range(len(held))]

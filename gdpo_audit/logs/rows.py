@@ -1,0 +1,202 @@
+"""The rows of a log in whole batches, and what else its readers ask of them: texts, lengths, clues to its groups."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs import columns as cols
+from gdpo_audit.logs import tables
+from gdpo_audit.logs.clues import ROWS as CLUE_ROWS
+from gdpo_audit.logs.clues import Clues, Mask, key_names
+from gdpo_audit.logs.columns import Columns, batches, standard_rows, union_schema
+from gdpo_audit.logs.forms import (
+    GROUPS,
+    Form,
+    with_numbers,
+)
+from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
+from gdpo_audit.logs.order import in_order
+from gdpo_audit.logs.run import PROMPTS, Others, Rows, read_once
+from gdpo_audit.logs.tables import is_number_type
+from gdpo_audit.logs.texts import COMPLETIONS, texts_of
+
+START = 60  # characters of a prompt
+
+
+def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
+    """The column with the first of these names that there is, in any case."""
+    by_lower = {name.lower(): name for name in reversed([*columns])}
+    return next((by_lower[name] for name in names if name in by_lower), None)
+
+
+def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
+    """The columns of its responses, and their types."""
+    names = union_schema(form.tables)
+    return form.of(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
+
+
+def rows_of(form: Form) -> Rows:
+    """What reads the rows of a log in whole batches."""
+    files = [table.name for table in form.tables]
+    by = ["_file" if name == "step" and form.step is None else name for name in form.batch]
+
+    def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
+        return (standard_rows(frame, wanted, files) for frame in frames_of(form, wanted.read))
+
+    ordered = not form.sorts or cols.is_ordered(frames(Columns(step=form.step)))
+
+    def in_batches() -> Iterator[pl.DataFrame]:
+        if ordered:
+            return batches(frames(form), by)
+        rows = pl.concat(frames(form))
+        if form.asks:
+            return batches(_parts(in_order(rows, files)), [*by, "_pass"])
+        return batches(_parts(rows.sort(by, maintain_order=True)), by)
+
+    def read() -> Iterator[pl.DataFrame]:
+        for rows in in_batches():
+            if form.once is not None:
+                rows = rows.unique(["batch", "_once"], keep="last", maintain_order=True).drop("_once")
+            yield rows if form.mask is None else _unmasked(rows, form.mask)
+
+    return Rows(
+        read=read_once(read),
+        keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
+        keyed_by_text=form.keyed_by_text,
+        equal_groups=form.equal_groups,
+        prompt_column=None if form.identity == MADE_PROMPT else form.identity,
+        prompts=None if form.key or form.prompt is None or form.once or form.mask else _prompts(form, form.prompt, by),
+        group_size=form.group_size,
+        texts=texts_of(form.tables, lambda table, number: form.of(with_numbers(table, number))),
+        others=_others(form),
+        clues=partial(_clues, form),
+    )
+
+
+def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
+    """Return whole batches without the rows that a mask leaves out, or without the advantages of those that count."""
+    masked = pl.col("advantage") == 0 if mask.column is None else pl.col("_masked")
+    if mask.counts:
+        advantage = pl.when(masked).then(float("nan")).otherwise(pl.col("advantage"))
+        return rows.with_columns(masked.fill_null(False).alias("_masked"), advantage=advantage)
+    return rows.filter(~masked).drop("_masked", strict=False)
+
+
+def _clues(form: Form) -> Clues:
+    """Return the first rows with what may tell groups apart; without rows where no advantage is logged."""
+    kinds = kinds_of(form)
+    taken = {form.advantage, form.length, form.step} | {
+        name for name in kinds if name.lower() in (*tables.UNREAD, *COMPLETIONS)
+    }
+    free = {name: kind for name, kind in kinds.items() if name not in taken and name not in (FILE, ROW, EVENT)}
+    keys = key_names([name for name, kind in free.items() if _may_be_a_key(kind)], GROUPS)
+    beside = (form.step, form.advantage, FILE, ROW, EVENT)
+    flags = [name for name, kind in kinds.items() if is_number_type(kind) and name not in beside]
+    wanted, parts = Columns(step=form.step, advantage=form.advantage), list[pl.DataFrame]()
+    for frame in frames_of(form, [*dict.fromkeys([*wanted.names, *keys, *flags])], CLUE_ROWS):
+        rows = standard_rows(frame, wanted, [table.name for table in form.tables])
+        hashes = [cols.hash_column(frame, name).fill_null(0).alias(f"key {name}") for name in keys]
+        numbers = [pl.col(name).cast(pl.Float64, strict=False).alias(f"flag {name}") for name in flags]
+        parts.append(rows.hstack(frame.select(*hashes, *numbers)))
+        if sum(map(len, parts)) >= CLUE_ROWS:
+            break
+    rows = pl.concat(parts).head(CLUE_ROWS)
+    by = [name for name in ("_file", "step") if name in form.batch and (name == "_file" or form.step)] or ["_file"]
+    rows = rows.with_columns(pl.struct(by).rank("dense").alias("batch")).sort("batch", maintain_order=True)
+    rows = rows.filter(pl.col("advantage").is_finite()) if form.advantage else rows.head(0)
+    binary = [name for name in flags if rows[f"flag {name}"].drop_nulls().is_in([0.0, 1.0]).all()]
+    return Clues(
+        rows["batch"].cast(pl.Int64).to_numpy(),
+        rows["advantage"].to_numpy() if form.advantage else np.zeros(0),
+        {name: rows[f"key {name}"].reinterpret(signed=True).to_numpy() for name in keys},
+        {name: rows[f"flag {name}"].to_numpy() for name in binary},
+    )
+
+
+def _may_be_a_key(kind: pl.DataType) -> bool:
+    """Whether a column of this type can name groups: whole numbers, texts, and lists such as chats and tokens."""
+    inner = getattr(kind, "inner", kind)
+    return inner.is_integer() or inner in (pl.String, pl.Categorical, pl.Enum) or isinstance(inner, pl.Struct)
+
+
+def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
+    """batch, step and `_key` of the first prompts, which show where a group ends."""
+    wanted, parts = Columns(step=form.step), list[pl.DataFrame]()
+    for frame in frames_of(form, [*wanted.names, prompt], PROMPTS):
+        rows = standard_rows(frame, wanted, [table.name for table in form.tables])
+        parts.append(rows.hstack(frame.select(cols.hash_column(frame, prompt).alias("_key"))))
+        if sum(map(len, parts)) >= PROMPTS:
+            break
+    return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
+
+
+def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
+
+
+def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
+    """These columns of all responses and where they stand, in order, in frames of about so many rows.
+
+    Each table is read by itself: a plan of many files at once takes several times as long, and more memory. A table
+    whose rows hold several responses is read at once: these are numbered from its first row on.
+    """
+    names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
+    size, waiting = size or tables.ROWS, list[pl.DataFrame]()
+    for number, table in enumerate(form.tables):
+        height = max(table.height, 1)
+        rows = height if form.several else size
+        for start in range(0, height, rows):
+            part = form.responses(number, start, rows)
+            schema = part.collect_schema()
+            waiting.append(table.collected(part.select(value_of(name, schema) for name in names)))
+            if sum(map(len, waiting)) >= size:
+                yield pl.concat(waiting, how="vertical_relaxed")
+                waiting = []
+    if waiting:
+        yield pl.concat(waiting, how="vertical_relaxed")
+
+
+def value_of(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+    return pl.col(name) if name in schema else pl.lit(None).alias(name)
+
+
+def _others(form: Form) -> Others:
+    """As `Rows.others`."""
+
+    def read(column: str, value: Callable[[pl.DataFrame, str], pl.Expr]) -> Iterator[pl.DataFrame]:
+        for frame in frames_of(form, [column]):
+            yield frame.select(cols.place(), value(frame, column))
+
+    def length(frame: pl.DataFrame, name: str) -> pl.Expr:
+        table = next((table for table in form.tables if name in table.schema), None)
+        counted = table is not None and tables.is_unread(name, table.schema[name], table.kind)
+        text = _text(frame, name)
+        return (text.cast(pl.Int64, strict=False) if counted else text.str.len_chars().cast(pl.Int64)).alias("length")
+
+    def text(frame: pl.DataFrame, name: str) -> pl.Expr:
+        return _text(frame, name).str.slice(0, START).alias("text")
+
+    completions = first_of(COMPLETIONS, [name for name in kinds_of(form) if name not in form.rewards])
+    values = {"text": (form.identity, text), "length": (completions, length)}
+    return {what: partial(read, column, value) for what, (column, value) in values.items() if column}
+
+
+def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """Texts; of a chat its last message, or else its JSON."""
+    kind, text = frame.schema[name], pl.col(name)
+    message = kind.inner if isinstance(kind, pl.List) else None
+    if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:
+        text = text.list.last().struct.field("content")
+    elif kind.is_nested():
+        text = pl.struct(name).struct.json_encode()
+    return text.cast(pl.String)
+
+
+def in_batches(form: Form, name: str) -> pl.DataFrame:
+    """Return some rows of a column as `value`, beside the number of the `batch` that each is of."""
+    frame = next(frames_of(form, [*dict.fromkeys(n for n in (form.step, name) if n)], CLUE_ROWS))
+    rows = standard_rows(frame, Columns(step=form.step), [table.name for table in form.tables])
+    by = [pl.col(n) for n in ("_file", "step") if n in form.batch]
+    return rows.select(pl.struct(by).rle_id().alias("batch")).hstack(frame.select(pl.col(name).alias("value")))
