@@ -1,6 +1,6 @@
 """What would have been learnt under another setting: a forecast from the course of the run, with an interval."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name
 from gdpo_core._json import jsonable
+from gdpo_core.conventions import NAMES
 from gdpo_core.forecasting import Array, Course, DifferingGroups, Pushes, Speeds, fit_speeds, integrate, times_of
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import method_for, method_named
@@ -25,7 +26,7 @@ FEWEST_STEPS, MOST_STEPS = 20, 100_000
 UNKNOWN = 1.0  # standard deviation of the logarithm of a speed from which on nothing is said
 _DRAWS = 100
 _QUANTILE = 1.2816  # of the normal distribution, for 80 of 100
-# Calibrated on 32 logs of the five old set-ups, under GRPO and GDPO, of 50 steps, and what 100 runs had come to: the
+# Calibrated on 28 logs of the five old set-ups, under GRPO and GDPO, of 50 steps, and what 100 runs had come to: the
 # differences came to this part of what rewards that do not help each other would have. Beside it the model is off by a
 # part of the difference and by a part of the reward's range; settings of other kinds than those runs get more room.
 CARRIED, MODEL_ERROR, LEAST_ERROR = 0.85, 0.3, 0.006
@@ -73,8 +74,8 @@ class Forecast(Displayed):
         """One row per reward: reward, difference, low, high, speed, speed_error, push, push_as_it_ran, why."""
         numbers = ("difference", "low", "high", "speed", "speed_error", "push", "push_as_it_ran")
         rows = [
-            {"reward": name, **{column: getattr(of, column) for column in numbers}, "why": of.why or None}
-            for name, of in self.rewards.items()
+            {"reward": name, **{column: getattr(made, column) for column in numbers}, "why": made.why or None}
+            for name, made in self.rewards.items()
         ]
         schema = {"reward": pl.String, **dict.fromkeys(numbers, pl.Float64), "why": pl.String}
         return pl.DataFrame(rows, schema=schema)
@@ -120,7 +121,16 @@ def forecast_of(
         steps=setting.steps,
         from_steps=len(log.course.time),
         rewards=rewards,
+        notes=(*_notes(f), OF_WHAT),
     )
+
+
+def _notes(f: Facts) -> Iterator[str]:
+    """What else the figures stand on, a sentence each."""
+    if f.recipe is None:
+        yield f"“As it ran” is taken as {NAMES[f.method]}, which the log does not show."
+    if f.setup.changes:
+        yield "The weights of the run change; its speeds are fitted as if it had had those of most batches."
 
 
 def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
@@ -161,12 +171,12 @@ def _gate(f: Facts, gate: object) -> Gate:
     reward, on = asked.get("reward"), asked.get("on")
     given = reward in f.rewards and on in f.rewards and reward != on
     expect(given, "forecast, gate", f"{{'reward': …, 'on': …}} with {names}", repr(gate))
-    k, of = f.rewards.index(str(reward)), f.rewards.index(str(on))
-    threshold, otherwise = asked.get("threshold", f.highest(of)), asked.get("otherwise", f.worst(k))
+    k, opens = f.rewards.index(str(reward)), f.rewards.index(str(on))
+    threshold, otherwise = asked.get("threshold", f.highest(opens)), asked.get("otherwise", f.worst(k))
     for name, value in (("threshold", threshold), ("otherwise", otherwise)):
         number = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
         expect(number, f"forecast, gate, {name}", "a finite number", repr(value))
-    return Gate(k, of, float(threshold), float(otherwise))
+    return Gate(k, opens, float(threshold), float(otherwise))
 
 
 # --- what the log holds -----------------------------------------------------------------------------------------------
@@ -177,16 +187,15 @@ class _LoggedGroups:
 
     def __init__(self, f: Facts) -> None:
         where = f.run.path
-        expect(
-            not f.run.total_only, "forecast", "a log with each reward in a column of its own", f"one total, in {where}"
-        )
-        ran = not (f.contradicted or f.lacks_a_reward)
-        expect(ran, "forecast", "a log whose advantages a known method makes of its rewards", where)
-        expect(
-            bool((f.totals.rewards.degrees > 0).any()), "forecast", "groups of several responses", f"none, in {where}"
-        )
-        steps = len(f.steps)
-        expect(steps >= FEWEST_STEPS, "forecast", f"a log of at least {FEWEST_STEPS} steps", f"{steps}, in {where}")
+        whole, steps = not f.run.total_only, len(f.steps)
+        known, several = not (f.contradicted or f.lacks_a_reward), bool((f.totals.rewards.degrees > 0).any())
+        for holds, expected, got in (
+            (whole, "a log with each reward in a column of its own", f"one total, in {where}"),
+            (several, "groups of several responses", f"none, in {where}"),
+            (known, "a log whose advantages a known method makes of its rewards", f"others, in {where}"),
+            (steps >= FEWEST_STEPS, f"a log of at least {FEWEST_STEPS} steps", f"{steps}, in {where}"),
+        ):
+            expect(holds, "forecast", expected, got)
         self.facts = f
         self.low, self.high = (np.array(x, dtype=float) for x in (f.totals.rewards.low, f.totals.rewards.high))
         self.range = np.where(self.high > self.low, self.high - self.low, np.nan)  # NaN: constant or missing
@@ -274,15 +283,19 @@ class _LoggedGroups:
     def _passes(self, gate: Gate, values: Array) -> float:
         """How often a reward passes behind its gate, for the product of the rates of the two."""
         k, on = gate.reward, gate.on
-        behind_it = (np.nanmean(values[k]) - self.low[k]) / self.range[k]
-        both = [(np.nanmean(self.values[i]) - self.low[i]) / self.range[i] for i in (k, on)]
-        return float(behind_it / max(both[0] * both[1], 1e-9))
+        passing = self._rates(self.values)
+        return float(self._rates(values)[k] / max(passing[k] * passing[on], 1e-9))
+
+    def _rates(self, values: Array) -> Array:
+        """(K,) the mean of each reward between its least and its largest value."""
+        there = np.maximum((~np.isnan(values)).sum(1), 1)
+        return (np.nan_to_num(values).sum(1) / there - self.low) / self.range
 
     @cached_property
     def _differing(self) -> DifferingGroups:
         """How many groups have different values of each reward, by its rate."""
         ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
-        rates = (np.nanmean(self.values, axis=1) - self.low) / self.range
+        rates = self._rates(self.values)
         degrees = max(len(self.table) - len(self.starts), 1)
         inside = (self.distances**2).sum(1) / degrees / self.range**2
         part = np.clip(inside / np.maximum(rates * (1 - rates), 1e-9), 0.02, 1.0)
