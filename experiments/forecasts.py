@@ -126,19 +126,25 @@ def measure(runs: Path) -> pl.DataFrame:
     return pl.concat(parts).with_columns(*kinds, pl.col("step").cast(pl.UInt16), pl.col("mean").cast(pl.Float32))
 
 
-def speeds(runs: Path) -> pl.DataFrame:
-    """Return how fast each reward of each run follows a push, from its first 50 steps: with its standard error.
+def speeds(*folders: Path) -> pl.DataFrame:
+    """Return how fast each reward of each run follows a push, from its first 50 steps, with its standard error.
 
-    Runs behind a gate are left out, whose logs have the gated reward; runs is a folder of SETUP/ROW/SEED.
+    A run is in SETUP/ROW/SEED or SETUP/METHOD/SEED of a folder, and counts once. Those behind a gate are left out,
+    whose logs have the gated reward alone.
     """
-    rows = []
-    for path in sorted(runs.glob("*/*/*/metrics.json")):
-        setup, row, seed = path.relative_to(runs).parts[:3]
-        if row != "gate":
-            of_rewards = {x.reward: x for x in pooled_speeds([_report(path.parent, max(FROM_STEPS))])}
-            known = [(name, of_rewards[name]) for name in setup_named(setup).graded if name in of_rewards]
-            rows += [(setup, row, int(seed), name, round(x.speed, 5), round(x.error, 5)) for name, x in known]
-    return pl.DataFrame(rows, schema=["setup", "row", "seed", "reward", "speed", "error"], orient="row")
+    rows: dict[tuple[str, str, int], list[tuple[str, float, float]]] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*/*/*/metrics.json")):
+            setup, row, seed = path.relative_to(folder).parts[:3]
+            row = {"grpo": AS_IT_RAN, "gdpo": "GDPO"}.get(row, row)
+            if row != "gate" and (setup, row, int(seed)) not in rows:
+                known = {x.reward: x for x in pooled_speeds([_report(path.parent, max(FROM_STEPS))])}
+                names = [name for name in setup_named(setup).graded if name in known]
+                rows[setup, row, int(seed)] = [
+                    (name, round(known[name].speed, 5), round(known[name].error, 5)) for name in names
+                ]
+    flat = [(*run, *x) for run, of_run in sorted(rows.items()) for x in of_run]
+    return pl.DataFrame(flat, schema=["setup", "row", "seed", "reward", "speed", "error"], orient="row")
 
 
 def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
@@ -182,14 +188,17 @@ def main() -> int:
         prog="python -m experiments.forecasts", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("do", choices=("predict", "measure", "judge"))
-    parser.add_argument("--runs", type=Path, help="folder of the logs, or of the runs")
+    parser.add_argument("--runs", type=Path, help="folder of the runs of the rows, in SETUP/ROW/SEED")
+    parser.add_argument(
+        "--logs", type=Path, help="folder of other logs, in SETUP/METHOD/SEED: to predict from, for speeds"
+    )
     given = parser.parse_args()
     if given.do == "predict":
-        lines = [json.dumps(x, ensure_ascii=False) for x in predict(given.runs)]
+        lines = [json.dumps(x, ensure_ascii=False) for x in predict(given.logs)]
         FORECASTS.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     elif given.do == "measure":
         measure(given.runs).write_parquet(RUNS, compression="zstd", compression_level=19)
-        speeds(given.runs).write_csv(SPEEDS)
+        speeds(*filter(None, (given.runs, given.logs))).write_csv(SPEEDS)
     else:
         print_judged(pl.read_parquet(RUNS))
     return 0

@@ -338,3 +338,78 @@ def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChar
         .configure_title(fontSize=14, fontWeight=600, anchor="start", offset=12)
         .configure_view(strokeOpacity=0)
     )
+
+
+def forecasts(rows: Sequence[Mapping], clear: int) -> alt.LayerChart:
+    """A point per forecast with its interval: across what was said, up what came; on the diagonal they agree.
+
+    rows: difference, low, high and came, in points; what, said and held; clear: points that are a clear difference.
+    """
+    inside = sum(row["held"] != "outside" for row in rows)
+    description = f"{len(rows)} forecasts, {inside} with what came inside their interval: " + "; ".join(
+        f"{row['what']}: {row['said']}" for row in rows
+    )
+    ends = [min(min(row["low"], row["came"]) for row in rows), max(max(row["high"], row["came"]) for row in rows)]
+    scale = alt.Scale(domain=ends, nice=True)
+    x = alt.X("difference:Q", title="forecast, points →", scale=scale)
+    y = alt.Y("came:Q", title="came, points →", scale=scale)
+    look = alt.Shape(
+        "held:N", legend=None, scale=alt.Scale(domain=["within its interval", "outside"], range=["circle", "cross"])
+    )
+    tooltip = [alt.Tooltip("what:N", title="row"), alt.Tooltip("said:N", title="in points")]
+    base = alt.Chart(_inline(rows)).encode(y, tooltip=tooltip)
+    diagonal = alt.Chart(_inline([{"difference": end, "came": end} for end in ends]))
+    band = alt.Chart(_inline([{"low": -clear, "high": clear}])).mark_rect(opacity=0.1, color=INK)
+    layers = [
+        band.encode(alt.Y("low:Q", scale=scale), alt.Y2("high:Q")),
+        diagonal.mark_line(color=INK, strokeDash=[4, 4], opacity=0.5).encode(x, y),
+        base.mark_rule(strokeWidth=1.5, opacity=0.5, color=INK).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q")),
+        base.mark_point(filled=True, size=70, opacity=1, color=METHODS["gdpo"].colour).encode(x, look),
+    ]
+    title = f"● within its 80 % interval · ✚ outside · band: ±{clear} points"
+    return _typed(alt.layer(*layers), title, f"{description}.").properties(height=380)
+
+
+def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
+    """A dot per run and reward with its standard error: how fast the reward follows a push, by set-up.
+
+    rows: setup, reward, row, speed, low and high.
+    """
+    description = f"How fast each reward follows a push: {len(rows)} speeds with their errors, by set-up."
+    y = alt.Y("reward:N", title=None)
+    place = alt.YOffset("setup:N")
+    tooltip = [alt.Tooltip(f"{name}:N") for name in ("setup", "row", "reward")] + [alt.Tooltip("speed:Q", format=".3f")]
+    base = alt.Chart(_inline(rows)).encode(y, place, tooltip=tooltip)
+    x = alt.X("speed:Q", title="logit a step for a push of one")
+    layers = [
+        base.mark_rule(opacity=0.4, color=INK).encode(alt.X("low:Q"), alt.X2("high:Q")),
+        base.mark_point(filled=True, size=30, opacity=0.9, color=METHODS["gdpo"].colour).encode(x),
+    ]
+    return _typed(alt.layer(*layers), "The speeds of all runs, set-up below set-up", description).properties(height=380)
+
+
+def courses(rows: Sequence[Mapping], reward: str, said: str) -> Filled:
+    """The course of a reward as it ran and under a setting, both as forecast, and what came.
+
+    rows: line, step and rate; said: the forecast and what came, in words.
+    """
+    return _filled(_courses(reward), f"{reward}: {said}.", lines=list(rows))
+
+
+@lru_cache(maxsize=16)
+def _courses(reward: str) -> dict[str, Any]:
+    x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
+    y = alt.Y(
+        "rate:Q",
+        title=None,
+        scale=alt.Scale(domain=[0.3, 1], clamp=True),
+        axis=alt.Axis(format="%", values=[0.5, 0.75, 1]),
+    )
+    names = ["as it ran", "forecast", "came"]
+    dash = alt.StrokeDash("line:N", legend=None, scale=alt.Scale(domain=names, range=[[2, 3], [6, 3], [1, 0]]))
+    colour = alt.Color(
+        "line:N", legend=None, scale=alt.Scale(domain=names, range=[GREY.colour, METHODS["gdpo"].colour, INK])
+    )
+    tooltip = [alt.Tooltip("line:N"), alt.Tooltip("step:Q"), alt.Tooltip("rate:Q", format=".1%")]
+    lines = alt.Chart(alt.NamedData("lines")).encode(x, y, colour, dash, tooltip=tooltip).mark_line(strokeWidth=2.2)
+    return _typed(alt.layer(lines), reward, "").properties(height=130).to_dict()
