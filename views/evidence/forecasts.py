@@ -48,7 +48,7 @@ def _says(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     left = f", {count(int(found['open']), 'forecast')} left open" if found["open"] else ""
     clear = count(int(found["clear"]), "difference")
     return [
-        f"From the first {FROM} steps of one log of a set-up, the forecast of the audit said what {count(plans, 'row')} of "
+        f"From the first {FROM} steps of a log of each set-up, the audit said what {count(plans, 'row')} of "
         f"plans would make of each reward, before one of them was trained. Of {clear} of {round(100 * CLEAR)} points "
         f"and more **{found['signs']:.0f} have the right sign**; {found['held']:.0f} of "
         f"{count(int(found['intervals']), 'interval')} of 80 % hold{left}. The mean error is "
