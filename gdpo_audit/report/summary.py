@@ -246,7 +246,7 @@ def taught(report: AuditReport) -> list[str]:
         share = percent(responses / report.source["responses"])
         said.append(
             f"{share} of the responses taught nothing: {count(responses)} are in groups in which every advantage is 0"
-            f"{report.run['but_residue']}."
+            f"{report.run.get('but_residue', '')}."
         )
     if prompts and prompts["silent"]:
         again = f"; of {count(prompts['repeated'])} that came more than once, {count(prompts['silent_repeated'])}"
