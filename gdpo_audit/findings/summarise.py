@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.findings.impossible import impossible
+from gdpo_audit.findings.selection import Deviations, Selected, deviations_of, ungated_column
 from gdpo_audit.findings.sums import (
     Array,
     LengthSums,
@@ -187,12 +188,14 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
 def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, setup: Setup, float32: bool) -> Sums[Any]:
     """The sums of each group, as tensors and arrays."""
     std, distance = of.centred(of.batch.rewards)
-    outcomes = {method: _outcome(of, method) for method in setup.methods}
+    same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
+    logged = _deviations_as_logged(of, distance, part, setup, same)
+    outcomes = {method: _outcome(of, method, logged) for method in setup.methods}
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
     first = setup.primary if setup.extra_method is None else None
     break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, first))
     break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, first)
-    ties, order = _ties_and_order(of, outcomes, setup.primary, float32)
+    ties, order = _ties_and_order(of, outcomes, setup.primary, same)
     sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
     rewards = _reward_sums(of, distance, std)
     highest = torch.full_like(std[0], torch.inf) if setup.primary is None else rewards.high[setup.primary]
@@ -324,6 +327,19 @@ def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
     )
 
 
+def _deviations_as_logged(of: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup, same: float) -> Deviations:
+    """The distances of the rewards as the log has them, also where a gate changes what a method sees.
+
+    distance: of the rewards as a method sees them.
+    """
+    for k, name in enumerate(setup.rewards):
+        if (column := ungated_column(name)) in part.columns:
+            ungated = torch.from_numpy(part[column].to_numpy().copy()).view(distance.shape[1:])
+            distance = distance.clone()
+            distance[k] = of.centred(ungated)[1]
+    return deviations_of(of.batch, distance, same)
+
+
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 
@@ -335,26 +351,27 @@ class _Outcome(NamedTuple):
     added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
     update: Tensor  # (rewards, groups) each reward's part of Σ A²
     squares: Tensor  # (groups,) Σ A²
+    selected: Selected
 
 
-def _outcome(of: _Grouped, method: str) -> _Outcome:
+def _outcome(of: _Grouped, method: str, logged: Deviations) -> _Outcome:
+    """logged: the distances of the rewards as the log has them."""
     formula, batch = method_for(method, of.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
-    parts = (of.flat(x) for x in update_parts(batch, steps, a, batch.group))
+    parts = (*(of.flat(x) for x in update_parts(batch, steps, a, batch.group)), logged.selected_by(a))
     # Under some conventions GRPO makes the advantages of a single reward: it has no z.
     return _Outcome(a, a, batch.rewards, *parts) if steps.z is None else _Outcome(a, steps.sums, steps.z, *parts)
 
 
 def _ties_and_order(
-    of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, float32: bool
+    of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
     """What each method ties, and how it orders the pairs with different primary reward; without one there is none."""
     # A response without any reward only counts for silent groups.
     rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
     bare = {m: a.flatten() for m in outcomes if (a := advantages_without_eps(m, of.batch)) is not None}
-    same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
     ties = _pairs.count_distinct_and_tied(of.blocks, rewards, kept, advantages, bare, same)
     if primary is None:
         none = torch.zeros_like(ties.pairs)
@@ -413,6 +430,10 @@ def _method_sums(
         squares=outcome.squares,
         update=outcome.update,
         update_unright=outcome.update.masked_fill(~unright, 0),
+        pushed=outcome.selected.products,
+        distances=outcome.selected.squares,
+        above=outcome.selected.above,
+        punished=outcome.selected.punished,
         mixed_groups=mixed,
         different_pairs=ties.pairs * counted,
         tie_groups=tied > 0,
