@@ -10,6 +10,10 @@ from gdpo_core._inputs import ArrayLike
 from gdpo_core._statistics import centre
 from gdpo_core.registry import method_for
 
+MEANING = (
+    "+1: the update raises this reward alone; 0: it does not care; below 0: it lowers it, whichever reward is the cause."
+)
+
 
 @with_options
 def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
