@@ -157,7 +157,7 @@ def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Su
         convention = replace(convention, last_step="responses")
     of = _Grouped(log.read(convention, setup.weights), starts_of(part["group"].to_numpy()))
     groups = each(_as_array, _sums(of, log, part, setup, float32))
-    scores = {} if setup.examples_of is None else _scores(groups, setup.examples_of)
+    scores = {} if setup.examples_of is None else _scores(groups, setup.examples_of, setup.primary or 0)
     held = np.zeros(len(of.starts), dtype=bool)
     for score in scores.values():  # NaN comes last
         held[np.argsort(-score, kind="stable")[:_HELD]] = True
@@ -234,8 +234,11 @@ def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, grou
     return np.bitwise_xor.reduceat(content.hash_rows().to_numpy() * odd, groups)
 
 
-def _scores(groups: Sums[Array], method: str) -> dict[str, Array]:
-    """(groups,) how well each group shows each thing, by the id of a finding and the number of a reward; NaN: not."""
+def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
+    """(groups,) how well each group shows each thing, by the id of a finding and the number of a reward; NaN: not.
+
+    first: the number of the reward that matters most, of whose best responses `punished` is.
+    """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.round(sums.update / sums.squares, 9)  # shares that agree in nine digits are equal
@@ -246,6 +249,7 @@ def _scores(groups: Sums[Array], method: str) -> dict[str, Array]:
         "priority-inversion": (sums.inverted, sums.inverted > 0),
         "advantage-impossible": (groups.logged.largest_impossible, groups.logged.impossible > 0),
         "silent-groups": (groups.different_pairs, sums.silent_groups > 0),
+        "punished": (sums.punished[first], sums.punished[first] > 0),
         **{f"reward-dominates {k}": (own, alone[k]) for k, own in enumerate(share)},
     }
     return {name: np.where(there, score, np.nan) for name, (score, there) in scores.items()}
