@@ -217,7 +217,7 @@ class ByPart(TypedDict):
 class GroupPart(TypedDict):
     """One group that shows a finding best; lists are of its answers, in the order of the log."""
 
-    finding: str
+    finding: Annotated[str, Meta(description="The id of a finding, or punished: its best answers get 0 or less.")]
     step: int
     group: int
     rewards: Annotated[list[list[float | None]], Meta(description="Of each answer, in the order of source.rewards.")]

@@ -36,6 +36,11 @@ def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -
     batch = make_batch(rewards, **options).in_float64()
     formula, prepared = method_for(method, batch)
     a = prepared.zero_unrewarded(formula.advantages(prepared))
+    return push_under(batch, a)
+
+
+def push_under(batch: Batch, a: Tensor) -> tuple[float, ...]:
+    """Return the push of these advantages on each reward of a batch; a: (prompts, rollouts) or (responses,)."""
     over = batch.all_responses
     products, squares = push_parts(a, distances(batch), over)
     return tuple(push_of(products, squares, over.total(advantage_or_zero(a).square())).flatten().tolist())

@@ -313,7 +313,7 @@ def test_json_holds_groups_only_beside_the_option(capsys, tied):
     report = ga.audit(read_run(tied))
     whole = report.to_dict(groups=True)["groups"]
     assert "groups" not in report.to_dict() and len(whole) == len(report.groups)
-    assert asked == [g for f in FINDINGS for g in [g for g in whole if g["finding"] == f][:2]]
+    assert asked == [g for f in (*FINDINGS, PUNISHED) for g in [g for g in whole if g["finding"] == f][:2]]
     assert asked[0]["completions"] and json.dumps(whole, allow_nan=False)
 
 

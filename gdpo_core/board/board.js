@@ -5,6 +5,7 @@ const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
 const NARROW = 680; // px, as in board.css
 const CLIP = 300; // characters of an answer that are shown at once
 const CAPTIONS = { base: "add, then normalise", gdpo: "normalise, then add" };
+const PUSH = "+1: the update raises this reward alone; 0: it does not care; below 0: it lowers it, whichever reward is the cause.";
 const SHARE = "A reward's part of the variance of the advantages: how much of the push is its own.";
 
 const put = (node, name, value) => node.getAttribute(name) === `${value}` || node.setAttribute(name, value);
@@ -294,7 +295,7 @@ function render({ model, el }) {
     order.hidden = true;
   }
 
-  function share({ shares: parts, percents }) {
+  function share({ shares: parts, percents, pushes }) {
     const methods = [choices.base, title(now("method"))];
     const stake = (part, side) => {
       const said = percents[side];
@@ -304,6 +305,12 @@ function render({ model, el }) {
     };
     shares.replaceChildren(make("span", { class: "soft", title: SHARE }, "Share of the update"), ...parts.map(stake));
     const against = parts.flatMap((part, side) => (part ?? []).flatMap((x, k) => (x < -0.005 ? [`${names[k]} ${percents[side][k]} under ${methods[side]}`] : [])));
+    const raise = (said, side) => {
+      const label = `What the update raises under ${methods[side]}: ${names.map((name, k) => `${name} ${said[k]}`).join(", ")}`;
+      const each = said.map((x, k) => make("span", { class: `r${k}` }, make("b", {}, labels[k]), ` ${x}`));
+      return make("div", { class: `stake raised ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "pushes", role: "img", "aria-label": label }, ...each));
+    };
+    shares.append(make("span", { class: "soft", title: PUSH }, "What the update raises"), ...pushes.map(raise));
     if (against.length) shares.append(make("small", { class: "soft" }, `overruled: ${against.join(", ")}`));
   }
 
