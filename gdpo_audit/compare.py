@@ -106,11 +106,11 @@ class Changes:
 def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[AuditReport]) -> Changes:
     """What changed from run a to run b, or from the runs a to the runs b, which differ in their seeds among each other.
 
-    Ties, shares, pushes and silent groups are those of each run's own method. Of two runs, the figures are means over steps; of
-    a long run, over rows of a few steps each. Where at least half of the steps of the shorter run are in the other too,
-    these are compared pair by pair, so that a course that both share cancels. Of several runs on each side, each run
-    gives one mean; a figure is the mean of those, and its interval comes from their spread. Raises InputError for
-    a single run beside several, and for runs of one side by two methods.
+    Ties, shares, pushes and silent groups are those of each run's own method. Of two runs, the figures are means over
+    steps; of a long run, over rows of a few steps each. Where at least half of the steps of the shorter run are in the
+    other too, these are compared pair by pair, so that a course that both share cancels. Of several runs on each side,
+    each run gives one mean; a figure is the mean of those, and its interval comes from their spread. Raises InputError
+    for a single run beside several, and for runs of one side by two methods.
     """
     first, second = ([side] if isinstance(side, AuditReport) else list(side) for side in (a, b))
     runs, several = [*first, *second], len(first) + len(second) > 2

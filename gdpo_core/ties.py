@@ -40,9 +40,9 @@ class Collapse:
     """How much of the difference between reward vectors the advantages keep.
 
     Two advantages of a group are one if they are equal but for round-off when computed without any eps, and less than
-    0.5 % of the group's largest apart as they were computed. `groups`, `silent_groups`, `update_share` and `push` are of
-    all groups, the rest is of the mixed groups; a mean over none is NaN. Responses without any reward are left out, and
-    those whose advantage is NaN under the convention.
+    0.5 % of the group's largest apart as they were computed. `groups`, `silent_groups`, `update_share` and `push` are
+    of all groups, the rest is of the mixed groups; a mean over none is NaN. Responses without any reward are left
+    out, and those whose advantage is NaN under the convention.
     """
 
     groups: int

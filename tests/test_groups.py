@@ -128,7 +128,9 @@ def test_under_the_method_that_made_the_log(tmp_path, method, missing):
 def test_however_the_run_is_cut(monkeypatch):
     run = read_run(drawn(5, groups=90, sizes=(2, 6)), group="prompt")
     whole = ga.audit(run, primary="right", asked="grpo")
-    assert {g.finding for g in whole.groups} == {*FINDINGS, PUNISHED} - {"advantage-impossible"}  # of a log without advantages
+    assert {g.finding for g in whole.groups} == {*FINDINGS, PUNISHED} - {
+        "advantage-impossible"
+    }  # of a log without advantages
     monkeypatch.setattr("gdpo_audit.findings.summarise._AT_ONCE", 30)
     cut = ga.audit(run, primary="right", asked="grpo", engine=lambda *a: reversed([*map(*a)]))
     assert cut.groups == whole.groups and cut.to_dict() == nearly(whole.to_dict())

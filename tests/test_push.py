@@ -145,7 +145,9 @@ def check(found_push, found_punished, expected):
     assert [nan if x is None else x for x in found_punished.values()] == near(expected[1].tolist(), 1e-9)
 
 
-@pytest.mark.parametrize("sample", ["pays_5_grpo", "pays_5_gdpo", "trl_gdpo", "ms_swift", "arithmetic", "trl_same_name"])
+@pytest.mark.parametrize(
+    "sample", ["pays_5_grpo", "pays_5_gdpo", "trl_gdpo", "ms_swift", "arithmetic", "trl_same_name"]
+)
 def test_the_report_of_every_sample_has_them(sample):
     run = ga.read_run(SAMPLES / sample)
     report = ga.audit(run, primary=run.rewards[0])
@@ -210,7 +212,9 @@ def test_behind_a_gate_they_are_of_the_reward_that_the_log_has():
 def test_a_step_has_the_push_of_its_own_responses():
     run = ga.read_run(SAMPLES / "pays_5_grpo")
     report = ga.audit(run)
-    for part, row in zip(pl.concat(run.tables()).partition_by("batch", maintain_order=True), report.steps.to_dicts(), strict=True):
+    for part, row in zip(
+        pl.concat(run.tables()).partition_by("batch", maintain_order=True), report.steps.to_dicts(), strict=True
+    ):
         r = part.select([reward_column(reward["name"]) for reward in report.rewards]).to_torch().double()
         for method in METHODS:
             pushed = gc.push(r, method, groups=part["group"].to_list(), convention=gc.TRL)
@@ -220,7 +224,9 @@ def test_a_step_has_the_push_of_its_own_responses():
 def test_the_share_punished_that_was_counted_before():
     """What the rows of the shipped logs gave when they were counted by other code, in percent."""
     report = ga.audit(ga.read_run(SAMPLES / "pays_5_grpo"))
-    shown = {m: [round(100 * of[name], 1) for name in ("correctness", "conciseness")] for m, of in report.punished.items()}
+    shown = {
+        m: [round(100 * of[name], 1) for name in ("correctness", "conciseness")] for m, of in report.punished.items()
+    }
     assert (shown["grpo"], shown["gdpo"]) == ([26.6, 12.7], [23.1, 31.3])
 
 

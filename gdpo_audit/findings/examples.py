@@ -34,8 +34,8 @@ class ExampleGroup:
     finding: str  # its id, or PUNISHED
     step: int
     group: int  # its number in the run's table
-    # Pairs that are tied, inverted or lost in silence; answers that are punished; a reward's share of the update of the group; the size of the
-    # largest logged advantage.
+    # Pairs that are tied, inverted or lost in silence; answers that are punished; a reward's share of the update of
+    # the group; the size of the largest logged advantage.
     score: float
     names: tuple[str, ...]  # of the rewards
     rewards: tuple[tuple[float, ...], ...]  # answers × rewards; NaN = missing
@@ -102,7 +102,10 @@ def best_groups(f: Facts) -> Examples | None:
 
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
-    """The groups that show each of `FINDINGS`, and who is punished, best, with their numbers alone; of batches that the facts count."""
+    """The groups that show each of `FINDINGS`, and who is punished, best; with their numbers alone.
+
+    They are of batches that the facts count.
+    """
     if f.examples is None or f.setup.examples_of != f.method:
         return ()
     named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")

@@ -35,7 +35,8 @@ def over_time(setup: Setup, batches: Sums[Array], untold: Collection[str] = ()) 
     """The run in at most 200 rows: one row per step, or per few steps where there are more.
 
     The columns: step, step_last, responses, groups; by reward its `MEAN`, `STD`, `MISSING` and `DEAD`; by method its
-    `SHARE` of each reward and `PUSH` on it, `TIES` and `SILENT`; by pair, in the order of the rewards, their `CORRELATION`.
+    `SHARE` of each reward and `PUSH` on it, `TIES` and `SILENT`; by pair, in the order of the rewards, their
+    `CORRELATION`.
     untold: rewards whose share the log does not tell.
     """
     b = bin_batches(batches)

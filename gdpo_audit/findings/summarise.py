@@ -363,7 +363,8 @@ def _outcome(of: _Grouped, method: str, logged: Deviations) -> _Outcome:
     formula, batch = method_for(method, of.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
-    parts = (*(of.flat(x) for x in update_parts(batch, steps, a, batch.group)), logged.selected_by(a))
+    update, squares = (of.flat(x) for x in update_parts(batch, steps, a, batch.group))
+    parts = update, squares, logged.selected_by(a)
     # Under some conventions GRPO makes the advantages of a single reward: it has no z.
     return _Outcome(a, a, batch.rewards, *parts) if steps.z is None else _Outcome(a, steps.sums, steps.z, *parts)
 

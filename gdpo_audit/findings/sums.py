@@ -83,8 +83,8 @@ class RewardSums:
 class MethodSums(Generic[Number]):
     """Sums over the advantages of one method.
 
-    All but `silent_groups` and what stands from `squares` to `punished` leave out a group with a NaN advantage: a framework that does not
-    skip missing rewards makes such NaNs.
+    All but `silent_groups` and what stands from `squares` to `punished` leave out a group with a NaN advantage: a
+    framework that does not skip missing rewards makes such NaNs.
     """
 
     silent_groups: Number  # groups in which every advantage is 0

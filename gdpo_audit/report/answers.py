@@ -48,10 +48,7 @@ def data_of(f: Facts) -> dict[str, Any] | str:
 
 def _largest(f: Facts, sample: Facts) -> float:
     """The largest difference between a figure of the run and of a sample, under the run's own methods."""
-    both = (
-        [x for m in COMPARED for x in _figures(of, m)]
-        for of in (f, sample)
-    )
+    both = ([x for m in COMPARED for x in _figures(of, m)] for of in (f, sample))
     return max((abs(x - y) for x, y in zip(*both, strict=True) if x == x and y == y), default=0.0)
 
 

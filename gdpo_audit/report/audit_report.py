@@ -117,7 +117,7 @@ class AuditReport(Displayed):
 
     @property
     def punished(self) -> dict[str, dict[str, float | None]]:
-        """Of the responses above their group's mean in each reward, the share with an advantage of 0 or less, by method.
+        """By method, of the responses above their group's mean in each reward, the share with an advantage of at most 0.
 
         NaN where no response is above the mean of its group.
         """

@@ -189,7 +189,7 @@ class Table:
 
 
 def rewards_table(report: AuditReport) -> Table:
-    """What each reward did: what it makes of the update and what that raises, how its mean went, where it is constant."""
+    """What each reward did: its part of the update, the push on it, how its mean went, where it is constant."""
     rewards, (method, why) = report.rewards, shown_method(report)
     columns = {"reward": [r["name"] for r in rewards]}
     meaning = not_comparable(report)
@@ -234,7 +234,9 @@ def plan_table(report: AuditReport) -> Table | None:
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
     best = "←: recommended." if any(row.recommended for row in report.plan) else "None is recommended."
-    return Table("Plan", head, rows, f"{EXPLAINED} Shares of the update. Each setting was tried on {where}. {best}", folds=False)
+    return Table(
+        "Plan", head, rows, f"{EXPLAINED} Shares of the update. Each setting was tried on {where}. {best}", folds=False
+    )
 
 
 def correlations_table(report: AuditReport) -> Table | None:
