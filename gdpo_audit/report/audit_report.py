@@ -117,7 +117,7 @@ class AuditReport(Displayed):
 
     @property
     def punished(self) -> dict[str, dict[str, float | None]]:
-        """By method, of the responses above their group's mean in each reward, the share with an advantage of at most 0.
+        """The share with an advantage of at most 0 of the responses above their group's mean in each reward, by method.
 
         NaN where no response is above the mean of its group.
         """
