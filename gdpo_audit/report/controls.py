@@ -5,7 +5,7 @@ from functools import partial
 
 from gdpo_audit.findings.what_if import FIGURES
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.summary import EXPLAINED, comparable, label, not_comparable
+from gdpo_audit.report.summary import comparable, label, not_comparable
 from gdpo_core import _html
 from gdpo_core._html import Html, join, tag
 from gdpo_core._words import count, number, percent, signed
@@ -61,7 +61,6 @@ def answers(report: AuditReport) -> Html:
             "fieldset",
             tag("p", tag("label", "method ", tag("select", *options))),
             _html.table(_HEAD, rows, "wide", folds=True),
-            tag("p", EXPLAINED),
             table(["", "would have", "had"], others),
             disabled="",
         ),

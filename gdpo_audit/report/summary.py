@@ -194,16 +194,16 @@ def rewards_table(report: AuditReport) -> Table:
     columns = {"reward": [r["name"] for r in rewards]}
     meaning = not_comparable(report)
     if method and comparable(report):
+        columns["push"] = [signed(r["push"].get(method)) for r in rewards]
         columns["makes"] = [percent(r["update_share"].get(method)) for r in rewards]
         shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
-        columns["push"] = [signed(r["push"].get(method)) for r in rewards]
         columns["over the run"] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
         columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
         against = "; below 0 the update works against it" * any(
             (r["update_share"].get(method) or 0) < 0 for r in rewards
         )
         explained = "" if report.plan else f"{EXPLAINED} "  # the plan, which stands first, says it too
-        meaning = f"Makes, push and punished: under {NAMES[method]}, {why}{against}. {explained}"
+        meaning = f"Push, makes (of the update) and punished: under {NAMES[method]}, {why}{against}. {explained}"
         meaning += none_made_it(report)
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]

@@ -5,7 +5,6 @@ const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
 const NARROW = 680; // px, as in board.css
 const CLIP = 300; // characters of an answer that are shown at once
 const CAPTIONS = { base: "add, then normalise", gdpo: "normalise, then add" };
-const PUSH = "+1: the update raises this reward alone; 0: it does not care; below 0: it lowers it, whichever reward is the cause.";
 const SHARE = "A reward's part of the variance of the advantages: how much of the push is its own.";
 
 const put = (node, name, value) => node.getAttribute(name) === `${value}` || node.setAttribute(name, value);
@@ -310,7 +309,7 @@ function render({ model, el }) {
       const each = said.map((x, k) => make("span", { class: `r${k}` }, make("b", {}, labels[k]), ` ${x}`));
       return make("div", { class: `stake raised ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "pushes", role: "img", "aria-label": label }, ...each));
     };
-    shares.append(make("span", { class: "soft", title: PUSH }, "What the update raises"), ...pushes.map(raise));
+    shares.append(make("span", { class: "soft" }, "What the update raises"), ...pushes.map(raise), make("small", { class: "soft" }, choices.push));
     if (against.length) shares.append(make("small", { class: "soft" }, `overruled: ${against.join(", ")}`));
   }
 
