@@ -4,6 +4,10 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
+from gdpo_core.push import MEANING as PUSH
+
+PUNISHED = "Of the responses above their group's mean in it, the share with an advantage of 0 or less."
+
 
 class SourcePart(TypedDict):
     """What the log holds."""
@@ -67,6 +71,8 @@ class RewardPart(TypedDict):
     missing: Annotated[int, Meta(description="Responses.")]
     dead_groups: float
     update_share: dict[str, float | None]
+    push: Annotated[dict[str, float], Meta(description=f"By method. {PUSH}")]
+    punished: Annotated[dict[str, float | None], Meta(description=f"By method. {PUNISHED}")]
     asks_for: Annotated[float | None, Meta(description="Its share of the update by the squares of the weights.")]
     first_quarter: Annotated[float | None, Meta(description="Its mean in the first quarter of `steps`.")]
     last_quarter: float | None
@@ -162,6 +168,8 @@ class PlanPart(TypedDict):
     why: Annotated[str, Meta(description="Of the recommended one: the end of that sentence.")]
     cost: Annotated[str, Meta(description="Of the recommended one: a sentence.")]
     update_share: dict[str, float | None]
+    push: Annotated[dict[str, float], Meta(description=f"By reward, without the gate. {PUSH}")]
+    punished: Annotated[dict[str, float | None], Meta(description=f"By reward, without the gate. {PUNISHED}")]
     inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
     groups_with_ties: float | None
     tied_pairs: float | None
@@ -176,7 +184,7 @@ class StepPart(TypedDict):
     """One step, or a few where a run has more than 200.
 
     Further members, numbers or null: by reward mean:NAME, std:NAME, missing:NAME, dead:NAME; by method ties:METHOD,
-    silent:METHOD; share:METHOD:NAME; correlation:NAME:NAME.
+    silent:METHOD; share:METHOD:NAME, push:METHOD:NAME; correlation:NAME:NAME.
     """
 
     step: int
@@ -212,7 +220,7 @@ class ByPart(TypedDict):
 class GroupPart(TypedDict):
     """One group that shows a finding best; lists are of its answers, in the order of the log."""
 
-    finding: str
+    finding: Annotated[str, Meta(description="The id of a finding, or punished: its best answers get 0 or less.")]
     step: int
     group: int
     rewards: Annotated[list[list[float | None]], Meta(description="Of each answer, in the order of source.rewards.")]
@@ -229,6 +237,8 @@ class SettingPart(TypedDict):
     convention: str
     weights: dict[str, float]
     update_share: dict[str, float | None]
+    push: Annotated[dict[str, float | None], Meta(description=f"By reward; null: it does not count. {PUSH}")]
+    punished: Annotated[dict[str, float | None], Meta(description=f"By reward. {PUNISHED}")]
     groups_with_ties: float | None
     tied_pairs: float | None
     silent_groups: float | None

@@ -21,6 +21,7 @@ class Setting:
 
     title: in a few words; do: what to do for it, as the start of a sentence. gate: `reward` counts only where `on`
     reaches `threshold`, and is `otherwise` everywhere else. lines: of configuration; None: none are known.
+    push, punished: of the rewards as the log has them, also of one behind a gate.
     off: how far the shares are from what the weights of the run ask for, from 0 to 1. tried_on: responses.
     why, cost: of the one that is recommended, the end of that sentence, and another one.
     """
@@ -31,6 +32,8 @@ class Setting:
     weights: Mapping[str, float]
     gate: Mapping[str, Any] | None
     update_share: Mapping[str, float]
+    push: Mapping[str, float]
+    punished: Mapping[str, float]
     inversions: float
     groups_with_ties: float
     tied_pairs: float
@@ -106,6 +109,8 @@ def _tried(f: Facts, title: str, do: str, trial: Trial) -> Setting:
         weights=dict(zip(f.rewards, f.printed(trial.weights), strict=True)),
         gate=gate,
         update_share=dict(zip(f.rewards, shares, strict=True)),
+        push=dict(zip(f.rewards, after.push(method), strict=True)),
+        punished=dict(zip(f.rewards, after.punished(method), strict=True)),
         inversions=after.inversions(method),
         groups_with_ties=after.ties(method),
         tied_pairs=after.tied_pairs(method),

@@ -111,6 +111,19 @@ class AuditReport(Displayed):
         return compute_what_if(self._facts, validate_setting(self._facts.run, setting))
 
     @property
+    def push(self) -> dict[str, dict[str, float]]:
+        """How much the update raises each reward, from −1 to 1, by method: as `gdpo_core.push`, of the whole run."""
+        return {m: {reward["name"]: reward["push"][m] for reward in self.rewards} for m in self.methods}
+
+    @property
+    def punished(self) -> dict[str, dict[str, float | None]]:
+        """The share with an advantage of at most 0 of the responses above their group's mean in each reward, by method.
+
+        NaN where no response is above the mean of its group.
+        """
+        return {m: {reward["name"]: reward["punished"][m] for reward in self.rewards} for m in self.methods}
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Facts of the log that ask for nothing, such as what was left out of it: short sentences."""
         return tuple(self.source["notes"])
@@ -269,6 +282,8 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
         "missing": int(f.totals.responses) - present,
         "dead_groups": f.dead(k),
         "update_share": {m: f.shares(m)[k] for m in f.methods},
+        "push": {m: f.push(m)[k] for m in f.methods},
+        "punished": {m: f.punished(m)[k] for m in f.methods},
         "asks_for": f.share_of_squares(k),
         "first_quarter": first,
         "last_quarter": last,
