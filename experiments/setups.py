@@ -1,44 +1,79 @@
-"""The five set-ups, chosen before any of them was run."""
+"""The set-ups and the rows of their plans, each chosen before any of its runs was started."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
 
 REWARDS = ("correctness", "style", "conciseness")
 METHODS = {"grpo": "sum_then_normalize", "gdpo": "normalize_then_sum"}  # as `multi_objective_aggregation`
 SEEDS = tuple(range(10))
 NOISE_MEAN, NOISE_STD = 1.0, 0.01
+PLANS = Path(__file__).parent / "plans.json"
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What each reward pays for a pass and weighs, what gates it, and whether a reward of noise is added."""
+    """What is rewarded, what each reward pays and weighs, what gates one, and whether a reward of noise is added."""
 
     name: str
     title: str
     pays: tuple[float, float, float] = (1.0, 1.0, 1.0)
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    gated: bool = False  # conciseness pays only where correctness passes
+    gate: tuple[str, str] | None = None  # the first reward pays only where the second one passes
     noise: bool = False  # a fourth reward: NOISE_MEAN and normal noise of NOISE_STD, whatever the answer
+    graded: tuple[str, str, str] = REWARDS  # what each reward grades, which is its name: see `experiments.train.grades`
+    fails: tuple[float, float, float] = (0.0, 0.0, 0.0)  # what each reward pays for an answer that fails
 
     @property
     def names(self) -> tuple[str, ...]:
         """The rewards as the log names them."""
-        return (*REWARDS, "noise") if self.noise else REWARDS
+        return (*self.graded, "noise") if self.noise else self.graded
 
     @property
     def reward_weights(self) -> list[float]:
         """One weight per reward."""
-        return [*self.weights, 1.0] if self.noise else list(self.weights)
+        return [*self.weights, 1.0] if self.noise and len(self.weights) == 3 else list(self.weights)
 
 
 SETUPS = (
     Setup("equal", "Equal pay"),
     Setup("pays_5", "Conciseness pays 5", pays=(1.0, 1.0, 5.0)),
-    Setup("gated", "Conciseness counts only where correctness passes", gated=True),
+    Setup("gated", "Conciseness counts only where correctness passes", gate=("conciseness", "correctness")),
     Setup("weight_2", "Correctness weighs 2", weights=(2.0, 1.0, 1.0)),
     Setup("noise", "A reward of nearly constant noise", noise=True),
+)
+# What the forecasts are tried on beside these five.
+NEW_SETUPS = (
+    Setup("correlated", "Style counts only in correct answers", graded=("correctness", "strict", "conciseness")),
+    Setup("dense", "A dense score beside two marks", graded=("correctness", "closeness", "conciseness")),
+    Setup("weights", "The weights 1, 3 and 0.5", weights=(1.0, 3.0, 0.5)),
+    Setup("scale", "Correctness pays 2 or −2", pays=(2.0, 1.0, 1.0), fails=(-2.0, 0.0, 0.0)),
 )
 
 
 def setup_named(name: str) -> Setup:
     """The set-up of this name."""
-    return next(setup for setup in SETUPS if setup.name == name)
+    return next(setup for setup in (*SETUPS, *NEW_SETUPS) if setup.name == name)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a plan: another setting of a set-up, which is trained; a gate and weights as in `Setup`."""
+
+    setup: str
+    name: str
+    method: str
+    weights: tuple[float, ...]
+    gate: tuple[str, str] | None = None
+
+    @property
+    def trained(self) -> Setup:
+        """The set-up as this row trains it."""
+        setup = setup_named(self.setup)
+        return replace(setup, weights=self.weights, gate=self.gate or setup.gate)  # type: ignore[arg-type]
+
+
+def planned_rows() -> tuple[Row, ...]:
+    """The rows that are trained, in the order of their runs; a set-up's first is the run that its log is of."""
+    return msgspec.json.decode(PLANS.read_bytes(), type=tuple[Row, ...])

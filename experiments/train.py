@@ -11,7 +11,8 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from difflib import SequenceMatcher
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from experiments.requests import Request, draw, task_of
-from experiments.setups import METHODS, NOISE_MEAN, NOISE_STD, REWARDS, SEEDS, SETUPS, Setup, setup_named
+from experiments.setups import METHODS, NOISE_MEAN, NOISE_STD, REWARDS, SEEDS, SETUPS, Setup, planned_rows, setup_named
 from gdpo_core.bfcl import Task, grade
 
 CHECKPOINT = Path(__file__).parent / "checkpoint"
@@ -37,27 +38,43 @@ def prompts() -> list[Request]:
 
 def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Callable[..., list[float]]]:
     """One function per reward, with its name; each grades the text alone."""
-    known: dict[tuple[str, str], tuple[float, float, float]] = {}
+    known: dict[tuple[str, str], dict[str, float]] = {}
 
-    def marks(prompt: str, text: str) -> tuple[float, float, float]:
+    def marks(prompt: str, text: str) -> dict[str, float]:
         if (prompt, text) not in known:
-            known[prompt, text] = grade(tasks[prompt], text).vector
+            known[prompt, text] = grades(tasks[prompt], text)
         return known[prompt, text]
 
     def function_of(k: int) -> Callable[..., list[float]]:
         def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
-            passed = [marks(*pair) for pair in zip(prompts, completions, strict=True)]
-            gated = setup.gated and REWARDS[k] == "conciseness"
-            return [setup.pays[k] * m[k] * (m[0] if gated else 1) for m in passed]
+            return [pay(setup, k, marks(*pair)) for pair in zip(prompts, completions, strict=True)]
 
-        reward.__name__ = REWARDS[k]
+        reward.__name__ = setup.graded[k]
         return reward
 
     def noise(completions: list[str], trainer_state: Any, **_: Any) -> list[float]:
         generator = np.random.default_rng([seed, trainer_state.global_step])
         return generator.normal(NOISE_MEAN, NOISE_STD, len(completions)).tolist()
 
-    return [*map(function_of, range(len(REWARDS))), *([noise] if setup.noise else [])]
+    return [*map(function_of, range(len(setup.graded))), *([noise] if setup.noise else [])]
+
+
+def grades(task: Task, text: str) -> dict[str, float]:
+    """Return the three marks of an answer, and what new set-ups grade besides.
+
+    strict: 1 where correctness and style pass. closeness: how much of the text is that of the intended answer.
+    """
+    marks = dict(zip(REWARDS, grade(task, text).vector, strict=True))
+    closeness = SequenceMatcher(None, task.answers[0], text, autojunk=False).ratio()
+    return marks | {"strict": marks["correctness"] * marks["style"], "closeness": closeness}
+
+
+def pay(setup: Setup, k: int, graded: Mapping[str, float]) -> float:
+    """Return what reward k of a set-up is for an answer with these grades."""
+    name = setup.graded[k]
+    gated = setup.gate is not None and name == setup.gate[0]
+    grade = graded[name] * (graded[setup.gate[1]] if gated and setup.gate else 1)
+    return setup.fails[k] + (setup.pays[k] - setup.fails[k]) * grade
 
 
 def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float, steps: int) -> dict[str, Any]:
@@ -112,9 +129,11 @@ def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float,
     }
 
 
-def run_once(setup: Setup, method: str, seed: int, folder: Path, learning_rate: float, steps: int) -> None:
-    """Train one run unless it is there; what an interrupted one left behind is replaced."""
-    out = folder / setup.name / method / str(seed)
+def run_once(
+    setup: Setup, method: str, seed: int, folder: Path, learning_rate: float, steps: int, row: str | None = None
+) -> None:
+    """Train one run unless it is there; what an interrupted one left behind is replaced. row: of a plan, its name."""
+    out = folder / setup.name / (row or method) / str(seed)
     if (out / "metrics.json").exists():
         return
     shutil.rmtree(out, ignore_errors=True)
@@ -130,11 +149,17 @@ def main() -> int:
     parser.add_argument("--setup", choices=[setup.name for setup in SETUPS])
     parser.add_argument("--method", choices=list(METHODS))
     parser.add_argument("--seed", type=int, choices=SEEDS)
+    parser.add_argument("--plans", action="store_true", help="the rows of plans.json instead, five seeds of each")
     given = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
     if not find_spec("trl"):
         print("experiments.train needs TRL: pip install -e '.[experiments]'", file=sys.stderr)
         return 2
+    if given.plans:
+        for row in planned_rows():
+            for seed in SEEDS[:5] if given.seed is None else [given.seed]:
+                run_once(row.trained, row.method, seed, given.out, LEARNING_RATE, STEPS, row.name)
+        return 0
     # Seeds outermost: whenever it is interrupted, every set-up has as many pairs as the others, give or take one.
     for seed in SEEDS if given.seed is None else [given.seed]:
         for setup in [setup_named(given.setup)] if given.setup else SETUPS:

@@ -46,11 +46,11 @@ def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 def sums_under(setup: Setup, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
     """The sums over the sample of a run, behind a gate."""
     table = pl.concat(sample).drop("advantage", strict=False)
-    table = table if gate is None else table.with_columns(*_behind(gate, setup.rewards))
+    table = table if gate is None else table.with_columns(*behind(gate, setup.rewards))
     return summarise_all([table], setup).batches
 
 
-def _behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
+def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
     """The reward as it is behind its gate, and as the log has it; a missing one stays missing."""
     reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
     reached = on.is_not_nan() & (on >= gate.threshold)

@@ -13,6 +13,7 @@ import polars as pl
 from gdpo_audit.findings.examples import MOST, ExampleGroup, example_groups, with_texts
 from gdpo_audit.findings.facts import LISTED, Facts, Finding, Phase, ValueFacts, ratio
 from gdpo_audit.findings.findings import KINDS, Link, links
+from gdpo_audit.findings.forecast import Forecast, forecast_of
 from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
 from gdpo_audit.findings.plan import Setting
@@ -109,6 +110,24 @@ class AuditReport(Displayed):
         given = {"method": method, "weights": weights, "convention": convention}
         setting = {name: value for name, value in given.items() if value is not None}
         return compute_what_if(self._facts, validate_setting(self._facts.run, setting))
+
+    def forecast(
+        self,
+        method: str | None = None,
+        weights: Mapping[str, float] | ArrayLike | None = None,
+        gate: Mapping[str, Any] | None = None,
+        steps: int | None = None,
+    ) -> Forecast:
+        """Forecast what each reward would have come to under another setting, with an 80 % interval.
+
+        method, weights: as in `what_if`; gate: {"reward": name, "on": name}, as a row of the plan has it: the reward
+        counts only where the other one reaches its `threshold`, else it is `otherwise`. steps: over which the means
+        are taken, as many as the log has by default. Raises InputError, as for a log of fewer than 20 steps.
+        """
+        if self._facts is None:
+            made_here = "a report that gdpo_audit.audit made in this process"
+            raise InputError(f"forecast: expected {made_here}, got one without its log")
+        return forecast_of(self._facts, method, weights, gate, steps)
 
     @property
     def push(self) -> dict[str, dict[str, float]]:

@@ -1,0 +1,211 @@
+"""Forecasts of the rows of plans, and what they came to; `python -m experiments.forecasts predict|measure|judge`.
+
+The rules, written before any of these runs was started:
+
+- A forecast is made from the first 50 steps, another one from the first 25, of one log of each set-up: GRPO, seed 0.
+- What came is the mean of a reward over all 150 steps of a row's runs, seeds 0 to 4, less that of the runs as they ran,
+  seeds 0 to 4. A reward is graded from the logged texts as the set-up itself pays it, in parts of the range from what a
+  fail to what a pass pays. The reward of noise is not judged: no text earns it.
+- A difference is clear from 0.03 on. A forecast has its sign right if both are above or both below 0. One that is open
+  has not.
+- The error is the mean distance from what came, over all rewards and rows, beside that of the guess "nothing changes",
+  which an open forecast counts as.
+- An interval holds if what came is within it. Open ones have none and are counted apart.
+- Wanted, of the forecasts from 50 steps: at least 9 of 10 signs, 70 of 100 intervals, half the error of the guess.
+- GDPO with the same weights on the five old set-ups is not judged, nor is the row of shares as asked where conciseness
+  pays 5: what they came to was known, and the forecast was calibrated on it.
+
+Rows are trained in the order of `plans.json`. Where time ends the runs, the rows that have not all five seeds are left
+out. Nothing is changed after the runs.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from experiments.requests import task_of
+from experiments.setups import REWARDS, Row, Setup, planned_rows, setup_named
+from experiments.train import STEPS, grades, pay, prompts
+from gdpo_audit import audit, read_run
+from gdpo_audit.speeds import pooled_speeds
+from gdpo_core.bfcl import Task
+
+FORECASTS = Path(__file__).parent / "forecasts.json"
+DATA = Path(__file__).resolve().parent.parent / "data"
+RUNS, SPEEDS = DATA / "forecasts.parquet", Path(__file__).parent / "speeds.csv"
+SEEDS, FROM_STEPS, CLEAR = tuple(range(5)), (25, 50), 0.03
+AS_IT_RAN = "as it ran"
+_EVERY = 5  # steps of a course that is kept
+
+
+# --- predict ----------------------------------------------------------------------------------------------------------
+
+
+def predict(logs: Path) -> list[dict[str, Any]]:
+    """Return the forecasts of every row from the logs of the set-ups, which are in LOGS/SETUP/grpo/0."""
+    rows = [row for row in planned_rows() if row.name != AS_IT_RAN]
+    reports = {
+        (name, n): _report(logs / name / "grpo" / "0", n) for name in {r.setup for r in rows} for n in FROM_STEPS
+    }
+    return [
+        {"setup": row.setup, "row": row.name, "from_steps": n, "reward": name} | values
+        for row in rows
+        for n in FROM_STEPS
+        for name, values in _forecast(reports[row.setup, n], row)
+    ]
+
+
+def _report(folder: Path, steps: int) -> Any:
+    """Return the report of the first steps of a run."""
+    files = sorted((folder / "completions").glob("*.parquet"))[:steps]
+    return audit(read_run([str(path) for path in files]), primary=REWARDS[0])
+
+
+def _forecast(report: Any, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each judged reward of the set-up with its forecast, in parts of its range."""
+    setup, trained = setup_named(row.setup), row.trained
+    gate = None if row.gate is None else {"reward": row.gate[0], "on": row.gate[1]}
+    weights = dict(zip(trained.names, trained.reward_weights, strict=True))
+    made = report.forecast(method=row.method, weights=weights, gate=gate, steps=STEPS)
+    for k, name in enumerate(setup.graded):
+        f, least, unit = made.rewards[name], setup.fails[k], setup.pays[k] - setup.fails[k]
+        values = {
+            x: None if getattr(f, x) is None else round(getattr(f, x) / unit, 5) for x in ("difference", "low", "high")
+        }
+        courses = {
+            x: [round((y - least) / unit, 4) for y in getattr(f, x)[::_EVERY]] for x in ("as_it_ran", "forecast")
+        }
+        of_log = {x: float(f"{getattr(f, x):.4g}") for x in ("speed", "speed_error", "push", "push_as_it_ran")}
+        yield name, values | of_log | courses | ({"why": f.why} if f.why else {})
+
+
+# --- measure ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _tasks() -> dict[str, Task]:
+    return {request.text: task_of(request) for request in prompts()}
+
+
+@cache
+def _grades(prompt: str, text: str) -> Mapping[str, float]:
+    return grades(_tasks()[prompt], text)
+
+
+def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
+    """Return step, reward and its mean in parts of its range, as the set-up pays what a run wrote."""
+    texts = pl.concat([pl.read_parquet(path) for path in sorted((folder / "completions").glob("*.parquet"))])
+    graded = [_grades(*pair) for pair in texts.select("prompt", "completion").iter_rows()]
+    columns = {
+        name: [(pay(setup, k, marks) - setup.fails[k]) / (setup.pays[k] - setup.fails[k]) for marks in graded]
+        for k, name in enumerate(setup.graded)
+    }
+    means = (
+        texts.select("step").with_columns(**{name: pl.Series(x) for name, x in columns.items()}).group_by("step").mean()
+    )
+    return means.sort("step").unpivot(index="step", variable_name="reward", value_name="mean")
+
+
+def measure(runs: Path) -> pl.DataFrame:
+    """Return the course of every reward of every finished row: setup, row, seed, step, reward, mean."""
+    parts = []
+    for row in planned_rows():
+        folders = [runs / row.setup / row.name / str(seed) for seed in SEEDS]
+        if all((folder / "metrics.json").exists() for folder in folders):
+            for seed, folder in zip(SEEDS, folders, strict=True):
+                named = pl.lit(row.setup).alias("setup"), pl.lit(row.name).alias("row"), pl.lit(seed).alias("seed")
+                parts.append(rewards_of(setup_named(row.setup), folder).select(*named, "step", "reward", "mean"))
+    kinds = pl.col("setup", "row", "reward").cast(pl.Categorical), pl.col("seed").cast(pl.UInt8)
+    return pl.concat(parts).with_columns(*kinds, pl.col("step").cast(pl.UInt16), pl.col("mean").cast(pl.Float32))
+
+
+def speeds(runs: Path) -> pl.DataFrame:
+    """Return how fast each reward of each run follows a push, from its first 50 steps: with its standard error.
+
+    Runs behind a gate are left out, whose logs have the gated reward; runs is a folder of SETUP/ROW/SEED.
+    """
+    rows = []
+    for path in sorted(runs.glob("*/*/*/metrics.json")):
+        setup, row, seed = path.relative_to(runs).parts[:3]
+        if row != "gate":
+            of_rewards = {x.reward: x for x in pooled_speeds([_report(path.parent, max(FROM_STEPS))])}
+            known = [(name, of_rewards[name]) for name in setup_named(setup).graded if name in of_rewards]
+            rows += [(setup, row, int(seed), name, round(x.speed, 5), round(x.error, 5)) for name, x in known]
+    return pl.DataFrame(rows, schema=["setup", "row", "seed", "reward", "speed", "error"], orient="row")
+
+
+def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
+    """Return, by set-up, row and reward, the mean over runs and steps, less that of the runs as they ran.
+
+    The old set-ups ran before: `data/experiments.parquet` has these runs.
+    """
+    key = ("setup", "row", "reward")
+    means = {(a, b, c): x for a, b, c, x in table.group_by(*key).agg(pl.col("mean").mean()).iter_rows()}
+    old = pl.read_parquet(DATA / "experiments.parquet").filter(pl.col("seed").is_in(SEEDS), method="grpo")
+    of_old = old.with_columns(pl.col("setup").cast(pl.String)).group_by("setup").agg(pl.col(REWARDS).mean())
+    base = {(row["setup"], name): row[name] for row in of_old.iter_rows(named=True) for name in REWARDS}
+    base |= {(a, c): x for (a, b, c), x in means.items() if b == AS_IT_RAN}
+    return {(a, b, c): x - base[a, c] for (a, b, c), x in means.items() if b != AS_IT_RAN}
+
+
+# --- judge ------------------------------------------------------------------------------------------------------------
+
+
+def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
+    """Judge forecasts (difference, low, high; None: open) by the rules above, in counts and in mean errors."""
+    pairs = list(zip(came, forecasts, strict=True))
+    shut = [(x, f["low"], f["high"]) for x, f in pairs if f["low"] is not None and f["high"] is not None]
+    clear = [(x, f["difference"] or 0.0) for x, f in pairs if abs(x) >= CLEAR]
+    error, nothing = (np.mean([abs(x - (f["difference"] or 0.0) * use) for x, f in pairs]) for use in (1, 0))
+    return {
+        "forecasts": len(pairs),
+        "open": len(pairs) - len(shut),
+        "clear": len(clear),
+        "signs": sum(x * said > 0 for x, said in clear),
+        "intervals": len(shut),
+        "held": sum(low <= x <= high for x, low, high in shut),
+        "error": round(float(error), 4),
+        "of_no_change": round(float(nothing), 4),
+    }
+
+
+def main() -> int:
+    """Write the forecasts or the table of the runs, or print what they came to."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.forecasts", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("do", choices=("predict", "measure", "judge"))
+    parser.add_argument("--runs", type=Path, help="folder of the logs, or of the runs")
+    given = parser.parse_args()
+    if given.do == "predict":
+        lines = [json.dumps(x, ensure_ascii=False) for x in predict(given.runs)]
+        FORECASTS.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    elif given.do == "measure":
+        measure(given.runs).write_parquet(RUNS, compression="zstd", compression_level=19)
+        speeds(given.runs).write_csv(SPEEDS)
+    else:
+        print_judged(pl.read_parquet(RUNS))
+    return 0
+
+
+def print_judged(table: pl.DataFrame) -> None:
+    """Print what came beside each forecast, and the judgement of those from 25 and from 50 steps."""
+    came, said = what_came(table), json.loads(FORECASTS.read_text())
+    for steps in FROM_STEPS:
+        part = [x for x in said if x["from_steps"] == steps and (x["setup"], x["row"], x["reward"]) in came]
+        truth = [came[x["setup"], x["row"], x["reward"]] for x in part]
+        for x, true in zip(part, truth, strict=True):
+            shown = "open" if x["low"] is None else f"{x['difference']:+.3f} [{x['low']:+.3f}, {x['high']:+.3f}]"
+            print(f"| {x['setup']} | {x['row']} | {x['reward']} | {shown} | {true:+.3f} |")
+        print(f"from {steps} steps: {judge(truth, part)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""The forecast: held against coins that follow its very model, against settings that change nothing, and bad input."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import gdpo_audit as ga
+import gdpo_core as gc
+from gdpo_audit.speeds import pooled_speeds
+from gdpo_core.forecasting import Course, fit_speeds, pool, times_of
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = [ROOT / "data/samples" / name for name in ("pays_5_grpo", "arithmetic")]
+SPEEDS = {"a": 0.03, "b": 0.09}
+PROMPTS, ROLLOUTS = 8, 12
+
+
+def push_of(marks, method, weights):
+    """(rewards,) the correlation of advantage and reward inside groups, from its definition."""
+    a = gc.advantages(torch.tensor(marks), method, weights=weights, convention=gc.TRL).numpy()
+    d = marks - marks.mean(1, keepdims=True)
+    return (a[..., None] * d).sum((0, 1)) / np.sqrt((a**2).sum() * (d**2).sum((0, 1)))
+
+
+def simulate(method, weights, steps, seed, speeds=(0.03, 0.09), start=(0.0, -0.5)):
+    """The rows of a run of coins, and (steps, 2) their rates: each logit follows the push at its speed.
+
+    The push is that of 300 groups, of which the log has eight.
+    """
+    generator, logits, rows, rates = np.random.default_rng(seed), np.array(start), [], []
+    for step in range(steps):
+        p = 1 / (1 + np.exp(-logits))
+        rates.append(p)
+        marks = (generator.random((300, ROLLOUTS, 2)) < p).astype(float)
+        rows += [
+            {"step": step, "prompt": f"{step} {g}", "a": a, "b": b}
+            for g, group in enumerate(marks[:PROMPTS])
+            for a, b in group.tolist()
+        ]
+        logits = logits + np.array(speeds) * push_of(marks, method, weights) * 4 * p * (1 - p)
+    return rows, np.array(rates)
+
+
+def report_of(rows, **options):
+    return ga.audit(ga.read_run(pl.DataFrame(rows), group="prompt", rewards=["a", "b"]), **options)
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    """Reports of 50 steps under GRPO with the weights 1 and 3, of four seeds."""
+    runs = [simulate("grpo", [1, 3], 50, seed)[0] for seed in range(4)]
+    return [report_of(rows, weights={"a": 1, "b": 3}) for rows in runs]
+
+
+def test_it_recovers_the_speeds_of_coins_that_follow_its_model(simulated):
+    off = [
+        (report.forecast().rewards[name].speed - speed) / report.forecast().rewards[name].speed_error
+        for report in simulated
+        for name, speed in SPEEDS.items()
+    ]
+    assert np.abs(off).max() < 3 and np.sqrt(np.mean(np.square(off))) < 1.6
+
+
+def test_its_intervals_hold_what_another_setting_does_to_such_coins(simulated):
+    mean = {m: simulate(m, w, 150, 9)[1].mean(0) for m, w in (("grpo", [1, 3]), ("gdpo", [3, 1]))}
+    came = dict(zip(SPEEDS, mean["gdpo"] - mean["grpo"], strict=True))
+    made = [report.forecast("gdpo", {"a": 3, "b": 1}, steps=150).rewards for report in simulated]
+    held = [f[name].low <= x <= f[name].high for f in made for name, x in came.items()]
+    assert came["a"] > 0.05 and came["b"] < -0.03
+    assert all(f[name].difference * x > 0 for f in made for name, x in came.items())
+    assert sum(held) >= 7
+
+
+def test_the_setting_that_ran_changes_nothing(simulated):
+    f = simulated[0].forecast(steps=80)
+    for reward in f.rewards.values():
+        assert reward.difference == 0 and reward.low < 0 < reward.high
+        assert reward.as_it_ran == reward.forecast and len(reward.forecast) == 81
+        assert reward.push == pytest.approx(reward.push_as_it_ran)
+    assert f.from_steps == 50 and simulated[0].forecast().steps == 50
+
+
+def test_the_difference_is_that_of_the_curves_over_the_steps(simulated):
+    for steps in (1, 60, 5000):
+        f = simulated[0].forecast("gdpo", {"a": 3}, steps=steps).rewards["a"]
+        assert len(f.forecast) == steps + 1
+        assert f.difference == pytest.approx(np.mean(f.forecast[:-1]) - np.mean(f.as_it_ran[:-1]), abs=1e-9)
+
+
+def test_its_unit_is_that_of_the_reward():
+    rows, _ = simulate("grpo", [1, 1], 40, 5)
+    scaled = [row | {"a": 10 * row["a"] - 4} for row in rows]
+    one, other = (
+        report_of(x, weights={"a": w, "b": 1}).forecast(weights={"a": 3 * w}).rewards["a"]
+        for x, w in ((rows, 1), (scaled, 0.1))
+    )
+    assert other.difference == pytest.approx(10 * one.difference)
+    assert other.forecast[7] == pytest.approx(10 * one.forecast[7] - 4)
+    assert other.speed == pytest.approx(one.speed)
+
+
+def test_a_reward_that_does_not_act_does_better_where_it_does():
+    rows, _ = simulate("grpo", [1, 1], 50, 6)
+    made = report_of(rows, weights={"a": 1, "b": 1}).forecast(weights={"b": 0}, steps=150)
+    assert made.rewards["a"].low > 0 > made.rewards["b"].high
+
+
+def test_a_gate_raises_the_push_on_what_it_goes_by():
+    rows, _ = simulate("grpo", [1, 1], 50, 7)
+    report = report_of(rows, weights={"a": 1, "b": 1})
+    made = report.forecast(gate={"reward": "b", "on": "a"}, steps=150)
+    marks = np.array([[row["a"], row["b"]] for row in rows]).reshape(-1, ROLLOUTS, 2)
+    gated = marks.copy()
+    gated[..., 1] *= marks[..., 0]
+    a = gc.grpo(torch.tensor(gated), convention=gc.CONVENTIONS[report.run["convention_used"]]).numpy()
+    d = marks - marks.mean(1, keepdims=True)
+    push = (a[..., None] * d).sum((0, 1)) / np.sqrt((a**2).sum() * (d**2).sum((0, 1)))
+    assert [x.push for x in made.rewards.values()] == pytest.approx(push, abs=1e-6)
+    assert made.rewards["a"].difference > 0 > made.rewards["b"].difference
+    assert made.gate == {"on": "a", "reward": "b", "threshold": 1.0, "otherwise": 0.0}
+
+
+def test_what_does_not_move_is_open():
+    rows, _ = simulate("grpo", [1, 1], 30, 8, speeds=(0, 0))
+    made = report_of(rows).forecast("gdpo")
+    told = [x for x in made.rewards.values() if x.difference is None]
+    assert all(x.low is None and x.why.endswith("cannot be told from 30 steps.") for x in told)
+    constant = [row | {"b": 1.0} for row in simulate("grpo", [1, 1], 30, 8)[0]]
+    b = report_of(constant).forecast("gdpo").rewards["b"]
+    assert b.difference is None and b.why.startswith("b has one value in the whole log")
+    assert set(b.forecast) == {1.0}
+
+
+def test_a_speed_has_the_error_of_its_noise():
+    """A course on a straight line of logits, with exact rates: the error is by hand that of a logistic regression."""
+    time_, n = np.arange(60.0), 96
+    rates = 1 / (1 + np.exp(-(-1 + 0.02 * time_)))
+    pushes = type("", (), {"at": staticmethod(lambda logits: 1 / (4 / (2 + np.exp(logits) + np.exp(-logits))))})()
+    course = Course(time=time_, rates=rates[:, None], dispersion=np.array([1 / n]))
+    speeds = fit_speeds(course, pushes)
+    w = rates * (1 - rates)
+    error = 1 / np.sqrt(n * (w @ (time_ - (w @ time_) / w.sum()) ** 2))
+    assert speeds.fitted[0] == pytest.approx(0.02, rel=1e-3)
+    assert speeds.error[0] == pytest.approx(error, rel=1e-2)
+
+
+def test_the_times_of_a_course_are_each_step_at_first():
+    assert times_of(3).tolist() == [0, 1, 2, 3]
+    long = times_of(100_000)
+    assert long[200] == 200 and long[-1] == 100_000 and len(long) < 600
+
+
+def test_speeds_of_several_runs_are_pooled(simulated):
+    a, b = pooled_speeds(simulated)
+    assert (a.reward, b.reward, len(a.by_run)) == ("a", "b", 4)
+    assert abs(a.speed - SPEEDS["a"]) < 3 * a.error and abs(b.speed - SPEEDS["b"]) < 3 * b.error
+    assert a.error < min(error for _, error in a.by_run)
+    assert pool(np.array([0.1]), np.array([0.02]))[:2] == pytest.approx((0.1, 0.02))
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"method": "ppo"}, "forecast, method: expected one of grpo, .* got 'ppo'"),
+        ({"weights": {"c": 1}}, "forecast, weights: expected names of rewards: a, b, got 'c'"),
+        ({"weights": {"a": 0, "b": 0}}, "forecast, weights: expected one that is not 0"),
+        ({"steps": 0}, "forecast, steps: expected a whole number from 1 to 100,000, got 0"),
+        ({"steps": 100_001}, "from 1 to 100,000, got 100001"),
+        ({"steps": 2.5}, "a whole number"),
+        ({"steps": True}, "a whole number"),
+        ({"gate": {"reward": "a", "on": "a"}}, "forecast, gate: expected"),
+        ({"gate": "a"}, "forecast, gate: expected"),
+        ({"gate": {"reward": "a", "on": "b", "threshold": "x"}}, "forecast, gate, threshold: expected a finite number"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(simulated, given, words):
+    with pytest.raises(gc.InputError, match=words):
+        simulated[0].forecast(**given)
+
+
+def test_a_log_that_does_not_tell_is_one_sentence():
+    rows, _ = simulate("grpo", [1, 1], 19, 1)
+    with pytest.raises(gc.InputError, match="forecast: expected a log of at least 20 steps, got 19"):
+        report_of(rows).forecast()
+    with pytest.raises(gc.InputError, match="pooled_speeds: expected at least one report, got none"):
+        pooled_speeds([])
+    alone = [row | {"prompt": f"{i}"} for i, row in enumerate(simulate("grpo", [1, 1], 25, 1)[0])]
+    with pytest.raises(gc.InputError, match="groups of several responses"):
+        report_of(alone).forecast()
+
+
+# --- samples ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_a_forecast_of_a_sample_takes_no_longer_than_it_may(path):
+    report = ga.audit(ga.read_run(path))
+    start = time.process_time()
+    f = report.forecast("gdpo", steps=150)
+    assert time.process_time() - start < 0.3
+    table = f.table()
+    assert table["reward"].to_list() == list(f.rewards) and f.to_dict()["from_steps"] == report.source["steps"]

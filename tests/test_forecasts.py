@@ -1,0 +1,63 @@
+"""The forecasts of rows of plans: what was written down before the runs, and how it is judged, by hand."""
+
+import json
+
+import pytest
+
+from experiments.forecasts import CLEAR, FORECASTS, FROM_STEPS, judge
+from experiments.requests import answer, task_of
+from experiments.setups import NEW_SETUPS, Setup, planned_rows, setup_named
+from experiments.train import grades, pay, prompts
+
+OPEN = {"difference": None, "low": None, "high": None}
+
+
+def said(difference, half):
+    return {"difference": difference, "low": difference - half, "high": difference + half}
+
+
+def test_forecasts_are_judged_as_by_hand():
+    came = [0.05, -0.05, 0.01, -0.03, 0.029]
+    forecasts = [said(0.04, 0.03), OPEN, said(-0.01, 0.015), said(0.01, 0.02), said(0.02, 0.01)]
+    # Clear: 0.05, -0.05 and -0.03; right in sign: the first. Held: the first and the last.
+    assert judge(came, forecasts) == {
+        "forecasts": 5,
+        "open": 1,
+        "clear": 3,
+        "signs": 1,
+        "intervals": 4,
+        "held": 2,
+        "error": pytest.approx((0.01 + 0.05 + 0.02 + 0.04 + 0.009) / 5, abs=1e-4),
+        "of_no_change": pytest.approx((0.05 + 0.05 + 0.01 + 0.03 + 0.029) / 5, abs=1e-4),
+    }
+    assert CLEAR == 0.03
+
+
+def test_each_row_has_a_forecast_of_each_reward_from_25_and_from_50_steps():
+    stored = {(x["setup"], x["row"], x["from_steps"], x["reward"]) for x in json.loads(FORECASTS.read_text("utf-8"))}
+    rows = [row for row in planned_rows() if row.name != "as it ran"]
+    rewards = [(row, name) for row in rows for name in setup_named(row.setup).graded]
+    assert stored == {(row.setup, row.name, n, name) for row, name in rewards for n in FROM_STEPS}
+    assert {row.setup for row in planned_rows() if row.name == "as it ran"} >= {setup.name for setup in NEW_SETUPS}
+    assert len({(row.setup, row.name) for row in planned_rows()}) == len(planned_rows())
+
+
+def test_a_row_is_trained_with_its_own_weights_and_gate():
+    row = next(row for row in planned_rows() if row.name == "gate" and row.setup == "pays_5")
+    assert row.trained.gate == ("conciseness", "correctness") and row.trained.pays == (1, 1, 5)
+    marks = {"correctness": 0, "style": 1, "conciseness": 1}
+    assert [pay(row.trained, k, marks) for k in range(3)] == [0, 1, 0]
+    assert [pay(setup_named("pays_5"), k, marks) for k in range(3)] == [0, 1, 5]
+    noisy = next(row for row in planned_rows() if row.setup == "noise")
+    assert noisy.trained.reward_weights == [3, 1, 1, 1]
+
+
+def test_the_new_setups_grade_and_pay_what_they_say():
+    request = prompts()[0]
+    right = "".join(answer(request))
+    good, bad = grades(task_of(request), right), grades(task_of(request), "")
+    assert good == {"correctness": 1, "style": 1, "conciseness": 1, "strict": 1, "closeness": 1}
+    assert bad["closeness"] == 0 and bad["strict"] == 0
+    assert 0.5 < grades(task_of(request), right[:-3])["closeness"] < 1
+    scale: Setup = setup_named("scale")
+    assert (pay(scale, 0, good), pay(scale, 0, bad)) == (2, -2)
