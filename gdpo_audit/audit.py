@@ -23,6 +23,7 @@ from gdpo_audit.findings.uncounted import counted
 from gdpo_audit.findings.what_if import compute_what_if, validate_setting
 from gdpo_audit.logs.grouping import regroup
 from gdpo_audit.logs.run import Run, spread
+from gdpo_audit.logs.sizes import divisors
 from gdpo_audit.readings import ADDS_UP, SAMPLE, added, another_reading, left_out_reward, share_adding_up
 from gdpo_audit.recipe.after import solve_after
 from gdpo_audit.recipe.changes import most_common, recipe_of_one_batch, recipes_by_batch
@@ -306,7 +307,23 @@ def _without_foreign_batches(f: Facts) -> Facts:
     few = bad.batch[bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST].tolist()
     parts = [table.filter(pl.col("batch").is_in(bad.batch.tolist())) for table in f.run.tables()]
     sample = [part.filter(pl.col("batch").is_in(few)) for part in parts]
+    if (size := _smaller_groups(f, parts)) is not None:
+        return replace(others, size_of_evaluations=size)
     recipe = solve(sample, f.rewards, f.run.framework)
     if recipe is None or not _reproduces(recipe, (part for part in parts if len(part)), f.rewards):
         return f
     return replace(others, recipe_of_the_rest=recipe)
+
+
+def _smaller_groups(f: Facts, parts: Sequence[pl.DataFrame]) -> int | None:
+    """Return the size of smaller blocks in which the recipe makes all of these batches, as of evaluations; or None."""
+    size, recipe = f.run.group_size, f.recipe
+    if size is None or recipe is None or f.run.grouped_by_column:
+        return None
+    tables = [part for part in parts if len(part)]
+    for smaller in divisors(size)[-2::-1]:
+        block = pl.int_range(pl.len()).over("batch") // smaller
+        in_blocks = [table.with_columns(pl.struct("batch", block).rle_id().alias("group")) for table in tables]
+        if _reproduces(recipe, in_blocks, f.rewards):
+            return smaller
+    return None

@@ -160,7 +160,7 @@ def _mask_details(run: Run, other: Run, mask: Mask) -> dict[str, object]:
 def _of_total_alone(run: Run) -> Run:
     """Return the run of the total alone, which says that its parts stand beside it."""
     other = _read_with(run, rewards=(run.total,))
-    kept = tuple(issue for issue in other.issues if issue.id != "no-components")
+    kept = tuple(issue for issue in other.issues if issue.id not in ("no-components", "total-of-parts"))
     near = next((issue.details for issue in run.issues if issue.id == "score-not-a-sum"), {})
     details = {"total": run.total, "parts": list(run.rewards), "explained": 1 - near.get("missing", 1.0)}
     return replace(other, total_only=False, issues=(*kept, LogIssue("total-of-parts", details)))

@@ -5,7 +5,7 @@ drawn from a seed, and what a reader of the report needs. The properties and the
 the rows are not. Nothing here is from gdpo_core or gdpo_audit: the first section computes the truth anew.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +23,11 @@ def rows_of(keys: Sequence) -> list[np.ndarray]:
     return [np.array(rows) for rows in places.values()]
 
 
-def grpo(r, weights, keys, eps=1e-6, scale=True):
+def grpo(r, weights, keys, eps=1e-6, scale=True, ddof=1):
     """Advantages of GRPO (scale False: less the mean alone), and the part that each reward makes of them."""
     s, parts = r @ weights, np.zeros(r.shape)
     for rows in rows_of(keys):
-        spread = s[rows].std(ddof=1) + eps if scale and len(rows) > 1 else 1
+        spread = s[rows].std(ddof=ddof) + eps if scale and len(rows) > 1 else 1
         parts[rows] = (r[rows] - r[rows].mean(0)) * weights / spread
     return parts.sum(1), parts
 
@@ -45,6 +45,11 @@ def gdpo(r, weights, keys, batches, eps=1e-4):
 def shares(advantages, parts):
     """The share of each reward in the update: of every advantage, the part that the reward makes."""
     return (advantages @ parts) / (advantages @ advantages)
+
+
+def in_percent(parts) -> str:
+    """Shares in whole percent, as "36 / 28 / 36"."""
+    return " / ".join(f"{100 * share:.0f}" for share in parts)
 
 
 def dead(r, keys):
@@ -85,7 +90,7 @@ class Truth(NamedTuple):
     responses: int | None = None
     repeated: int | None = None  # prompts that come twice
     weights: tuple[float, ...] = ()  # up to a factor
-    shares: tuple[float, ...] = ()  # under the method; under GRPO where no advantages are logged
+    shares: tuple[float, ...] = ()  # under the method that made the advantages, or `under`
     within: float = 1e-3  # of the shares, and of the weights relative to the first
     dead: tuple[float, ...] = ()
     silent: float | None = None
@@ -93,11 +98,17 @@ class Truth(NamedTuple):
     never: str = ""  # a pattern that is not
     finding: str = ""  # the id of one that is there
     asks: str = ""  # a pattern of the question that may stand in place of a report; that must, if nothing else is asked
+    first: str = ""  # a pattern of what is said first: what to do, and the first finding
+    under: str = ""  # the method whose shares these are, where none is known to have made the advantages: "" for GRPO
+    reproduced: bool = True  # whether the method made every advantage that is logged
 
 
 class Case(NamedTuple):
     log: dict[str, bytes]
     truth: Truth
+    read: Mapping[str, Any] = {}  # options of read_run
+    audit: Mapping[str, Any] = {}  # and of audit
+    on_disk: str | None = None  # what is read of the log on a disk: "" for its folder, or a glob there
 
 
 CASES: dict[str, Callable[[], Case]] = {}

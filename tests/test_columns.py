@@ -48,9 +48,7 @@ CHOSEN = [
         {"rewards": ("math", "code"), "weights": {"math": 1.0, "code": 2.0}}),
     # Named rewards stand, and the total beside them tells their weights.
     (REWARDS | {"reward": TOTAL}, {"rewards": [*REWARDS]}, {"rewards": tuple(REWARDS), "weights": WEIGHTS}),
-    # Not taken for the total: what is equal to one other, a copy or all that there is;
-    (dict(correct=CORRECT, fmt=FMT, reward=CORRECT), {}, {"rewards": ("correct", "fmt", "reward")}),
-    # where the others are constant; another reward that has such a name;
+    # Not taken for the total: where the others are constant; another reward that has such a name;
     (dict(correct=1.0, fmt=0.0, reward=BRIEF), {}, {"rewards": ("correct", "fmt", "reward")}),
     (dict(correct=CORRECT, fmt=FMT, reward=BRIEF), {}, {"rewards": ("correct", "fmt", "reward")}),
     # correct = mark + 0.3 pen as well as mark = correct − 0.3 pen; a subtotal.
@@ -77,10 +75,13 @@ def test_rewards_are_told_from_totals_and_settings(columns, options, expected):
 ASKED = [
     (REWARDS | {"num_sources": COUNT % 5}, r"got 'num_sources', which may be a reward or a metric: name"),
     (REWARDS | {"is_correct": BRIEF}, r"got 'is_correct', which .* --reward brief --reward is_correct$"),
-    ({"right": FMT, "words": COUNT}, r"got 'words', which .*out of --reward right --reward words$"),
+    ({"right": FMT, "words": LENGTH * 3}, r"got 'words', which .*out of --reward right --reward words$"),
+    # Two columns that order every group alike: a copy, a rescaled and a squashed one.
+    (dict(correct=CORRECT, fmt=FMT, reward=CORRECT), "got 'correct' and 'reward', each of which may be the other one"),
+    (dict(acc=CORRECT, score=2 * CORRECT), "got 'acc' and 'score', .*squashed or rescaled"),
+    (dict(raw=200 * BRIEF, shaped=np.tanh(3 * BRIEF)), "got 'raw' and 'shaped', .*--reward raw --reward shaped$"),
     ({"Grade A": FMT, "num $x": BRIEF, "-n": BRIEF}, r"out of --reward 'Grade A' --reward 'num \$x' --reward=-n$"),
     ({"level": FMT, "loss": BRIEF}, r"got 'level' and 'loss', each of which may be .*out of --reward level --reward l"),
-    ({"right": FMT, "schritt": WHERE["step"] + 3}, r"got 'schritt', which may be"),  # rises as steps do
     ({"response_len": COUNT, "kl": BRIEF}, r"metrics: response_len and kl; .* of --reward response_len --reward kl"),
     (PAIR | {"reward": np.minimum(CORRECT + FMT, 1.2)},
         "'reward', which may be the total of .*--reward correct --reward fmt --reward reward$"),
@@ -91,6 +92,27 @@ ASKED = [
 def test_what_may_be_either_is_asked_about(columns, message):
     refused(table(**columns), message)
     assert ga.read_run(table(**columns), rewards=[*columns]).rewards == tuple(columns)
+
+
+NO_REWARDS = {
+    "place": (COUNT % SIZE, "it numbers the responses of each group"),
+    "shuffled": (np.concatenate([DRAW.permutation(SIZE) for _ in range(STEPS * GROUPS)]), "numbers the responses"),
+    "clock": (1.7e9 + 3.0 * COUNT + DRAW.normal(size=ROWS), "it rises along the log"),
+    "schritt": (WHERE["step"] + 3, "it rises along the log"),
+    "hardness": (DRAW.random(STEPS * GROUPS).round(3).repeat(SIZE), "it is the same for all responses of a group"),
+    "gen_time_s": (DRAW.random(ROWS), "named like a measurement"),
+}
+
+
+@pytest.mark.parametrize("name", NO_REWARDS)
+def test_a_column_that_does_what_no_reward_does_is_left_out_with_the_reason(name):
+    values, reason = NO_REWARDS[name]
+    for column in {name, "x" if name != "gen_time_s" else name}:  # whatever its name
+        report = audited(**PAIR, **{column: values})
+        assert report.source["rewards"] == ["correct", "fmt"]
+        [note] = [note for note in report.notes if note.startswith("Not read as rewards")]
+        assert reason in note and note.endswith(f"as in --reward {column}.")
+    assert ga.read_run(table(**PAIR, **{name: values}), rewards=["correct", name]).rewards == ("correct", name)
 
 
 @pytest.mark.parametrize("columns", [{"_step": COUNT, "train/reward": BRIEF}, {"Step": COUNT, "run - reward": BRIEF},
@@ -135,11 +157,17 @@ def test_a_total_is_found_whatever_its_weights_and_place(weights, seed, place):
     assert [run.weights[name] for name in names] == pytest.approx(weights)
 
 
-def test_a_total_that_was_clipped_is_said_to_be_none():
-    report = audited(**PAIR, total_reward=np.minimum(CORRECT + FMT, 1.2))
+def test_of_a_total_that_was_clipped_the_nearest_weights_are_used_and_what_is_missing_is_said():
+    total = np.minimum(CORRECT + FMT, 1.2)
+    report = audited(**PAIR, total_reward=total)
     assert report.source["rewards"] == ["correct", "fmt"]
+    x = np.stack([CORRECT, FMT, np.ones(ROWS)], 1)
+    fitted, left = np.linalg.lstsq(x, total, rcond=None)[:2]
+    missing = left[0] / ROWS / total.var()
+    assert report.run["weights_used"] == pytest.approx({"correct": fitted[0], "fmt": fitted[1]}, rel=5e-3)
+    assert report.run["weights_from"] == "fitted"
     message = found(report)["score-not-a-sum"].message
-    assert message.startswith("The total_reward is not a weighted sum of correct and fmt") and "verl" not in message
+    assert f"makes {100 * missing:.1f} % of its variance" in message and "verl" not in message
 
 
 LATE = -np.where(DRAW.random(ROWS) < 0.3, BRIEF, 0)  # a penalty that is not logged
@@ -154,7 +182,6 @@ LOGGED = dict(acc=CORRECT, score=CORRECT + LATE)
         (LOGGED, None, "warning", "score may hold acc and something unlogged"),
         (LOGGED, [1, 1], None, ""),  # the advantages count both
         (dict(acc=CORRECT, score=BRIEF), [0, 1], None, ""),  # another reward, and a metric
-        (dict(acc=CORRECT, score=2 * CORRECT), None, None, ""),  # a copy
     ],
 )
 def test_a_total_of_one_reward_and_more_is_said_to_hold_it(columns, weights, severity, says):

@@ -44,10 +44,10 @@ def shuffled(s):
 
 # What makes the advantages of a group: r (size, 2), s the weighted sums, n the lengths, kl, i the group's number.
 MADE = {
-    "PAPO": (lambda r, s, n, kl, i: papo(r), "info", "their order is that of a sum"),
+    "PAPO": (lambda r, s, n, kl, i: papo(r), "warning", "their order is that of a sum"),
     "advantage gate": (
         lambda r, s, n, kl, i: z(r[:, 0]) + 0.5 * z(r[:, 1]) * r[:, 0],
-        *("info", "their order is that of a sum"),
+        *("warning", "their order is that of a sum"),
     ),
     "prime-rl's length penalty": (
         lambda r, s, n, kl, i: shortened(s, n) - shortened(s, n).mean(),
@@ -62,13 +62,12 @@ MADE = {
     ),
     "46 by length": (lambda r, s, n, kl, i: z(s) / n, "info", "Times the length of the response"),
     "47 halved": (lambda r, s, n, kl, i: np.where(z(s) < 0, 0.5, 1) * z(s), "info", "Those below 0 are 0.5 times"),
-    "50 baseline": (lambda r, s, n, kl, i: s - FACTOR[i], "info", "their order is that of a sum"),
+    "50 baseline": (lambda r, s, n, kl, i: s - FACTOR[i], "warning", "their order is that of a sum"),
     "51 difficulty": (
         lambda r, s, n, kl, i: z(s) * FACTOR[i],
         "info",
         "that differs from group to group",
     ),
-    "61 gated": (lambda r, s, n, kl, i: z(s) * r[:, 0], "info", "Where correct reaches 1 they are multiples"),
     "shuffled": (lambda r, s, n, kl, i: shuffled(s), "error", "or the groups are other ones"),
     "of the next group": (lambda r, s, n, kl, i: z(drawn()[0][i - 1] @ WEIGHTS), "error", "groups are other ones"),
 }
@@ -97,6 +96,39 @@ def test_what_made_the_advantages_is_said_and_only_a_contradiction_is_an_error(n
     assert "Nothing to change" not in report.verdict  # its figures are those of other methods
     if "with weights" in "".join(f.message for f in found) and "PAPO" not in name and "kl" not in name:
         assert "weights correct : style = 2 : 1" in found[0].message  # those that made it
+
+
+def test_advantages_behind_a_gate_are_those_of_the_method_but_for_the_rows_that_it_sets_to_0():
+    report, found = audited(made(lambda r, s, n, kl, i: z(s) * r[:, 0]))
+    assert not found and report.run["method"] == "grpo" and report.run["reproduced"]
+    assert report.run["weights_used"] == {"correct": 2.0, "style": 1.0}  # up to a common factor
+    [note] = [note for note in report.notes if "as a mask or a filter makes it" in note]
+    assert "where correct is 0" in note and "they count in the statistics of their group" in note
+
+
+def added_kl(times):
+    """GRPO, and after it a KL penalty less its mean over the batch."""
+    log = made(lambda r, s, n, kl, i: z(s))
+    penalty = pl.col("kl") - pl.col("kl").mean().over("step")
+    return log.with_columns(advantage=pl.col("advantage") - times * penalty)
+
+
+@pytest.mark.parametrize("times", [0.05, -0.2])
+def test_a_column_that_was_added_to_the_advantages_is_named_with_its_factor(times):
+    report, [finding] = audited(added_kl(times))
+    sign = "less" if times > 0 else "and"
+    assert f"{sign} {abs(times):g} × (kl − its mean over the batch)" in finding.message
+    assert report.run["weights_used"] == {"correct": 1.0, "style": 0.5} and report.run["weights_from"] == "nearest"
+
+
+def test_what_advantages_show_by_themselves_comes_first():
+    raw = made(lambda r, s, n, kl, i: s)
+    [finding] = audited(raw)[1]
+    assert finding.severity == "error" and finding.message.startswith("The logged advantages add up to 0 in no group")
+    assert "the weighted sum 1 × correct and 0.5 × style itself" in finding.message
+    silent = made(lambda r, s, n, kl, i: z(s) * (i % 3 > 0))
+    report, found = audited(silent)
+    assert not found and any("of 320 rows" in note and "is 0" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("framework, convention", [("trl", "trl_async"), ("verifiers", "numpy")])

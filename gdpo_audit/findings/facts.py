@@ -78,6 +78,7 @@ class Facts:
     steps: Sequence[int]  # the numbers of the steps that the log holds, ascending
     given_weights: Mapping[str, float]  # that the caller named, by reward
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
+    size_of_evaluations: int | None = None  # of the groups of `overwritten_batches`, where it is another
     recipe_of_the_rest: Recipe | None = None  # of another method, which made `overwritten_batches`
     tables: Sequence[pl.DataFrame] = ()  # whole batches from all over the run
     summary: Summary | None = None  # of the whole run

@@ -31,10 +31,13 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
     if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return
     at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
+    how = f"they differ by up to {error}, in most groups only by a factor"
+    if f.size_of_evaluations is not None:
+        how = f"they are those of groups of {f.size_of_evaluations}, not of {f.run.group_size}"
     yield Finding(
         title=f"An evaluation overwrote {at}",
-        message=f"The logged advantages of {at} alone are not reproduced: they differ by up to {error}, in most groups "
-        "only by a factor, as where an evaluation overwrites the file of its step. The figures here leave them out.",
+        message=f"The logged advantages of {at} alone are not reproduced: {how}, as where an evaluation overwrites the "
+        "file of its step. The figures here leave them out.",
         to_do="Train without evaluations, or leave these steps out where you read the log.",
         evidence=_off(f.overwritten_batches),
         fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out where you read the log",
@@ -150,6 +153,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
     telling = by_itself.title and f.left_out_reward is None and f.added is None
     if telling and pattern in (None, "never centred", "order", "mostly the rewards", "something is not logged"):
         title, severity = by_itself.title, "warning" if severity == "info" else severity
+        why = "" if pattern == "order" else why
         to_do = to_do or "Find out what was done to the advantages after, or in place of, the mean of their group."
     if by_itself.weights is not None:
         severity, to_do = "error", "Check what the trainer takes for a group: no group is centred."

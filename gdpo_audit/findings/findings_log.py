@@ -83,7 +83,9 @@ def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
     """Blocks of rows that were normalised as groups, but hold the answers to several prompts."""
     if f.summary is None or f.run.grouped_by_column or any(issues(f, "groups-sampled")):
         return
-    visits = f.summary.visits.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+    # An evaluation may have written batches that the recipe does not make: these say nothing of training.
+    trained = f.batches.batch[f.batches.logged.wrong == 0]
+    visits = f.summary.visits.filter(pl.col("batch").is_in(trained.tolist()))
     mixed, groups = int(visits["mixed"].sum()), len(visits)
     if not mixed:
         return

@@ -55,13 +55,8 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
     if len(f.rewards) < 2 or unknown or not any(f.setup.weights) or not f.sample:
         return ()
     own, name = f.setup.weights, NAMES[f.method]
-    ran = (
-        "the weights given"
-        if contradicted_weights(f)
-        else "as it ran"
-        if f.recipe
-        else f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
-    )
+    assumed = f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
+    ran = "the weights given" if contradicted_weights(f) else "as it ran" if f.recipe else assumed
     rows = [_tried(f, ran, "", Trial(f.method, own))]
     of_sums = f.method if f.method in ("grpo_no_std", "grpo_batch_std") else "grpo"
     for method in ("gdpo", of_sums):

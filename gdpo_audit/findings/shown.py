@@ -20,6 +20,7 @@ _BF16 = 2**-7  # the relative distance of two neighbours in bfloat16
 NEVER = "The logged advantages add up to 0 in no group"
 _ROWS = 20  # more than columns: fewer equations fit by chance
 _NEAR = 0.9  # of the groups
+_LEAST = 8  # groups with an advantage other than 0: fewer say nothing of what is usual
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def shown(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Shown:
     centred = _centring(a[known], group[known], batch[known], x[known], rewards)
     others = [_beyond(a[known], group[known]), _silent(a, group, x)]
     others += [] if centred[0] == NEVER else [_signs(a[known])]
-    titles = [title for title, _ in (centred, *others) if title]
+    titles = [title for title, _ in (centred, *others[1:]) if title]  # a few large ones alone say little
     says = tuple(sentence for _, sentence in (centred, *others) if sentence)
     never = centred[0] == NEVER
     weights = _plain_sum(a[known], x[known]) if never else None
@@ -72,7 +73,7 @@ def _sums(a: np.ndarray, group: np.ndarray) -> tuple[int, int]:
 def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray, rewards: Sequence[str]) -> Said:
     """Say in how many groups the advantages do not add up to 0, and what that comes from."""
     live, off = _sums(a, group)
-    if off <= _SOME * live:
+    if off <= _SOME * live or live < _LEAST:
         return "", ""
     if off < _ALL * live:
         title = f"In {count(off)} of {count(int(group.max()) + 1)} groups the logged advantages do not add up to 0"

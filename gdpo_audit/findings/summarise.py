@@ -155,7 +155,8 @@ def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Su
     convention = ALL_CONVENTIONS[setup.convention]
     if convention.last_step == "tokens" and not timed:
         convention = replace(convention, last_step="responses")
-    of = _Grouped(log.read(convention, setup.weights), starts_of(part["group"].to_numpy()))
+    masked = torch.from_numpy(part["_masked"].to_numpy().copy()) if "_masked" in part.columns else None
+    of = _Grouped(log.read(convention, setup.weights), starts_of(part["group"].to_numpy()), masked)
     groups = each(_as_array, _sums(of, log, part, setup, float32))
     scores = {} if setup.examples_of is None else _scores(groups, setup.examples_of)
     held = np.zeros(len(of.starts), dtype=bool)
@@ -255,6 +256,7 @@ class _Grouped:
 
     batch: Batch
     starts: Array  # (groups,) the first response of each group
+    masked: Tensor | None = None  # (responses,) whether a mask took a response's advantage from the update
 
     @cached_property
     def rewarded(self) -> Tensor:
@@ -342,7 +344,8 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
     formula, batch = method_for(method, of.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
-    parts = (of.flat(x) for x in update_parts(batch, steps, a, batch.group))
+    applied = a if of.masked is None else a.masked_fill(of.masked.view(a.shape), 0)
+    parts = (of.flat(x) for x in update_parts(batch, steps, applied, batch.group))
     # Under some conventions GRPO makes the advantages of a single reward: it has no z.
     return _Outcome(a, a, batch.rewards, *parts) if steps.z is None else _Outcome(a, steps.sums, steps.z, *parts)
 

@@ -19,7 +19,7 @@ KEYS = 10  # columns that are tried as keys, at most, and those of them that are
 PAIRED = 7
 LEAST = 4  # groups with an advantage other than 0: fewer may add up by chance
 NEARLY_ALL = 0.9  # of the groups, or of the batches
-ROUNDED = 1e-3  # of the sizes of a group's advantages, which their sum may be off by where they were rounded
+ROUNDED = 6e-3  # of the sizes of a group's advantages, which their sum may be off by where bfloat16 rounded them
 MOST = 0.9  # of the rows that a mask leaves out: a larger part is no run
 TRIED = 6  # groupings that are worth solving for, the finest first
 

@@ -141,6 +141,15 @@ def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool
     return fits and (name in named or called) and not _is_chat(kind)
 
 
+def members_of_rollouts(kind: pl.DataType) -> list[str]:
+    """Return the members of the objects in a list, where each is a rollout with rewards or an advantage; else none."""
+    inner = kind.inner if isinstance(kind, pl.List) else None
+    if not isinstance(inner, pl.Struct) or _is_chat(kind):
+        return []
+    names = [*inner.to_schema()]
+    return names if any(is_called_reward(name) or name.lower() in ADVANTAGES for name in names) else []
+
+
 def _may_be_reward(name: str, kind: pl.DataType) -> bool:
     """Whether lists of numbers may be rewards, where the log has no other."""
     inner = kind.inner if isinstance(kind, pl.List) else None

@@ -81,7 +81,7 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
     masked = pl.col("advantage") == 0 if mask.column is None else pl.col("_masked")
     if mask.counts:
         advantage = pl.when(masked).then(float("nan")).otherwise(pl.col("advantage"))
-        return rows.with_columns(advantage=advantage).drop("_masked", strict=False)
+        return rows.with_columns(masked.fill_null(False).alias("_masked"), advantage=advantage)
     return rows.filter(~masked).drop("_masked", strict=False)
 
 

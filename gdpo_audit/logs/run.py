@@ -174,7 +174,7 @@ class Run:
         for table in self._numbered(frames):
             table = table if "_open" not in table.columns else table.filter(~_LEFT_OUT)
             if len(table):
-                yield table.select(*columns, "^_prompt_key$")
+                yield table.select(*columns, "^(_prompt_key|_masked)$")
 
     def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """The responses of these steps in numbered groups, with those that `tables` leaves out."""

@@ -110,7 +110,7 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
     named = shape.options.rewards or ()
     if named and all(is_number_type(schema.get(name)) for name in named):
         return shape
-    shape = _unnested(_with_texts_read(shape))
+    shape = _unnested(_with_rollouts_apart(_with_texts_read(shape)))
     shape = _exploded(shape) if shape.framework != "trl" else shape
     return _with_functions(_unnested(shape))
 
@@ -126,6 +126,26 @@ def _with_texts_read(shape: Shape) -> Shape:
         return frame.with_columns(columns[number])
 
     return replace(shape, tables=_changed(shape.tables, read))
+
+
+def _with_rollouts_apart(shape: Shape) -> Shape:
+    """Return lists of rollouts, each an object with its rewards, as a list per member, which has a value per answer."""
+    schema = union_schema(shape.tables)
+    members = {name: lists.members_of_rollouts(kind) for name, kind in schema.items()}
+    members = {name: [m for m in names if m not in schema] for name, names in members.items() if names}
+    if not members:
+        return shape
+
+    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        there = [name for name in members if isinstance(frame.collect_schema().get(name), pl.List)]
+        each = [
+            pl.col(name).list.eval(pl.element().struct.field(member)).alias(member)
+            for name in there
+            for member in members[name]
+        ]
+        return frame.with_columns(each).drop(there)
+
+    return replace(shape, tables=_changed(shape.tables, change))
 
 
 def _unnested(shape: Shape) -> Shape:
