@@ -5,7 +5,7 @@ A form is a function from the tables of a log to a `Form`, which names the colum
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from gdpo_audit.logs.names import EVENT, FILE, MADE, MADE_PROMPT, MADE_STEP, ROW
 from gdpo_audit.logs.objects import is_called_reward, is_numbers
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
-from gdpo_audit.logs.tables import Table, is_number_type
+from gdpo_audit.logs.tables import Table, is_number_type, one_of_each
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS, READABLE
@@ -306,7 +306,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
 def refuse_nested(tables: Sequence[Table], others: Sequence[str]) -> None:
     """Raise InputError for a column of rewards that holds several of them in one value; others: that may be rewards."""
     hint = f", or name the rewards: {reward_options(others)}" if others else ""
-    for table in tables:
+    for table in one_of_each(tables):
         for name, kind in table.schema.items():
             inner = getattr(kind, "inner", kind)
             several = inner is not kind and is_number_type(inner)
@@ -326,12 +326,22 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
     """Raise InputError if each row has a step of its own, in one of these columns of steps."""
     for name in steps:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
-        values = [x for table in there for x in first_values(table, [name], 5_000)[name]]
-        if len(values) > 1 and len({*values}) == len(values):
+        if _all_differ(first_values(table, [name], 5_000)[name] for table in there):
             raise InputError(
                 f"{tables[0].name}: expected a row per response, got one per step ({name!r}), as of a tracker: these "
                 "are means per step, not responses; log the completions, each with its rewards"
             )
+
+
+def _all_differ(lists: Iterable[Sequence]) -> bool:
+    """Whether several values are given and none comes twice; what follows on the first that does is not read."""
+    seen = set[object]()
+    for values in lists:
+        before = len(seen)
+        seen.update(values)
+        if len(seen) < before + len(values):
+            return False
+    return len(seen) > 1
 
 
 # --- verifiers: an episode a line ------------------------------------------------------------------------------------
@@ -590,7 +600,7 @@ def framework_of(tables: Sequence[Table], where: str) -> str:
     Raises InputError if different frameworks wrote the tables.
     """
     first, framework = tables[0], _framework(tables[0])
-    for table in tables[1:]:
+    for table in one_of_each(tables)[1:]:
         other = _framework(table)
         got = f"{framework} in {first.name} and {other} in {table.name}; name one of them"
         expect(other == framework, where, "the log of one run", got)

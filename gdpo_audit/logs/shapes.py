@@ -92,7 +92,12 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
         return change(table, table.again(), number, True)
 
     return [
-        replace(table, frame=change(table, table.frame, number, False), again=partial(again, table, number))
+        replace(
+            table,
+            frame=change(table, table.frame, number, False),
+            again=partial(again, table, number),
+            scanned=None,
+        )
         for number, table in enumerate(tables)
     ]
 
