@@ -476,8 +476,11 @@ def evidence_weight(page, prompts):
 
 
 @app.cell
-def evidence_priorities(choice, evidence, first):
+def evidence_priorities(choice, evidence, first, verdicts):
+    # First what either update raises: a policy gradient follows covariances, not the order of pairs.
     html.show(
+        evidence.pushed.part(verdicts, choice),
+        html.charts(evidence.pushed.curve(verdicts, choice), "small"),
         evidence.sentences.verdict(choice, first),
         html.charts(evidence.sentences.bars(choice, first), "small"),
         html.charts(evidence.sentences.curves(choice, first), "small"),
@@ -502,6 +505,7 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
                 "All shares by answers per prompt and by weight of correctness": lambda: html.join(
                     evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
                     evidence.sentences.weights_table(first),
+                    evidence.pushed.curve_table(verdicts, choice),
                 )
             },
         )

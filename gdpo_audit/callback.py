@@ -28,6 +28,7 @@ class AuditCallback(TrainerCallback):
     asked for, else grpo):
 
         audit/update_share/METHOD/NAME   the reward's share of the update
+        audit/push/NAME                  how much the update raises the reward, from -1 to 1
         audit/constant_groups/NAME       of the groups that hold the reward, the share in which it is constant
         audit/groups_with_ties/METHOD    of the groups whose rewards differ, the share with a tie
         audit/silent_groups/METHOD       the share of the groups in which every advantage is 0
@@ -120,6 +121,7 @@ def metrics_of(report: AuditReport) -> dict[str, float]:
     for reward in report.rewards:
         name = reward["name"]
         metrics[f"update_share/{method}/{name}"] = reward["update_share"].get(method)
+        metrics[f"push/{name}"] = reward["push"].get(method)
         if reward["missing"] < report.source["responses"]:
             metrics[f"constant_groups/{name}"] = reward["dead_groups"]
     return {f"audit/{name}": x for name, x in metrics.items() if x is not None and x == x}

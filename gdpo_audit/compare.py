@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec import Meta
 
-from gdpo_audit.findings.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
+from gdpo_audit.findings.over_time import DEAD, MEAN, PUSH, SHARE, SILENT, TIES, column
 from gdpo_audit.findings.sums import Array
 from gdpo_audit.findings.thresholds import FEW_GROUPS
 from gdpo_audit.findings.words import weights_in_turn, weights_in_words
@@ -17,16 +17,17 @@ from gdpo_audit.json_types import RunPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import Table, comparable, shown_method, writer
 from gdpo_core._errors import expect
-from gdpo_core._words import MISSING, count, listing, number, percent
+from gdpo_core._words import MISSING, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.intervals import LEVEL, half_width
+from gdpo_core.push import MEANING
 
 # Of the figures of two single runs that differ in the seed alone, the share that was clear in simulated runs: in all
 # settings that were tried, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at most.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
 
-_FIGURES = ("mean", "constant groups", "share of the update", "groups with ties", "silent groups")
+_FIGURES = ("mean", "constant groups", "share of the update", "push", "groups with ties", "silent groups")
 
 
 def _weights(run: RunPart) -> str:
@@ -81,7 +82,7 @@ class Changes:
     b: str
     runs_a: Annotated[tuple[str, ...], Meta(description="The paths of the runs that a stands for.")]
     runs_b: tuple[str, ...]
-    method_a: Annotated[str, Meta(description="Under which ties, shares and silent groups of a are computed.")]
+    method_a: Annotated[str, Meta(description="Under which ties, shares, pushes and silent groups of a are computed.")]
     method_b: str
     settings: tuple[Setting, ...]
     rewards_of_a: Annotated[tuple[str, ...], Meta(description="Rewards that b does not have.")]
@@ -105,11 +106,11 @@ class Changes:
 def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[AuditReport]) -> Changes:
     """What changed from run a to run b, or from the runs a to the runs b, which differ in their seeds among each other.
 
-    Ties, shares and silent groups are those of each run's own method. Of two runs, the figures are means over steps; of
-    a long run, over rows of a few steps each. Where at least half of the steps of the shorter run are in the other too,
-    these are compared pair by pair, so that a course that both share cancels. Of several runs on each side, each run
-    gives one mean; a figure is the mean of those, and its interval comes from their spread. Raises InputError for
-    a single run beside several, and for runs of one side by two methods.
+    Ties, shares, pushes and silent groups are those of each run's own method. Of two runs, the figures are means over
+    steps; of a long run, over rows of a few steps each. Where at least half of the steps of the shorter run are in the
+    other too, these are compared pair by pair, so that a course that both share cancels. Of several runs on each side,
+    each run gives one mean; a figure is the mean of those, and its interval comes from their spread. Raises InputError
+    for a single run beside several, and for runs of one side by two methods.
     """
     first, second = ([side] if isinstance(side, AuditReport) else list(side) for side in (a, b))
     runs, several = [*first, *second], len(first) + len(second) > 2
@@ -156,6 +157,8 @@ def _columns(
     if all(map(comparable, runs)):
         for name in both:
             yield "share of the update", name, column(SHARE, method_a, name), column(SHARE, method_b, name)
+        for name in both:
+            yield "push", name, column(PUSH, method_a, name), column(PUSH, method_b, name)
         yield "groups with ties", None, column(TIES, method_a), column(TIES, method_b)
     yield "silent groups", None, column(SILENT, method_a), column(SILENT, method_b)
 
@@ -262,7 +265,7 @@ def figures_table(c: Changes) -> Table:
 
 
 def _row(x: Change, unit: str) -> list[str]:
-    words = number if x.figure == "mean" else percent
+    words = {"mean": number, "push": signed}.get(x.figure, percent)
     interval = MISSING if x.low is None else f"{words(x.low)} to {words(x.high)}"
     clear = f"too few {unit}" if x.low is None else "yes" if x.clear else "no"
     return [x.figure, x.reward or "", words(x.a), words(x.b), words(x.difference), interval, clear]
@@ -294,4 +297,4 @@ def caveat(c: Changes) -> str:
     methods = NAMES[c.method_a]
     if c.method_a != c.method_b:
         methods = f"{NAMES[c.method_a]} in A, {NAMES[c.method_b]} in B"
-    return f"{how} Ties, shares of the update and silent groups under {methods}."
+    return f"{how} Ties, shares of the update, pushes and silent groups under {methods}. Push: {MEANING}"

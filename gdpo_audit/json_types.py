@@ -4,6 +4,10 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
+from gdpo_core.push import MEANING as PUSH
+
+PUNISHED = "Of the responses above their group's mean in it, the share with an advantage of 0 or less."
+
 
 class SourcePart(TypedDict):
     """What the log holds."""
@@ -59,7 +63,7 @@ class RunPart(TypedDict):
 
 
 class RewardPart(TypedDict):
-    """One reward: what it asks for and makes of the update, how its mean went, where it is missing or constant."""
+    """One reward: its part of the update, the push on it, how its mean went, where it is missing or constant."""
 
     name: str
     mean: float | None
@@ -67,6 +71,8 @@ class RewardPart(TypedDict):
     missing: Annotated[int, Meta(description="Responses.")]
     dead_groups: float
     update_share: dict[str, float | None]
+    push: Annotated[dict[str, float], Meta(description=f"By method. {PUSH}")]
+    punished: Annotated[dict[str, float | None], Meta(description=f"By method. {PUNISHED}")]
     asks_for: Annotated[float | None, Meta(description="Its share of the update by the squares of the weights.")]
     first_quarter: Annotated[float | None, Meta(description="Its mean in the first quarter of `steps`.")]
     last_quarter: float | None
@@ -152,6 +158,14 @@ class TrialPart(TypedDict):
     gate: GatePart | None
 
 
+class ForecastPart(TypedDict):
+    """What a setting is forecast to change of a reward: its mean over the steps of the log, in its own unit."""
+
+    difference: Annotated[float | None, Meta(description="Setting less as it ran; null: the log does not tell.")]
+    low: Annotated[float | None, Meta(description="The lower end of its 80 % interval.")]
+    high: float | None
+
+
 class PlanPart(TypedDict):
     """A setting that was tried on this log, and what the log shows under it; the first is the run's own."""
 
@@ -162,6 +176,12 @@ class PlanPart(TypedDict):
     why: Annotated[str, Meta(description="Of the recommended one: the end of that sentence.")]
     cost: Annotated[str, Meta(description="Of the recommended one: a sentence.")]
     update_share: dict[str, float | None]
+    push: Annotated[dict[str, float], Meta(description=f"By reward, without the gate. {PUSH}")]
+    punished: Annotated[dict[str, float | None], Meta(description=f"By reward, without the gate. {PUNISHED}")]
+    forecast: Annotated[
+        dict[str, ForecastPart] | None,
+        Meta(description="By reward; null of the run's own, without a primary reward, and of fewer than 20 steps."),
+    ]
     inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
     groups_with_ties: float | None
     tied_pairs: float | None
@@ -176,7 +196,7 @@ class StepPart(TypedDict):
     """One step, or a few where a run has more than 200.
 
     Further members, numbers or null: by reward mean:NAME, std:NAME, missing:NAME, dead:NAME; by method ties:METHOD,
-    silent:METHOD; share:METHOD:NAME; correlation:NAME:NAME.
+    silent:METHOD; share:METHOD:NAME, push:METHOD:NAME; correlation:NAME:NAME.
     """
 
     step: int
@@ -212,7 +232,7 @@ class ByPart(TypedDict):
 class GroupPart(TypedDict):
     """One group that shows a finding best; lists are of its answers, in the order of the log."""
 
-    finding: str
+    finding: Annotated[str, Meta(description="The id of a finding, or punished: its best answers get 0 or less.")]
     step: int
     group: int
     rewards: Annotated[list[list[float | None]], Meta(description="Of each answer, in the order of source.rewards.")]
@@ -229,6 +249,8 @@ class SettingPart(TypedDict):
     convention: str
     weights: dict[str, float]
     update_share: dict[str, float | None]
+    push: Annotated[dict[str, float | None], Meta(description=f"By reward; null: it does not count. {PUSH}")]
+    punished: Annotated[dict[str, float | None], Meta(description=f"By reward. {PUNISHED}")]
     groups_with_ties: float | None
     tied_pairs: float | None
     silent_groups: float | None

@@ -21,6 +21,7 @@ from gdpo_core._errors import InputError
 
 LEFT_OUT = 4  # columns that are tried as rewards, at most: each is another reading
 SAMPLE = 20_000  # responses of each
+MOSTLY = 0.8  # of the advantages that are 0: in others of these the rewards are those of the mean
 ADDS_UP = 0.99  # of the groups: where so many add up to 0, the groups are those of the trainer
 
 Reading = tuple[Run, list[pl.DataFrame], Recipe]  # with a sample and what makes its advantages
@@ -137,7 +138,7 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
     zero, more = clues.advantage == 0, dict[str, object]()
     for name, flag in clues.flags.items():
         for value in (0.0, 1.0):
-            if ((flag == value) == zero).all():
+            if zero[flag == value].all() and (flag[zero] == value).mean() >= MOSTLY:
                 more = {"column": name, "value": value}
     if not more and masked.details["counts"]:
         logs = [tensors_of(table, run.rewards) for table in sample]

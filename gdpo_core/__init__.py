@@ -15,6 +15,7 @@ from gdpo_core.frameworks import (
     VERL,
 )
 from gdpo_core.methods import METHODS, condition, gdpo, grpo, grpo_no_std
+from gdpo_core.push import push
 from gdpo_core.registry import advantages
 from gdpo_core.steps import Explanation, explain
 from gdpo_core.successors import SUCCESSORS
@@ -33,5 +34,5 @@ __all__ = [
     "NVLABS_TRL", "PAPER", "SUCCESSORS", "TRL", "VERL", "BrokenTies", "Collapse", "Convention",
     "Explanation", "InputError", "TrainingRun", "advantages", "break_even_weights", "broken_ties", "collapse",
     "condition", "count_distinct", "count_groups", "enumerate_groups", "explain", "gdpo",
-    "group_advantages", "grpo", "grpo_no_std", "mean_field", "train", "update_share",
+    "group_advantages", "grpo", "grpo_no_std", "mean_field", "push", "train", "update_share",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from gdpo_core._inputs import ArrayLike, Groups
 from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, tie_tolerance
 from gdpo_core._statistics import normalise_rewards
 from gdpo_core.methods import Steps, reward_parts
+from gdpo_core.push import push_under
 from gdpo_core.registry import advantages_without_eps, method_for
 from gdpo_core.steps import Explanation, explanation_of
 
@@ -39,9 +40,9 @@ class Collapse:
     """How much of the difference between reward vectors the advantages keep.
 
     Two advantages of a group are one if they are equal but for round-off when computed without any eps, and less than
-    0.5 % of the group's largest apart as they were computed. `groups`, `silent_groups` and `update_share` are of all
-    groups, the rest is of the mixed groups; a mean over none is NaN. Responses without any reward are left out, and
-    those whose advantage is NaN under the convention.
+    0.5 % of the group's largest apart as they were computed. `groups`, `silent_groups`, `update_share` and `push` are
+    of all groups, the rest is of the mixed groups; a mean over none is NaN. Responses without any reward are left
+    out, and those whose advantage is NaN under the convention.
     """
 
     groups: int
@@ -55,6 +56,7 @@ class Collapse:
     dead_rewards: tuple[float, ...]  # per reward, share of the mixed groups in which it is constant
     silent_groups: float  # share of all groups in which every advantage is 0
     update_share: tuple[float, ...]  # per reward, its part of Σ A², as in `update_share`; NaN if all A are 0
+    push: tuple[float, ...]  # per reward, how much the update raises it, as in `push`
     level: Tensor = field(repr=False)  # (responses,) number of each response's advantage in its group, 0 = lowest
     response: Tensor = field(repr=False)  # (responses,) the number, among all, of each that was not left out
     _rewards: Tensor = field(repr=False)  # of all responses, as given
@@ -145,6 +147,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
         vectors=vectors,
         dead_rewards=tuple(dead),
         silent_groups=silent.double().mean().item(),
+        push=push_under(batch, advantages),
         update_share=tuple(torch.where(whole > 0, part / whole, torch.nan).flatten().tolist()),
         level=distinct.level[method][kept],
         response=kept.nonzero().flatten(),

@@ -41,6 +41,7 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
         shares = {"grpo": -0.06 / (count - 1) if k else 1.06, "grpo_no_std": share[k], "gdpo": share[k]}
         numbers = {"mean": 0.3 + k, "std": 0.4, "missing": 3 * k, "dead_groups": 0.25 * k}
         numbers |= {"asks_for": share[k] ** 2, "first_quarter": 0.2 + k, "last_quarter": 0.5 - k, "changed_at": 7}
+        numbers |= {"push": {m: 0.9 - 0.4 * k for m in METHODS}, "punished": {m: 0.1 * k for m in METHODS}}
         correlations = {other: 0.1 * (k + i) for i, other in enumerate(rewards) if i != k}
         of_rewards.append({"name": name, **numbers, "update_share": shares, "correlations": correlations})
     methods = {}
@@ -66,6 +67,7 @@ def _steps(names, steps: int) -> pl.DataFrame:
         columns[f"mean:{name}"] = [(k % 2) * 3 + 0.2 + 0.5 * s / steps + 0.05 * math.sin(s + k) for s in at]
         columns[f"dead:{name}"] = [0.5 + 0.3 * math.sin(s / 9 + k) if s != 5 else None for s in at]
         for n, m in enumerate(METHODS):
+            columns[f"push:{m}:{name}"] = [0.6 - 0.2 * k + 0.02 * n * math.sin(s / 4 + k) for s in at]
             columns[f"share:{m}:{name}"] = [1 / len(names) + 0.02 * n * math.sin(s / 3 + k) for s in at]
         for i in range(k):
             columns[f"correlation:{names[i]}:{name}"] = [math.sin(s / 20 + i + k) for s in at]

@@ -249,7 +249,7 @@ BAD = {
 }  # fmt: skip
 
 # Every public function that takes these arguments; advantages is tried with every value.
-WITH_METHOD = (gc.advantages, gc.explain, gc.collapse, gc.update_share)
+WITH_METHOD = (gc.advantages, gc.explain, gc.collapse, gc.update_share, gc.push)
 ENTRIES = (*WITH_METHOD, gc.grpo, gc.grpo_no_std, gc.gdpo)
 
 

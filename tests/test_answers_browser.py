@@ -9,6 +9,7 @@ import pytest
 import gdpo_audit as ga
 from gdpo_audit.findings.what_if import FIGURES
 from gdpo_audit.report import answers, document
+from gdpo_core._words import percent, signed
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
@@ -56,6 +57,8 @@ def check(page, report, settings):
     for (method, weights), here in zip(settings, found, strict=True):
         core = report.what_if(method, dict(zip(report.answers["names"], weights, strict=True))).after
         assert here["update_share"] == pytest.approx(core["update_share"], abs=1e-9)
+        for figure in ("push", "punished"):
+            assert here[figure] == pytest.approx(core[figure], abs=1e-9), (method, weights, figure)
         counts = {x: core[x] for x in FIGURES}
         assert {x: here[x] for x in FIGURES} == pytest.approx(counts, abs=1e-12), (method, weights)
 
@@ -102,13 +105,18 @@ def test_a_slider_moves_the_shares_the_lines_and_the_link_which_restores_them(op
     report = ga.audit(run, primary="correctness")
     page = opened(report)
     share = page.locator("[data-reward='1']")
-    before = share.inner_text()
+    push, before = page.locator("[data-of='push'][data-k='1']"), share.inner_text()
+    assert push.inner_text() == signed(report.push["grpo"]["style"])
     page.get_by_label("method").select_option("GDPO")
     slider = page.get_by_label("weight of style")
     slider.press("ArrowRight")
     assert share.inner_text() != before and float(slider.input_value()) > 1
     slider.evaluate("slider => { slider.value = 0.2; slider.dispatchEvent(new Event('input', { bubbles: true })) }")
     said, lines = share.inner_text(), page.locator(".asks pre").inner_text()
+    after = report.what_if("gdpo", {"style": 0.2}).after
+    assert push.inner_text() == signed(after["push"]["style"])
+    punished = page.locator("[data-of='punished'][data-k='1']").inner_text()
+    assert punished.replace("\u00a0", " ") == percent(after["punished"]["style"], 1).replace("\u00a0", " ")
     assert lines == report.what_if("gdpo", {"style": 0.2}).fix
     assert page.url.endswith("#w=1,0.2,1&m=gdpo")
     again = opened(report, "#w=1,0.2,1&m=gdpo", width=390)

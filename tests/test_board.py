@@ -45,6 +45,7 @@ def test_bars_sums_ties_and_shares_are_those_of_the_core(group, convention, meth
         c = gc.collapse(rewards, one.method, **options)
         if all(share == share for share in c.update_share):
             assert board.drawing["shares"][side] == pytest.approx(list(c.update_share))
+        assert [number(x) for x in board.drawing["pushes"][side]] == pytest.approx(list(c.push), abs=0.0051)
         tied = {(i, j) for tie in board.drawing["ties"][side] for i in tie["answers"] for j in tie["answers"] if i < j}
         assert sum(rewards[i] != rewards[j] for i, j in tied) == c.tied_pair_count
         results = [re.search(r"\*\*(.*)\*\*", lines[side])[1] for lines in board.drawing["lines"]]

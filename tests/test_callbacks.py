@@ -86,7 +86,7 @@ def test_every_third_logged_step_and_the_end_are_audited_on_the_last_three(callb
     fresh = ga.audit(ga.read_run(tmp_path / "out"), primary="accuracy")
     assert callback.report.to_dict() == nearly(fresh.to_dict())
     assert {name for name in trainer.state.log_history[-1] if name != "step"} == {
-        *(f"audit/{what}/{reward}" for what in ("update_share/gdpo", "constant_groups") for reward in NAMES),
+        *(f"audit/{what}/{reward}" for what in ("update_share/gdpo", "push", "constant_groups") for reward in NAMES),
         *(f"audit/{what}/gdpo" for what in ("groups_with_ties", "silent_groups", "inversions")),
     }
     # The rows of a step are written after it is logged.

@@ -242,7 +242,7 @@ def test_a_convention_has(convention, method, options, expected):
 R = [[1, 0], [0, 1], [1, 1]]
 
 
-@pytest.mark.parametrize("function", (gc.gdpo, gc.advantages, gc.explain, gc.collapse, gc.update_share))
+@pytest.mark.parametrize("function", (gc.gdpo, gc.advantages, gc.explain, gc.collapse, gc.update_share, gc.push))
 @pytest.mark.parametrize("options", ({}, {"groups": [0, 0, 1]}), ids=("dense", "ids"))
 def test_weighing_tokens_without_lengths_is_an_error(function, options):
     with pytest.raises(gc.InputError, match=r"^lengths: expected tokens .*verl.*, got none$"):

@@ -17,11 +17,11 @@ from helpers import printed, text_of
 
 import gdpo_core as gc
 from gdpo_core import bfcl
-from gdpo_core._words import percent
+from gdpo_core._words import percent, signed
 from gdpo_core.bfcl import prompts
 from gdpo_core.bfcl.prompts import OUTCOMES, Choice
 from views import draws, results
-from views.evidence import about, opened, paper, sentences, sizes, squares
+from views.evidence import about, opened, paper, pushed, sentences, sizes, squares
 
 FILE = Path("data/bfcl_rewards.parquet")
 FRAME = pl.read_parquet(FILE)
@@ -249,6 +249,25 @@ def test_the_configurations_are_of_fewer_models():
 
 
 # --- further down ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_the_push_that_is_drawn_is_the_correlation_inside_prompts(choice):
+    marks = prompts.marks_of(DATA, replace(choice, weight=1.0)).double()
+    d = (marks - marks.mean(1, keepdim=True)).flatten(0, 1).numpy()
+    for method in ("grpo", "gdpo"):
+        a = gc.advantages(marks, method, weights=choice.weights).flatten().numpy()
+        expected = (a[:, None] * d).sum(0) / ((a**2).sum() * (d**2).sum(0)) ** 0.5
+        assert prompts.pushes(DATA, choice)[method] == pytest.approx(expected.tolist(), abs=1e-9)
+    drawn = pushed.curve(DATA, choice)[0].spec["datasets"]["lines"]
+    at_one = {row["method"]: row["share"] for row in drawn if row["x"] == 1}
+    of_one = prompts.pushes(DATA, replace(choice, weight=1.0))
+    assert at_one == {m.upper(): round(of[0], 4) for m, of in of_one.items()}
+    assert all(
+        f"{signed(of[0])} on correctness" in told(pushed.part(DATA, choice))
+        for of in prompts.pushes(DATA, choice).values()
+    )
+    assert told(pushed.curve_table(DATA, choice)).count("push on") == 6
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from logs import audit_cli, frames_of, lines, write_trackio, write_wandb
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.findings.examples import FINDINGS, MOST
+from gdpo_audit.findings.examples import FINDINGS, MOST, PUNISHED
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.logs.texts import readable
 from gdpo_audit.report.groups import MARKS, group_tables
@@ -128,7 +128,9 @@ def test_under_the_method_that_made_the_log(tmp_path, method, missing):
 def test_however_the_run_is_cut(monkeypatch):
     run = read_run(drawn(5, groups=90, sizes=(2, 6)), group="prompt")
     whole = ga.audit(run, primary="right", asked="grpo")
-    assert {g.finding for g in whole.groups} == {*FINDINGS} - {"advantage-impossible"}  # of a log without advantages
+    assert {g.finding for g in whole.groups} == {*FINDINGS, PUNISHED} - {
+        "advantage-impossible"
+    }  # of a log without advantages
     monkeypatch.setattr("gdpo_audit.findings.summarise._AT_ONCE", 30)
     cut = ga.audit(run, primary="right", asked="grpo", engine=lambda *a: reversed([*map(*a)]))
     assert cut.groups == whole.groups and cut.to_dict() == nearly(whole.to_dict())
@@ -284,7 +286,7 @@ def test_the_terminal_shows_so_many_groups_of_each_finding(capsys, tied):
     group = next(g for g in report.groups if g.finding == "ties-hide-signal")
     for number in (1, 5):
         text = printed(capsys, tied, "--primary", "right", "--groups", number)
-        assert text.count("Prompt: question") == number * sum(f.id in FINDINGS for f in report.findings)
+        assert text.count("Prompt: question") == number * (1 + sum(f.id in FINDINGS for f in report.findings))
         assert f"Step {group.step}, group {group.group}: {group.score:.0f} pairs of different rewards" in text
         assert all(f"answer {group.group}.{i} " in text for i in range(6))
     for wrong in ("0", "6", "1.5", ""):
@@ -313,7 +315,7 @@ def test_json_holds_groups_only_beside_the_option(capsys, tied):
     report = ga.audit(read_run(tied))
     whole = report.to_dict(groups=True)["groups"]
     assert "groups" not in report.to_dict() and len(whole) == len(report.groups)
-    assert asked == [g for f in FINDINGS for g in [g for g in whole if g["finding"] == f][:2]]
+    assert asked == [g for f in (*FINDINGS, PUNISHED) for g in [g for g in whole if g["finding"] == f][:2]]
     assert asked[0]["completions"] and json.dumps(whole, allow_nan=False)
 
 

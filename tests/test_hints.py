@@ -85,7 +85,7 @@ REFUSED = {
     "rewards in one value": (
         lambda f: write(f, {"a.parquet": parquet(table(16).with_columns(rewards=pl.concat_list("acc", "acc")))}),
         [],
-        "unnest it, or name the rewards: --reward acc$",
+        "or name the rewards: --reward acc$",
     ),
     "too many columns": (
         lambda f: write(f, {"a.parquet": parquet(table(8, **{f"c{n}": lambda i: i % 2 for n in range(101)}))}),

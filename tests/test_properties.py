@@ -367,7 +367,7 @@ def test_what_goes_in_stays_as_it_is_and_no_gradient_comes_out(key):
         a = gc.advantages(rewards, method, **options)
         assert not a.requires_grad and a.device == rewards.device
         a += 1  # nor does it share their memory
-        for function in (gc.explain, gc.collapse, gc.update_share):
+        for function in (gc.explain, gc.collapse, gc.update_share, gc.push):
             function(rewards, method, **options)
         assert all(torch.equal(x.nan_to_num(9), y.nan_to_num(9)) for x, y in zip(given_in, kept, strict=True))
 

@@ -44,7 +44,7 @@ def shuffled(s):
 
 # What makes the advantages of a group: r (size, 2), s the weighted sums, n the lengths, kl, i the group's number.
 MADE = {
-    "PAPO": (lambda r, s, n, kl, i: papo(r), "warning", "their order is that of a sum"),
+    "PAPO": (lambda r, s, n, kl, i: papo(r), "info", "their order is that of a sum"),
     "advantage gate": (
         lambda r, s, n, kl, i: z(r[:, 0]) + 0.5 * z(r[:, 1]) * r[:, 0],
         *("warning", "their order is that of a sum"),

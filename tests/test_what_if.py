@@ -62,7 +62,10 @@ def test_by_hand():
     # the wrong way round. The rewards are uncorrelated, so shares go by the squares of the weights.
     setting = {"method": "grpo", "convention": "paper", "silent_groups": 0.5}
     had = {"weights": {"a": 1, "b": 1}, "update_share": {"a": 0.5, "b": 0.5}, "groups_with_ties": 1.0}
+    # Two responses are above the mean of either reward; the one that has this reward alone gets 0, or less.
+    had |= {"push": {"a": 0.5**0.5, "b": 0.5**0.5}, "punished": {"a": 0.5, "b": 0.5}}
     would = {"weights": {"a": 1, "b": 2}, "update_share": {"a": 0.2, "b": 0.8}, "groups_with_ties": 0.0}
+    would |= {"push": {"a": 0.2**0.5, "b": 0.8**0.5}, "punished": {"a": 0.5, "b": 0.0}}
     assert found.before == nearly({**setting, **had, "tied_pairs": 1 / 6, "inversions": 0.0})
     assert found.after == nearly({**setting, **would, "tied_pairs": 0.0, "inversions": 0.25})
     assert found.fix == "gdpo_core.grpo(rewards, weights=[1.0, 2.0])  # a, b"
@@ -70,7 +73,7 @@ def test_by_hand():
         "“Had” is GRPO (taken as the default: the log does not show the method), with weights assumed.",
     )
     table = found.table()
-    assert table.columns == ["figure", "reward", "before", "after"] and len(table) == 8
+    assert table.columns == ["figure", "reward", "before", "after"] and len(table) == 12
     assert table.row(1) == ("weights", "b", 1.0, 2.0) and table.rows()[-1] == ("inversions", None, 0.0, 0.25)
 
 

@@ -166,6 +166,26 @@ def _weights(methods: tuple[str, ...], top: float, of: str) -> dict[str, Any]:
     return _typed(_shares(methods, x, top, "weight"), f"wrong first, {of}", "").properties(height=110).to_dict()
 
 
+def push_by_weight(lines: Lines, now: float) -> Filled:
+    """The push on correctness as it weighs more, from 0 to 1."""
+    said = ", ".join(
+        f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[5.0])} at 5" for m, line in lines.items()
+    )
+    labels = [
+        {"x": 5, "at": 0.3 - 0.14 * k, "method": NAMES[m], "label": f"{NAMES[m]} {signed(line[5.0])} at 5"}
+        for k, (m, line) in enumerate(lines.items())
+    ]
+    return _filled(_pushes(tuple(lines)), f"Push on correctness by its weight: {said}.", **_rows(lines, now, labels))
+
+
+@lru_cache(maxsize=4)
+def _pushes(methods: tuple[str, ...]) -> dict[str, Any]:
+    ticks = alt.Axis(values=[1, 2, 3, 4, 5])
+    x = alt.X("x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, 5]), axis=ticks)
+    layers = _shares(methods, x, 1.0, "weight", ".2f")
+    return _typed(layers, "push on correctness", "").properties(height=110).to_dict()
+
+
 def by_group_size(lines: Lines, title: str, now: int) -> Filled:
     """A line per method: the share of what the title names by group size; upright, the size now."""
     sizes = list(next(iter(lines.values())))
@@ -190,12 +210,12 @@ def _rows(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]
     return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
 
 
-def _shares(methods: Sequence[str], x: alt.X, top: float, of: str) -> alt.LayerChart:
+def _shares(methods: Sequence[str], x: alt.X, top: float, of: str, form: str = ".1%") -> alt.LayerChart:
     """A line per method from 0 to `top`, with labels, and an upright rule at what is chosen now."""
-    ticks = alt.Axis(format="%", values=[0, top / 2, top])
+    ticks = alt.Axis(format="%" if form.endswith("%") else "~f", values=[0, top / 2, top])
     y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
     color, dash, _ = _looks([NAMES[m] for m in methods])
-    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=of), alt.Tooltip("share:Q", format=".1%")]
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=of), alt.Tooltip("share:Q", format=form)]
     lines, now, labels = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now", "labels"))
     text = labels.mark_text(align="right", fontSize=13, fontWeight=600)
     return alt.layer(

@@ -18,6 +18,7 @@ from gdpo_core.ties import collapse
 MOST = 5  # groups a finding, at most
 MOST_TEXTS = 256  # of a group, the first ones: a group may have any number of answers
 FINDINGS = ("advantage-impossible", "ties-hide-signal", "priority-inversion", "reward-dominates", "silent-groups")
+PUNISHED = "punished"  # what is shown beside the findings: responses above the mean of a reward with A ≤ 0
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,11 @@ class ExampleGroup:
     ([0.58, 0.58, -1.15], [0, 0, None])
     """
 
-    finding: str  # its id
+    finding: str  # its id, or PUNISHED
     step: int
     group: int  # its number in the run's table
-    # Pairs that are tied, inverted or lost in silence; a reward's share of the update of the group; the size of the
-    # largest logged advantage.
+    # Pairs that are tied, inverted or lost in silence; answers that are punished; a reward's share of the update of
+    # the group; the size of the largest logged advantage.
     score: float
     names: tuple[str, ...]  # of the rewards
     rewards: tuple[tuple[float, ...], ...]  # answers × rewards; NaN = missing
@@ -43,7 +44,7 @@ class ExampleGroup:
     weights: tuple[float, ...]
     logged: tuple[float, ...] | None = None  # advantages
     lengths: tuple[float, ...] | None = None  # tokens
-    reward: str | None = None  # the one that decides alone
+    reward: str | None = None  # the one that decides alone, or of whose best answers some are punished
     prompt: str | None = None  # clipped, as all texts are
     completions: tuple[str | None, ...] | None = None
     places: tuple[int, ...] = ()  # of its answers in the files of the log
@@ -101,7 +102,10 @@ def best_groups(f: Facts) -> Examples | None:
 
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
-    """The groups that show each of `FINDINGS` best, with their numbers alone; of batches that the facts count."""
+    """The groups that show each of `FINDINGS`, and who is punished, best; with their numbers alone.
+
+    They are of batches that the facts count.
+    """
     if f.examples is None or f.setup.examples_of != f.method:
         return ()
     named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
@@ -109,9 +113,10 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
     reward = f.rewards.index(str(next(named, f.rewards[int(share.argmax())])))
     of_group = {number: part for (number,), part in f.examples.rows.partition_by("group", as_dict=True).items()}
     scores = f.examples.scores.filter(pl.col("reward").is_null() | (pl.col("reward") == reward))
+    about = {"reward-dominates": f.rewards[reward], PUNISHED: f.rewards[f.setup.primary or 0]}
     return tuple(
-        _example(f, finding, score, of_group[group], f.rewards[reward] if finding == "reward-dominates" else None)
-        for finding in FINDINGS
+        _example(f, finding, score, of_group[group], about.get(finding))
+        for finding in (*FINDINGS, PUNISHED)
         for score, group in scores.filter(finding=finding).select("score", "group").rows()
     )
 

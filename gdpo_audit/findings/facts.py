@@ -13,7 +13,7 @@ from gdpo_audit.findings.relations import Relation, relations_of
 from gdpo_audit.findings.residual import Residual
 from gdpo_audit.findings.shown import NOTHING_SHOWN, Shown
 from gdpo_audit.findings.summarise import Summary
-from gdpo_audit.findings.sums import Array, MethodSums, Setup, Sums, total
+from gdpo_audit.findings.sums import Array, MethodSums, Setup, Sums, push_of, total
 from gdpo_audit.findings.thresholds import CHANCE, MERGED, SCALE_ONLY
 from gdpo_audit.findings.trials import Trial, sample_of, sums_under
 from gdpo_audit.logs.run import Run
@@ -388,6 +388,16 @@ class Facts:
         sums = self.totals.methods[method]
         shares = zip(self.rewards, sums.update.tolist(), strict=True)
         return [nan if name in self.alike else ratio(part, sums.squares) for name, part in shares]
+
+    def push(self, method: str) -> list[float]:
+        """How much the update raises each reward, as `gdpo_core.push`; of rewards that follow from others too."""
+        sums = self.totals.methods[method]
+        return [float(x) for x in push_of(sums.pushed, sums.distances, sums.squares)]
+
+    def punished(self, method: str) -> list[float]:
+        """Of the responses above their group's mean in each reward, the share with an advantage of 0 or less."""
+        sums = self.totals.methods[method]
+        return [ratio(punished, above) for punished, above in zip(sums.punished, sums.above, strict=True)]
 
     def silent(self, method: str) -> float:
         """The share of the groups in which every advantage is 0."""

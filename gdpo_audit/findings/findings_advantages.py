@@ -153,7 +153,8 @@ def _nothing_makes_them(f: Facts) -> Finding:
     telling = by_itself.title and f.left_out_reward is None and f.added is None
     if telling and pattern in (None, "never centred", "order", "mostly the rewards", "something is not logged"):
         title, severity = by_itself.title, "warning" if severity == "info" else severity
-        why = "" if pattern == "order" else why
+        # What is known to leave the order alone centres the advantages.
+        why = why.partition(": ranks")[0] + "." * (pattern == "order")
         to_do = to_do or "Find out what was done to the advantages after, or in place of, the mean of their group."
     if by_itself.weights is not None:
         severity, to_do = "error", "Check what the trainer takes for a group: no group is centred."

@@ -7,7 +7,7 @@ from math import nan, sqrt
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.sums import Array, Setup, Sums, bin_batches
+from gdpo_audit.findings.sums import Array, Setup, Sums, bin_batches, push_of
 from gdpo_audit.findings.thresholds import CHANGED, CHANGED_STEPS
 
 Series = list[float | None]  # a number for each row of this table
@@ -16,6 +16,7 @@ MEAN, STD = "mean", "std"  # of a reward
 MISSING = "missing"  # responses without a reward
 DEAD = "dead"  # the share, of the groups that hold a reward, in which it is constant
 SHARE = "share"  # under a method, of a reward in the update
+PUSH = "push"  # under a method, of the update on a reward
 TIES = "ties"  # under a method, the share of the groups whose rewards differ that hold a tie
 SILENT = "silent"  # under a method, the share of the groups without any advantage
 CORRELATION = "correlation"  # of two rewards inside groups
@@ -34,7 +35,8 @@ def over_time(setup: Setup, batches: Sums[Array], untold: Collection[str] = ()) 
     """The run in at most 200 rows: one row per step, or per few steps where there are more.
 
     The columns: step, step_last, responses, groups; by reward its `MEAN`, `STD`, `MISSING` and `DEAD`; by method its
-    `SHARE` of each reward, `TIES` and `SILENT`; by pair, in the order of the rewards, their `CORRELATION`.
+    `SHARE` of each reward and `PUSH` on it, `TIES` and `SILENT`; by pair, in the order of the rewards, their
+    `CORRELATION`.
     untold: rewards whose share the log does not tell.
     """
     b = bin_batches(batches)
@@ -51,6 +53,8 @@ def over_time(setup: Setup, batches: Sums[Array], untold: Collection[str] = ()) 
     for m, method in b.methods.items():
         shares = _ratio(method.update, method.squares)
         columns |= {column(SHARE, m, name): shares[k] * (nan if name in untold else 1) for k, name in numbered}
+        pushes = push_of(method.pushed, method.distances, method.squares)
+        columns |= {column(PUSH, m, name): pushes[k] for k, name in numbered}
         columns[column(TIES, m)] = _ratio(method.tie_groups, method.mixed_groups)
         columns[column(SILENT, m)] = _ratio(method.silent_groups, b.groups)
     for (i, first), (j, second) in combinations(numbered, 2):

@@ -159,7 +159,7 @@ def _signs(a: np.ndarray) -> Said:
     """Say that no advantage is below 0, or none above."""
     zeros = float((a == 0).mean())
     for sign, side in ((1, "below"), (-1, "above")):
-        if (sign * a >= 0).all():
+        if len(a) >= _ROWS and (sign * a >= 0).all():
             title = f"No logged advantage is {side} 0"
             return title, f"{title}, and {percent(zeros)} are 0: what would be {side} was set to 0, or nothing centres."
     return "", ""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.findings.impossible import impossible
+from gdpo_audit.findings.selection import Deviations, Selected, deviations_of, ungated_column
 from gdpo_audit.findings.sums import (
     Array,
     LengthSums,
@@ -158,7 +159,7 @@ def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Su
     masked = torch.from_numpy(part["_masked"].to_numpy().copy()) if "_masked" in part.columns else None
     of = _Grouped(log.read(convention, setup.weights), starts_of(part["group"].to_numpy()), masked)
     groups = each(_as_array, _sums(of, log, part, setup, float32))
-    scores = {} if setup.examples_of is None else _scores(groups, setup.examples_of)
+    scores = {} if setup.examples_of is None else _scores(groups, setup.examples_of, setup.primary or 0)
     held = np.zeros(len(of.starts), dtype=bool)
     for score in scores.values():  # NaN comes last
         held[np.argsort(-score, kind="stable")[:_HELD]] = True
@@ -189,12 +190,14 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
 def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, setup: Setup, float32: bool) -> Sums[Any]:
     """The sums of each group, as tensors and arrays."""
     std, distance = of.centred(of.batch.rewards)
-    outcomes = {method: _outcome(of, method) for method in setup.methods}
+    same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
+    logged = _deviations_as_logged(of, distance, part, setup, same)
+    outcomes = {method: _outcome(of, method, logged) for method in setup.methods}
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
     first = setup.primary if setup.extra_method is None else None
     break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, first))
     break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, first)
-    ties, order = _ties_and_order(of, outcomes, setup.primary, float32)
+    ties, order = _ties_and_order(of, outcomes, setup.primary, same)
     sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
     rewards = _reward_sums(of, distance, std)
     highest = torch.full_like(std[0], torch.inf) if setup.primary is None else rewards.high[setup.primary]
@@ -233,8 +236,11 @@ def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, grou
     return np.bitwise_xor.reduceat(content.hash_rows().to_numpy() * odd, groups)
 
 
-def _scores(groups: Sums[Array], method: str) -> dict[str, Array]:
-    """(groups,) how well each group shows each thing, by the id of a finding and the number of a reward; NaN: not."""
+def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
+    """(groups,) how well each group shows each thing, by the id of a finding and the number of a reward; NaN: not.
+
+    first: the number of the reward that matters most, of whose best responses `punished` is.
+    """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.round(sums.update / sums.squares, 9)  # shares that agree in nine digits are equal
@@ -245,6 +251,7 @@ def _scores(groups: Sums[Array], method: str) -> dict[str, Array]:
         "priority-inversion": (sums.inverted, sums.inverted > 0),
         "advantage-impossible": (groups.logged.largest_impossible, groups.logged.impossible > 0),
         "silent-groups": (groups.different_pairs, sums.silent_groups > 0),
+        "punished": (sums.punished[first], sums.punished[first] > 0),
         **{f"reward-dominates {k}": (own, alone[k]) for k, own in enumerate(share)},
     }
     return {name: np.where(there, score, np.nan) for name, (score, there) in scores.items()}
@@ -327,6 +334,19 @@ def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
     )
 
 
+def _deviations_as_logged(of: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup, same: float) -> Deviations:
+    """The distances of the rewards as the log has them, also where a gate changes what a method sees.
+
+    distance: of the rewards as a method sees them.
+    """
+    for k, name in enumerate(setup.rewards):
+        if (column := ungated_column(name)) in part.columns:
+            ungated = torch.from_numpy(part[column].to_numpy().copy()).view(distance.shape[1:])
+            distance = distance.clone()
+            distance[k] = of.centred(ungated)[1]
+    return deviations_of(of.batch, distance, same)
+
+
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 
@@ -338,27 +358,29 @@ class _Outcome(NamedTuple):
     added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
     update: Tensor  # (rewards, groups) each reward's part of Σ A²
     squares: Tensor  # (groups,) Σ A²
+    selected: Selected
 
 
-def _outcome(of: _Grouped, method: str) -> _Outcome:
+def _outcome(of: _Grouped, method: str, logged: Deviations) -> _Outcome:
+    """logged: the distances of the rewards as the log has them."""
     formula, batch = method_for(method, of.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
     applied = a if of.masked is None else a.masked_fill(of.masked.view(a.shape), 0)
-    parts = (of.flat(x) for x in update_parts(batch, steps, applied, batch.group))
+    update, squares = (of.flat(x) for x in update_parts(batch, steps, applied, batch.group))
+    parts = update, squares, logged.selected_by(applied)
     # Under some conventions GRPO makes the advantages of a single reward: it has no z.
     return _Outcome(a, a, batch.rewards, *parts) if steps.z is None else _Outcome(a, steps.sums, steps.z, *parts)
 
 
 def _ties_and_order(
-    of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, float32: bool
+    of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
     """What each method ties, and how it orders the pairs with different primary reward; without one there is none."""
     # A response without any reward only counts for silent groups.
     rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
     bare = {m: a.flatten() for m in outcomes if (a := advantages_without_eps(m, of.batch)) is not None}
-    same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
     ties = _pairs.count_distinct_and_tied(of.blocks, rewards, kept, advantages, bare, same)
     if primary is None:
         none = torch.zeros_like(ties.pairs)
@@ -417,6 +439,10 @@ def _method_sums(
         squares=outcome.squares,
         update=outcome.update,
         update_unright=outcome.update.masked_fill(~unright, 0),
+        pushed=outcome.selected.products,
+        distances=outcome.selected.squares,
+        above=outcome.selected.above,
+        punished=outcome.selected.punished,
         mixed_groups=mixed,
         different_pairs=ties.pairs * counted,
         tie_groups=tied > 0,

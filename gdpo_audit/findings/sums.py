@@ -86,14 +86,20 @@ class RewardSums:
 class MethodSums(Generic[Number]):
     """Sums over the advantages of one method.
 
-    All but `silent_groups`, `squares` and the updates leave out a group with a NaN advantage: a framework that does not
-    skip missing rewards makes such NaNs.
+    All but `silent_groups` and what stands from `squares` to `punished` leave out a group with a NaN advantage: a
+    framework that does not skip missing rewards makes such NaNs.
     """
 
     silent_groups: Number  # groups in which every advantage is 0
     squares: Number  # Σ A²
     update: PerReward  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
     update_unright: PerReward  # the same of the groups that `unright_groups` counts
+    # (rewards, batches) each, over responses that have an advantage, with d the distance of the reward from its mean in
+    # the group: the push is pushed / √(squares · distances).
+    pushed: PerReward  # Σ A d
+    distances: PerReward  # Σ d²
+    above: PerReward  # responses with d > 0
+    punished: PerReward  # of these: those with A ≤ 0
     mixed_groups: Number  # groups that hold two different reward vectors
     different_pairs: Number  # pairs in a group whose reward vectors differ
     tie_groups: Number  # groups in which such a pair has one advantage
@@ -196,6 +202,12 @@ def total(batches: Sums[Array]) -> Sums[float]:
     """The sums over all batches: plain numbers, and arrays without their last axis."""
     whole = add_up(batches, np.zeros(len(batches.batch), dtype=np.int64))
     return each(lambda _, x: x[..., 0] if x.ndim > 1 else x[0].item(), whole)
+
+
+def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
+    """The push of sums of a method, as `gdpo_core.push`; 0 where a reward is constant or every advantage is 0."""
+    size = np.sqrt(distances) * np.sqrt(squares)
+    return np.clip(np.divide(pushed, size, out=np.zeros_like(size), where=size > 0), -1, 1)
 
 
 def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from gdpo_audit.findings.selection import ungated_column
 from gdpo_audit.findings.summarise import summarise_all
 from gdpo_audit.findings.sums import Array, Setup, Sums
 from gdpo_audit.logs.names import reward_column
@@ -45,12 +46,13 @@ def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 def sums_under(setup: Setup, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
     """The sums over the sample of a run, behind a gate."""
     table = pl.concat(sample).drop("advantage", strict=False)
-    table = table if gate is None else table.with_columns(behind(gate, setup.rewards))
+    table = table if gate is None else table.with_columns(*behind(gate, setup.rewards))
     return summarise_all([table], setup).batches
 
 
-def behind(gate: Gate, rewards: Sequence[str]) -> pl.Expr:
-    """The reward as it is behind its gate; a missing one stays missing."""
+def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
+    """The reward as it is behind its gate, and as the log has it; a missing one stays missing."""
     reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
     reached = on.is_not_nan() & (on >= gate.threshold)
-    return pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.fallback)
+    gated = pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.fallback)
+    return gated, reward.alias(ungated_column(rewards[gate.reward]))

@@ -24,6 +24,7 @@ from gdpo_core.successors import TITLES
 
 # Several batches are computed as one, which a method that first looks at its whole batch does not allow.
 METHODS = tuple(method for method in TITLES if ALL_METHODS[method].prepare is None)
+BY_REWARD = ("update_share", "push", "punished")  # figures of each reward
 FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # of a run, beside the shares
 
 
@@ -41,7 +42,8 @@ class WhatIf(Displayed):
     """A whole run as it was, and under another setting.
 
     before, after: each the setting (method, convention, weights), and under it each reward's share of the update, the
-    share of groups with ties, of tied pairs and of silent groups, and inversions; None where a figure has no value.
+    push on it and the share punished of its best, the share of groups with ties, of tied pairs and of silent groups,
+    and inversions; None where a figure has no value.
     fix: the lines of configuration that make the run this; None where none are known.
     notes: what the figures stand on, one sentence each.
     """
@@ -54,7 +56,7 @@ class WhatIf(Displayed):
     def table(self) -> pl.DataFrame:
         """One row per figure: figure, reward (null: of the whole run), before and after."""
         sides: list[dict[str, Any]] = [dict(self.before), dict(self.after)]
-        by_reward = [(figure, name) for figure in ("weights", "update_share") for name in self.after["weights"]]
+        by_reward = [(figure, name) for figure in ("weights", *BY_REWARD) for name in self.after["weights"]]
         rows = [(figure, name, *(side[figure][name] for side in sides)) for figure, name in by_reward]
         rows += [(figure, None, *(side[figure] for side in sides)) for figure in FIGURES]
         names = {"figure": pl.String, "reward": pl.String, "before": pl.Float64, "after": pl.Float64}
@@ -107,10 +109,17 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Mapped = map) -> W
 def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
     """A setting and the figures under it; rewards: all that it names."""
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
-    shares = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, map(_finite_or_none, f.shares(method)), strict=True))
+    shares = dict.fromkeys(rewards, 0.0) | _by_reward(f, f.shares(method))
+    # What the update does to a reward that does not count was not computed.
+    raised, punished = (dict.fromkeys(rewards) | _by_reward(f, x) for x in (f.push(method), f.punished(method)))
     weights = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, f.printed(f.setup.weights), strict=True))
-    setting = {"method": method, "convention": f.setup.convention, "weights": weights, "update_share": shares}
+    setting = {"method": method, "convention": f.setup.convention, "weights": weights}
+    setting |= {"update_share": shares, "push": raised, "punished": punished}
     return SettingPart(**setting, **dict(zip(FIGURES, map(_finite_or_none, figures), strict=True)))  # type: ignore[typeddict-item]
+
+
+def _by_reward(f: Facts, figures: Sequence[float]) -> dict[str, float | None]:
+    return dict(zip(f.rewards, map(_finite_or_none, figures), strict=True))
 
 
 def _finite_or_none(x: float) -> float | None:

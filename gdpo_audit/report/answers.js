@@ -9,6 +9,9 @@ globalThis.gdpoReport = (() => {
   const even = (x) => Math.round(x - (Math.floor(x) % 2 ? 0 : 1e-9)); // halves to even, as Python rounds
   const percent = (x) => (x === null ? "–" : `${even(1000 * x) / 10 + 0}\u00a0%`.replace("-", "−"));
 
+  const signed = (x) => `${x > 0 ? "+" : "−"}${(even(100 * Math.abs(x)) / 100).toFixed(2)}`.replace(/^.(?=0\.00$)/, "");
+  const written = { push: (x) => (x === null ? "–" : signed(x)), punished: percent };
+
   function groupsOf({ vectors, names, float32, batches }) {
     const group = ([at, n, over = n]) => ({ n, over, r: names.map((_, k) => at.map((row) => vectors[row][k] ?? NaN)) });
     return batches.map((groups, b) => ({ groups: groups.map(group), same: float32[b] ? 1e-6 : 1e-9 }));
@@ -75,6 +78,21 @@ globalThis.gdpoReport = (() => {
     }
   }
 
+  // What the advantages of a group's rows select, added to the sums of each reward: Σ A d, Σ d² with d the distance from
+  // the mean, rows with d above 0, and those of them with A of 0 or less; without the rows that have no advantage.
+  function select(group, a, same, sums) {
+    const { n, r } = group;
+    group.away ??= r.map((row) => deviations(row, n, { skips: true, ddof: 1 }).away.map((v) => v || 0));
+    const [told, low] = [n.map((m, i) => (Number.isFinite(a[i]) ? m : 0)), same * most(a.map((v) => v || 0))];
+    group.away.forEach((d, k) => {
+      const above = told.map((m, i) => (d[i] > same * most(d) ? m : 0));
+      sums[k].pushed += total(told, (i) => a[i] * d[i]);
+      sums[k].squares += total(told, (i) => d[i] ** 2);
+      sums[k].above += total(above, () => 1);
+      sums[k].punished += total(above, (i) => Number(a[i] <= low));
+    });
+  }
+
   function ranks(x, same, before = x.map(() => 0)) {
     const order = [...x.keys()].sort((i, j) => before[i] - before[j] || x[i] - x[j]);
     const next = (rank, j, i) => rank + (before[i] !== before[j] || x[i] - x[j] > same);
@@ -90,6 +108,7 @@ globalThis.gdpoReport = (() => {
   function compute(data, { method, weights }) {
     const { convention: c, names, alike, groups: whole } = data;
     const [w, parts] = [weights.map((v) => v / data.unit), weights.map(() => 0)];
+    const sums = weights.map(() => ({ pushed: 0, squares: 0, above: 0, punished: 0 }));
     let [squares, silent, mixed, ties, apart, tied, ordered, wrong] = Array(8).fill(0);
     for (const { groups, same } of (data.read ??= groupsOf(data))) {
       const made = advantages(groups, method, w, c);
@@ -97,6 +116,7 @@ globalThis.gdpoReport = (() => {
       groups.forEach(({ n, r }, g) => {
         const a = made[g].a;
         silent += a.every((v) => v === 0);
+        select(groups[g], a, same, sums);
         squares += total(n, (i) => (a[i] || 0) ** 2);
         made[g].parts.forEach((part, k) => (parts[k] += total(n, (i) => (a[i] ? part[i] * a[i] : 0))));
         const kept = [...n.keys()].filter((i) => !r.every((row) => Number.isNaN(row[i])));
@@ -115,7 +135,11 @@ globalThis.gdpoReport = (() => {
     }
     const shares = names.map((name, k) => [name, alike[k] ? null : ratio(parts[k], squares)]);
     const tying = { groups_with_ties: ratio(ties, mixed), tied_pairs: ratio(tied, apart), inversions: ratio(wrong, ordered) };
-    return { update_share: Object.fromEntries(shares), ...tying, silent_groups: ratio(silent, whole), groups: whole };
+    const raised = sums.map(({ pushed, squares: of }) => ratio(pushed, Math.sqrt(of) * Math.sqrt(squares)) ?? 0);
+    const by = (figure) => Object.fromEntries(names.map((name, k) => [name, figure(sums[k], k)]));
+    const push = by((_, k) => Math.min(Math.max(raised[k], -1), 1));
+    const punished = by(({ punished: low, above }) => ratio(low, above));
+    return { update_share: Object.fromEntries(shares), push, punished, ...tying, silent_groups: ratio(silent, whole), groups: whole };
   }
 
   // The controls of a report and what follows from them; linked: the address of the file holds what they are set to.
@@ -133,6 +157,10 @@ globalThis.gdpoReport = (() => {
     function draw() {
       const found = compute(data, { method: method.value, weights });
       sliders.forEach((slider, k) => ([slider.value, slider.nextSibling.textContent] = [weights[k], text(weights[k])]));
+      for (const cell of root.querySelectorAll("[data-of]")) {
+        const { of, k } = cell.dataset;
+        cell.textContent = written[of](found[of][data.names[k]]);
+      }
       for (const cell of cells) {
         const { figure, reward } = cell.dataset;
         cell.textContent = percent(figure ? found[figure] : found.update_share[data.names[reward]]);

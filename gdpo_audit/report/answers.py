@@ -48,11 +48,14 @@ def data_of(f: Facts) -> dict[str, Any] | str:
 
 def _largest(f: Facts, sample: Facts) -> float:
     """The largest difference between a figure of the run and of a sample, under the run's own methods."""
-    both = (
-        [x for m in COMPARED for x in (*of.shares(m), of.ties(m), of.tied_pairs(m), of.silent(m), of.inversions(m))]
-        for of in (f, sample)
-    )
+    both = ([x for m in COMPARED for x in _figures(of, m)] for of in (f, sample))
     return max((abs(x - y) for x, y in zip(*both, strict=True) if x == x and y == y), default=0.0)
+
+
+def _figures(f: Facts, method: str) -> tuple[float, ...]:
+    """Every figure of a method that a reader's setting changes."""
+    by_reward = *f.shares(method), *f.push(method), *f.punished(method)
+    return *by_reward, f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
 
 
 def _setting(f: Facts) -> dict[str, Any]:

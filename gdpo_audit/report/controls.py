@@ -1,13 +1,14 @@
 """The controls of a report: weights and a method that the reader sets; answers.js computes what they do."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from gdpo_audit.findings.what_if import FIGURES
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import comparable, label, not_comparable
 from gdpo_core import _html
 from gdpo_core._html import Html, join, tag
-from gdpo_core._words import count, number, percent
+from gdpo_core._words import count, number, percent, signed
 from gdpo_core.conventions import COMPARED, NAMES
 
 _COLOURS = 4  # of rewards; they repeat
@@ -42,6 +43,9 @@ def answers(report: AuditReport) -> Html:
         of_100 = f"--had: {100 * (had['update_share'][name] or 0):.1f}"
         now = tag("span", share, kind=f"now {reward_look(k)}", data_reward=k, style=of_100)
         rows.append([name, join(slider, tag("output", number(weights[k]))), now, share])
+        for figure, words in (("push", signed), ("punished", partial(percent, decimals=1))):
+            said = words(had[figure][name])
+            rows[-1] += [tag("span", said, data_of=figure, data_k=k), said]
     figures = [figure for figure in FIGURES if figure != "inversions" or data["primary"] is not None]
     others = [
         [label(x), tag("span", percent(had[x], 1), kind="now", data_figure=x), percent(had[x], 1)] for x in figures
@@ -56,7 +60,7 @@ def answers(report: AuditReport) -> Html:
         tag(
             "fieldset",
             tag("p", tag("label", "method ", tag("select", *options))),
-            _html.table(["reward", "weight", "share of the update", "had"], rows, "wide", folds=True),
+            _html.table(_HEAD, rows, "wide", folds=True),
             table(["", "would have", "had"], others),
             disabled="",
         ),
@@ -65,4 +69,5 @@ def answers(report: AuditReport) -> Html:
     )
 
 
+_HEAD = ("reward", "weight", "share of the update", "had", "push", "had", "punished", "had")
 _ANSWERS = "And with other weights, or another method?"

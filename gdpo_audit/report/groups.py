@@ -1,6 +1,6 @@
 """The groups that show a finding best, each as a still table of its answers: for the terminal and for HTML."""
 
-from gdpo_audit.findings.examples import MOST, ExampleGroup
+from gdpo_audit.findings.examples import MOST, PUNISHED, ExampleGroup
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import Table
@@ -9,6 +9,7 @@ from gdpo_core.conventions import NAMES
 
 MANY, ROWS = 16, 64  # answers above which equal ones share a row, and rows of a table
 MARKS = "●▲■◆★✚"  # one for each tie of a method
+PUNISHED_TITLE = "Where most answers are punished though better than their group"
 MEANING = (
     f"Under the name of a method: the advantages of this group alone, with the weights and the convention of the run. "
     f"{' '.join(MARKS[:3])}: different rewards, one advantage."
@@ -21,7 +22,16 @@ def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clippe
     clipped: characters of an answer; a prompt gets three times as many.
     """
     first = next(other for other in report.findings if other.id == finding.id)
-    groups = [group for group in report.groups if group.finding == finding.id] if finding is first else []
+    return _tables(report, finding.id, most, clipped) if finding is first else []
+
+
+def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> list[Table]:
+    """The groups in which most answers are punished though above the mean of the reward that matters most."""
+    return _tables(report, PUNISHED, most, clipped)
+
+
+def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[Table]:
+    groups = [group for group in report.groups if group.finding == finding]
     return [group_table(report, group, clipped) for group in groups[:most]]
 
 
@@ -60,6 +70,9 @@ def title(report: AuditReport, group: ExampleGroup) -> str:
 def _shows(report: AuditReport, group: ExampleGroup) -> str:
     if group.finding == "reward-dominates":
         return f"{one_line(group.reward)} makes {percent(group.score)} of its update"
+    if group.finding == PUNISHED:
+        answers = f"{count(group.score, 'answer')} above the mean of {one_line(group.reward)}"
+        return f"{answers} {'gets' if group.score == 1 else 'get'} an advantage of 0 or less"
     if group.finding == "advantage-impossible":
         return f"a logged advantage of size {number(group.score)}"
     pairs = count(group.score, "pair")

@@ -10,7 +10,7 @@ from gdpo_audit.findings.facts import Finding
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.controls import answers, table
-from gdpo_audit.report.groups import MEANING, group_tables
+from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.sections import (
     NOTES,
     RUN,
@@ -60,7 +60,8 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
     """
     cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
     above, below = above_and_below(report)
-    parts = [_verdict(report), *map(_section, above), asks, _findings(report, cards), *map(_section, below)]
+    punished = _opened(PUNISHED_TITLE, punished_tables(report, clipped=300), PUNISHED_TITLE)
+    parts = [_verdict(report), *map(_section, above), asks, _findings(report, cards), punished, *map(_section, below)]
     return tag("div", *parts, kind="audit")
 
 
@@ -169,10 +170,15 @@ def _groups(report: AuditReport, finding: Finding) -> Html:
     tables = group_tables(report, finding, clipped=300)
     several = len(tables) > 1
     title = f"The {count(len(tables), 'group')} that show it best" if several else "The group that shows it best"
+    return _opened(title, tables, f"{title}: {finding.title}")
+
+
+def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
+    """Groups behind a fold; empty without any."""
     groups = []
     for t in tables:
         groups += [tag("h5", t.title), tag("p", t.meaning) if t.meaning else "", table(t.head, t.rows)]
-    return fold(title, *groups, tag("p", MEANING), label=f"{title}: {finding.title}") if groups else Html()
+    return fold(title, *groups, tag("p", MEANING), label=label) if groups else Html()
 
 
 # --- whole documents --------------------------------------------------------------------------------------------------

@@ -5,16 +5,19 @@ Names and texts of a log stand as they are: the terminal and HTML make them harm
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gdpo_audit.findings.facts import SEVERITIES, WEIGHTS_FROM, Finding
 from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
+from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
 from gdpo_audit.json_types import ByRewardPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
+from gdpo_core.push import MEANING
 from gdpo_core.successors import TITLES
 
 _SHOWN = 12  # items of a list
@@ -165,6 +168,11 @@ def severity_counts(report: AuditReport) -> str:
     return listing(counts, link="") if counts else "no findings"
 
 
+EXPLAINED = (
+    f"Push: {MEANING} Punished: of the responses above their group’s mean in a reward, those with an advantage of 0 or "
+    "less."
+)
+
 # --- tables, the first column of which names the rows ----------------------------------------------------------------
 
 
@@ -182,19 +190,21 @@ class Table:
 
 
 def rewards_table(report: AuditReport) -> Table:
-    """What each reward did: what it asks for and makes of the update, how its mean went, and where it is constant."""
+    """What each reward did: its part of the update, the push on it, how its mean went, where it is constant."""
     rewards, (method, why) = report.rewards, shown_method(report)
     columns = {"reward": [r["name"] for r in rewards]}
     meaning = not_comparable(report)
     if method and comparable(report):
-        columns["asks for"] = [percent(r["asks_for"]) for r in rewards]
+        columns["push"] = [signed(r["push"].get(method)) for r in rewards]
         columns["makes"] = [percent(r["update_share"].get(method)) for r in rewards]
         shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
         columns["over the run"] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
+        columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
         against = "; below 0 the update works against it" * any(
             (r["update_share"].get(method) or 0) < 0 for r in rewards
         )
-        meaning = f"Asks for: by squared weights. Makes: under {NAMES[method]}, {why}{against}. "
+        explained = "" if report.plan else f"{EXPLAINED} "  # the plan, which stands first, says it too
+        meaning = f"Push, makes (of the update) and punished: under {NAMES[method]}, {why}{against}. {explained}"
         meaning += none_made_it(report)
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
@@ -212,18 +222,32 @@ def plan_table(report: AuditReport) -> Table | None:
         return None
     primary, rows = report.run["primary"], []
     names = " / ".join(r["name"] for r in report.rewards)
-    head = ["setting", f"shares: {names}"]
-    head += [*["wrong way round", f"{primary} constant"] * (primary is not None), "tied pairs", "silent groups"]
+    head = ["setting", f"push: {names}", f"shares: {names}"]
+    told = primary is not None and any(row.forecast for row in report.plan)
+    of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong way round", f"{primary} constant"]
+    head += [*of_primary * (primary is not None), "tied pairs", "silent groups"]
     for n, row in enumerate(report.plan):
         shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
-        cells = [f"{n} {row.title}{' ←' * row.recommended}", f"{shares} %"]
+        pushes = " / ".join(map(signed, row.push.values()))
+        cells = [f"{n} {row.title}{' ←' * row.recommended}", pushes, f"{shares} %"]
         if primary is not None:
-            cells += [percent(row.inversions, 1), percent(row.dead_groups[primary])]
+            cells += [_forecast_of(row, primary)] * told
+            cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
     best = "←: recommended." if any(row.recommended for row in report.plan) else "None is recommended."
-    return Table("Plan", head, rows, f"Shares of the update. Each setting was tried on {where}. {best}", folds=False)
+    return Table(
+        "Plan", head, rows, f"{EXPLAINED} Shares of the update. Each setting was tried on {where}. {best}", folds=False
+    )
+
+
+def _forecast_of(row: Setting, name: str) -> str:
+    """What a setting is forecast to change of the mean of a reward, with its interval; a dash where that is open."""
+    x = (row.forecast or {}).get(name) or {}
+    if x.get("difference") is None:
+        return MISSING
+    return f"{signed(x['difference'], 3)} ({signed(x['low'], 3)} to {signed(x['high'], 3)})"
 
 
 def correlations_table(report: AuditReport) -> Table | None:
@@ -246,7 +270,7 @@ def taught(report: AuditReport) -> list[str]:
         share = percent(responses / report.source["responses"])
         said.append(
             f"{share} of the responses taught nothing: {count(responses)} are in groups in which every advantage is 0"
-            f"{report.run['but_residue']}."
+            f"{report.run.get('but_residue', '')}."
         )
     if prompts and prompts["silent"]:
         again = f"; of {count(prompts['repeated'])} that came more than once, {count(prompts['silent_repeated'])}"
@@ -311,7 +335,9 @@ def what_if_table(w: WhatIf) -> Table:
     rows += [
         [f"update, {name}", *(percent(side["update_share"][name], 1) for side in sides)] for name in w.after["weights"]
     ]
+    for figure, words in (("push", signed), ("punished", partial(percent, decimals=1))):
+        rows += [[f"{figure}, {name}", *(words(side[figure][name]) for side in sides)] for name in w.after["weights"]]
     rows += [[label(figure), *(percent(side[figure], 1) for side in sides)] for figure in FIGURES]
     if w.before["inversions"] is None and w.after["inversions"] is None:  # without a primary reward there are none
         rows.pop()
-    return Table("What if", ["whole run", "had", "would have"], rows, " ".join(w.notes))
+    return Table("What if", ["whole run", "had", "would have"], rows, " ".join([EXPLAINED, *w.notes]))

@@ -14,7 +14,7 @@ from gdpo_audit.compare import Changes, headline
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.groups import MEANING, group_tables
+from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.sections import NOTES, Section, above_and_below, changes_sections
 from gdpo_audit.report.summary import Table
 from gdpo_core._words import listing, printable, raw, raw_column
@@ -65,6 +65,9 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
         _finding(console, report, finding)
         if groups:
             _groups(console, group_tables(report, finding, groups))
+    if groups and (tables := punished_tables(report, groups)):
+        console.print(f"\n{PUNISHED_TITLE}", style="bold")
+        _groups(console, tables)
     for section in below:
         if section.fold != NOTES:
             _section(console, section)

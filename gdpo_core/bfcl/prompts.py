@@ -12,11 +12,13 @@ from torch import Tensor
 
 from gdpo_core.bfcl.graders import REWARDS
 from gdpo_core.bfcl.published import Published, draw, load_published, shuffle_models
+from gdpo_core.push import push
 from gdpo_core.ties import BrokenTies, Collapse, Order, break_even_weights, broken_ties, collapse
 
 METHODS = ("grpo", "gdpo")
 DRAWS = 100  # of which a range is of: the seeds from 0 on
 WEIGHTS = tuple(round(1 + n / 20, 2) for n in range(81))  # of correctness
+PUSH_WEIGHTS = WEIGHTS[::5]  # at which the push is drawn
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # of groups, and all answers
 # What each mark can stand for: the grader's name, the reader's words. The first is the default.
 READINGS = (
@@ -45,6 +47,10 @@ class Choice:
     def weights(self) -> tuple[float, ...]:
         return (self.weight, *[1.0] * (len(self.graders) - 1))
 
+    def weighing(self, weight: float) -> "Choice":
+        """The same answers and marks with another weight of correctness."""
+        return replace(self, weight=weight)
+
 
 @lru_cache(maxsize=2)
 def load_once(path: str | Path) -> Published:
@@ -66,6 +72,13 @@ def marks_of(data: Published, choice: Choice) -> Tensor:
     """The marks of the drawn answers, (prompts, group_size, rewards); 0.2 MB at most."""
     marks = data.rewards(choice.graders)
     return marks.gather(1, draw(data, choice.group_size, choice.seed)[..., None].expand(-1, -1, marks.shape[-1]))
+
+
+@lru_cache(maxsize=256)
+def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
+    """By method, how much an update on the drawn answers raises each mark."""
+    marks = marks_of(data, choice.weighing(1.0))
+    return {method: push(marks, method, weights=choice.weights) for method in METHODS}
 
 
 def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:

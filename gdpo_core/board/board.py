@@ -28,6 +28,7 @@ from gdpo_core.board.state import (
     frozen,
     levels_of,
 )
+from gdpo_core.push import MEANING
 from gdpo_core.steps import Explanation
 
 HERE = Path(__file__).parent
@@ -132,6 +133,7 @@ class Board(anywidget.AnyWidget):
                     "methods": list(map(list, METHODS.items())),
                     "base": BASE.upper(),
                     "spelled": SPELLED,
+                    "push": MEANING,
                     "drop": bool(drop),
                     "start": {"pays": [1.0] * width, "weights": weighing, "convention": key, "method": method},
                 },

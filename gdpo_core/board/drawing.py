@@ -1,4 +1,4 @@
-"""What the board draws of a state: bars, sums, ties, shares, and the words beside them."""
+"""What the board draws of a state: bars, sums, ties, shares, pushes, and the words beside them."""
 
 from dataclasses import asdict
 from functools import lru_cache
@@ -30,5 +30,6 @@ def draw(state: State) -> dict:
         "verdict": [str(sentence) for sentence in verdict(state, left, right)],
         "shares": [one.shares for one in both],
         "percents": [[percent(x) for x in one.shares or ()] for one in both],
+        "pushes": [[signed(x) for x in one.collapsed.push] for one in both],
         "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
     }

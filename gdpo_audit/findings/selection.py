@@ -1,0 +1,62 @@
+"""What the advantages of a method select: what raises each reward, and who is punished though better than the rest."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+from gdpo_core._groups import Batch
+from gdpo_core.push import push_parts
+
+
+def ungated_column(name: str) -> str:
+    """Return the name of the column that holds a reward as it is in the log, in a table that has it behind a gate."""
+    return f"ungated:{name}"
+
+
+class Selected(NamedTuple):
+    """Sums of each reward over the responses of each group that have an advantage; (rewards, groups) each."""
+
+    products: Tensor  # Σ A d, with d the distance of the reward from its mean in the group
+    squares: Tensor  # Σ d²
+    above: Tensor  # responses with d > 0
+    punished: Tensor  # of these: those with A ≤ 0
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """The distances of the rewards of some batches from the means of their groups."""
+
+    batch: Batch
+    distance: Tensor  # (rewards, …) 0 where a reward is missing
+    squares: Tensor  # (rewards, groups) Σ d²
+    above: Tensor  # (rewards, …) 1 where d is above 0 by more than round-off, else 0
+    same: float  # of the largest value of a group: what is nearer to 0 is 0
+
+    def selected_by(self, a: Tensor) -> Selected:
+        """Return what these advantages select; a: (prompts, rollouts) or (responses,)."""
+        finite, above = a.isfinite(), self.above
+        if bool(finite.all()):
+            products, squares = self.batch.group.total(self.distance * a), self.squares
+        else:
+            products, squares = push_parts(a, self.distance, self.batch.group)
+            a, above = a.masked_fill(~finite, 0), above * finite
+        low = (a <= self.same * _largest(self.batch, a)).to(above)
+        counts = (self.batch.group.total(x).long() for x in (above, above * low))
+        return Selected(*(_flat(self.batch, x) for x in (products, squares, *counts)))
+
+
+def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
+    """Return the distances of rewards with what is computed of them once; same: as `gdpo_core._pairs.tie_tolerance`."""
+    above = (distance > same * _largest(batch, distance)).to(distance)
+    return Deviations(batch, distance, batch.group.total(distance.square()), above, same)
+
+
+def _largest(batch: Batch, x: Tensor) -> Tensor:
+    """Return the largest size of a value in its group, for every response."""
+    return batch.group.broadcast(-batch.group.lowest(-x.abs()))
+
+
+def _flat(batch: Batch, x: Tensor) -> Tensor:
+    """Return (…, groups) of what a reduction over groups gives."""
+    return x.squeeze(-1) if batch.index is None else x

@@ -1,0 +1,69 @@
+"""What an update raises: the correlation of the advantages with each reward inside groups."""
+
+from typing import Unpack
+
+import torch
+from torch import Tensor
+
+from gdpo_core._groups import Batch, Options, Reduction, make_batch, skipping_missing, with_options
+from gdpo_core._inputs import ArrayLike
+from gdpo_core._statistics import centre
+from gdpo_core.registry import method_for
+
+MEANING = (
+    "+1: the update raises this reward alone; 0: it does not care; below 0: it lowers it, whichever reward is "
+    "the cause."
+)
+
+
+@with_options
+def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
+    """How much the update raises each reward, from −1 to 1, whichever reward is the cause.
+
+    With d_k = r_k − mean_G r_k the push on reward k is Σ A d_k / √(Σ A² Σ d_k²) over all responses that have an
+    advantage: the correlation of advantage and reward inside groups. At 1 the update raises this reward alone, at 0 it
+    does not care, and below 0 it lowers it. A missing reward is left out of its mean and of Σ A d_k and Σ d_k². The
+    push is 0 where the reward is constant in every group, and where every advantage is 0. Arguments and errors as
+    `grpo`; one number per reward.
+
+    Source: Price's equation, by which selection changes the mean of a trait by its covariance with fitness, as told by
+    Frank, Natural selection IV, J. Evol. Biol. 25 (2012). A policy gradient selects answers by their advantage.
+
+    >>> [round(x, 2) for x in push([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
+    [-0.49, 0.99]
+    >>> [round(x, 2) for x in push([[1, 0], [0, 0], [1, 0], [0, 10]], "gdpo")]
+    [0.46, 0.46]
+    """
+    batch = make_batch(rewards, **options).in_float64()
+    formula, prepared = method_for(method, batch)
+    a = prepared.zero_unrewarded(formula.advantages(prepared))
+    return push_under(batch, a)
+
+
+def push_under(batch: Batch, a: Tensor) -> tuple[float, ...]:
+    """Return the push of these advantages on each reward of a batch; a: (prompts, rollouts) or (responses,)."""
+    over = batch.all_responses
+    products, squares = push_parts(a, distances(batch), over)
+    return tuple(push_of(products, squares, over.total(advantage_or_zero(a).square())).flatten().tolist())
+
+
+def distances(batch: Batch) -> Tensor:
+    """Return (rewards, …) each reward less its mean in the group; 0 where it is missing."""
+    over = skipping_missing(batch.group) if batch.missing else batch.group
+    return centre(batch.rewards, over)[1].nan_to_num_(nan=0.0)
+
+
+def push_parts(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
+    """Return (rewards, …) Σ A d_k and Σ d_k², summed over `over`; both leave out a response without an advantage."""
+    return over.total(distance * advantage_or_zero(a)), over.total((distance * a.isfinite()).square())
+
+
+def push_of(products: Tensor, squares: Tensor, of_advantages: Tensor) -> Tensor:
+    """Return the push of Σ A d_k, Σ d_k² and Σ A²; 0 where one of the latter is 0."""
+    size = squares.sqrt() * of_advantages.sqrt()
+    return torch.where(size > 0, products / size, 0.0).clamp(-1, 1)
+
+
+def advantage_or_zero(a: Tensor) -> Tensor:
+    """Return the advantages, with 0 for a response that has none."""
+    return a.masked_fill(~a.isfinite(), 0)
