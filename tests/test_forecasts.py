@@ -2,9 +2,10 @@
 
 import json
 
+import polars as pl
 import pytest
 
-from experiments.forecasts import CLEAR, FORECASTS, FROM_STEPS, judge
+from experiments.forecasts import CLEAR, FORECASTS, FROM_STEPS, RUNS, judge, what_came
 from experiments.requests import answer, task_of
 from experiments.setups import NEW_SETUPS, Setup, planned_rows, setup_named
 from experiments.train import grades, pay, prompts
@@ -61,3 +62,33 @@ def test_the_new_setups_grade_and_pay_what_they_say():
     assert 0.5 < grades(task_of(request), right[:-3])["closeness"] < 1
     scale: Setup = setup_named("scale")
     assert (pay(scale, 0, good), pay(scale, 0, bad)) == (2, -2)
+
+
+# --- what came: means by plain loops, and what the README says of it --------------------------------------------------
+
+
+def test_what_came_is_that_of_a_plain_loop():
+    means = {}
+    for row in pl.read_parquet(RUNS).filter(setup="scale").iter_rows(named=True):
+        means.setdefault((row["row"], row["reward"]), []).append(row["mean"])
+    assert {len(values) for values in means.values()} == {5 * 150}
+    mean = {key: sum(values) / len(values) for key, values in means.items()}
+    came = what_came(pl.read_parquet(RUNS))
+    for reward in ("correctness", "style", "conciseness"):
+        expected = mean["GDPO", reward] - mean["as it ran", reward]
+        assert came["scale", "GDPO", reward] == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_the_readme_says_of_the_forecasts_is_what_came():
+    came = what_came(pl.read_parquet(RUNS))
+    text = " ".join((FORECASTS.parent / "README.md").read_text(encoding="utf-8").split())
+    for steps, words in (
+        (50, "Of {clear} clear differences (3 points and more) {signs} have the right sign; {held} of {intervals}"),
+        (25, "From 25 steps: {signs} of {clear}, {held} of {intervals}, "),
+    ):
+        stored = [x for x in json.loads(FORECASTS.read_text("utf-8")) if x["from_steps"] == steps]
+        found = judge([came[x["setup"], x["row"], x["reward"]] for x in stored], stored)
+        assert words.format(**found) in text and found["open"] == 0
+        assert f"{100 * found['error']:.1f}" in text and f"{100 * found['of_no_change']:.1f}" in text
+        assert found["signs"] >= 0.9 * found["clear"] and found["held"] >= 0.7 * found["intervals"]
+        assert found["error"] <= found["of_no_change"] / 2
