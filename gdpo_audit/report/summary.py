@@ -185,6 +185,7 @@ class Table:
     meaning: str = ""
     prose: bool = False  # whether its cells hold words, else numbers
     on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
+    blocks: Sequence[str] = ()  # columns of block characters, for a terminal: HTML draws these courses
     folds: bool = True  # on a phone, if it is wide; else what comes first stands there, and the rest is scrolled to
 
 
@@ -212,7 +213,8 @@ def rewards_table(report: AuditReport) -> Table:
     columns["gained"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
     meaning = f"{meaning.rstrip()} Mean: first → last quarter."
-    return Table("What each reward did", list(columns), list(zip(*columns.values(), strict=True)), meaning)
+    rows = list(zip(*columns.values(), strict=True))
+    return Table("What each reward did", list(columns), rows, meaning, blocks=("over the run", "its course"))
 
 
 def plan_table(report: AuditReport) -> Table | None:
