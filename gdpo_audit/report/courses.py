@@ -16,7 +16,7 @@ from gdpo_core.conventions import NAMES
 
 DRAWN = 12  # rewards; of more the first are drawn
 POINTS = 200  # of a curve of a forecast, whose steps may be 100,000
-_ALIKE = 10  # times the size of the smallest reward: so large may the largest be where their means share an axis
+_ALIKE = 3  # times the size of the smallest reward: so large may the largest be where their means share an axis
 _LEFT, _TOP, _BOTTOM = 36, 18, 16  # around the area of a picture: numbers, a heading, numbers
 
 
@@ -66,9 +66,9 @@ class Axes:
             lines.append(tag("path", kind="axis zero", d=f"M{left},{self.y(0):.1f}H{right}"))
         ends = [(high, _TOP + 8), (low, bottom)]
         values = (tag("text", number(x), x=left - 4, y=y, text_anchor="end") for x, y in ends)
-        under = {"y": self.height - 3}
-        from_step = tag("text", number(first), x=left, **under)
-        return join(*lines, *values, from_step, tag("text", number(last), x=right, text_anchor="end", **under))
+        sides = ((first, left, "start"), (last, right, "end"))
+        steps = (tag("text", number(x), x=at, y=self.height - 3, text_anchor=side) for x, at, side in sides)
+        return join(*lines, *values, *steps)
 
 
 def round_ends(low: float, high: float) -> tuple[float, float]:
@@ -124,7 +124,8 @@ def courses(report: AuditReport) -> Html:
     steps, rewards = report.steps["step"].to_list(), courses_of(report)
     if len(steps) < 2 or not rewards:
         return Html()
-    axes, shared = _axes((steps[0], steps[-1]), list(rewards.values()))
+    sizes = alike([max(map(abs, present(of_reward[0].series)), default=0.0) for of_reward in rewards.values()])
+    axes = _axes((steps[0], steps[-1]), list(rewards.values()), sizes)
     columns = []
     for k, (name, of_reward) in enumerate(rewards.items()):
         pictures = (_picture(name, drawn, axes[k, drawn.figure], steps) for drawn in of_reward)
@@ -133,7 +134,7 @@ def courses(report: AuditReport) -> Html:
         "section",
         tag("h3", "How each reward went"),
         tag("div", *columns, kind="courses"),
-        tag("p", _legend(report, shared)),
+        tag("p", _legend(report, len(set(sizes)) == 1), kind="more"),
         fold("The numbers behind the pictures", _numbers(report, rewards)),
         kind="pictures",
     )
@@ -155,29 +156,41 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
     return drawn
 
 
-def _axes(steps: tuple[int, int], rewards: Sequence[Sequence[Course]]) -> tuple[dict[tuple[int, str], Axes], bool]:
-    """Return the axes of every picture, by reward and figure; and whether the means share theirs.
+def alike(sizes: Sequence[float]) -> list[int]:
+    """Return a number for each size, which is the same for those of about one size.
 
-    Pushes and shares always do; means only where the rewards are of about one size.
+    >>> alike([0.6, 4.5, 0.8, 1200.0, 0.0])
+    [1, 2, 1, 3, 0]
+    """
+    numbers, of_size, smallest = [0] * len(sizes), 0, 0.0
+    for k in sorted(range(len(sizes)), key=lambda k: sizes[k]):
+        if sizes[k] > _ALIKE * smallest:
+            of_size, smallest = of_size + 1, sizes[k]
+        numbers[k] = of_size
+    return numbers
+
+
+def _axes(
+    steps: tuple[int, int], rewards: Sequence[Sequence[Course]], sizes: Sequence[int]
+) -> dict[tuple[int, str], Axes]:
+    """Return the axes of every picture, by reward and figure.
+
+    Pushes and shares share theirs; means do among the rewards of about one size.
     """
     axes = {}
-    sizes = [max(map(abs, present(of_reward[0].series)), default=0.0) for of_reward in rewards]
-    shared = max(sizes) <= _ALIKE * min((size for size in sizes if size), default=1.0)
     for of_figure in zip(*rewards, strict=True):
         figure = of_figure[0].figure
-        every = [drawn.ends for drawn in of_figure]
-        if figure != "mean":
-            every.append((0.0, 1.0 if figure == "share" else 0.0))
-        together = min(low for low, _ in every), max(high for _, high in every)
-        for k, drawn in enumerate(of_figure):
-            ends = together if shared or figure != "mean" else drawn.ends
-            axes[k, figure] = Axes(steps, round_ends(*ends))
-    return axes, shared
+        always = {"push": [(0.0, 0.0)], "share": [(0.0, 1.0)]}.get(figure, [])
+        for k, size in enumerate(sizes):
+            among = [drawn for drawn, other in zip(of_figure, sizes, strict=True) if figure != "mean" or other == size]
+            lows, highs = zip(*(drawn.ends for drawn in among), *always, strict=True)
+            axes[k, figure] = Axes(steps, round_ends(min(lows), max(highs)))
+    return axes
 
 
 def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int]) -> Html:
     """Return one figure of one reward over the steps."""
-    heading = tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=_LEFT, y=11)
+    heading = tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
     lines = [axes.frame()]
     if drawn.since is not None:
         lines.append(tag("path", kind="since", d=f"M{axes.x(drawn.since):.1f},{_TOP}V{axes.height - _BOTTOM}"))
@@ -200,7 +213,7 @@ def _legend(report: AuditReport, shared: bool) -> str:
     if method and comparable(report):
         says.append(f"Push and share of the update: under {NAMES[method]}, {why}; their headings are of the whole run.")
     if not shared:
-        says.append("Each mean has an axis of its own, as the rewards differ in size.")
+        says.append("Means share an axis where the rewards are of about one size.")
     if len(report.rewards) > DRAWN:
         says.append(f"Drawn are the first {DRAWN} of {count(len(report.rewards), 'reward')}.")
     return " ".join(says)
@@ -242,31 +255,41 @@ def forecast_picture(forecast: Forecast, name: str) -> Html:
     over = f"over {count(forecast.steps, 'step')}, 80 % interval {interval}"
     heading = tag("figcaption", "Forecast: ", tag("b", f"{name} {_signed(told.difference)}"), f" {over}")
     drawn = _forecast_svg(told, forecast.steps, f"{name} {_signed(told.difference)} {over}, under {setting}")
-    legend = f"Dashed: as it ran. Solid: under {setting}. Right: the means over the steps, with the interval."
+    legend = f"Dashed: as it ran. Solid: under {setting}. Right: how much the mean over the steps differs."
     kind = f"foretold {reward_look(list(forecast.rewards).index(name))}"
     return tag("figure", heading, drawn, tag("p", " ".join([legend, *forecast.notes])), kind=kind)
 
 
 def _forecast_svg(told: RewardForecast, steps: int, said: str) -> Html:
-    """Return both curves, and at their right the mean of each over the steps, on the same axis of values."""
-    ran = sum(told.as_it_ran[:-1]) / (len(told.as_it_ran) - 1)  # each step as it was before its update
-    low, middle, high = (ran + (x or 0.0) for x in (told.low, told.difference, told.high))
-    every = [*told.as_it_ran, *told.forecast, low, high]
-    axes = Axes((0, steps), round_ends(min(every), max(every)), width=300, height=130, right=56)
+    """Return both curves."""
+    every = [*told.as_it_ran, *told.forecast]
+    axes = Axes((0, steps), round_ends(min(every), max(every)), width=380, height=130, right=120)
     points = sorted({round(i * steps / POINTS) for i in range(POINTS + 1)})
     before, after = (axes.line(points, [curve[i] for i in points]) for curve in (told.as_it_ran, told.forecast))
-    at, to = axes.width - 30, axes.width - 14
     return _svg(
         axes,
         said,
         axes.frame(),
         tag("g", before, kind="before"),
         after,
-        tag("path", kind="before course", d=f"M{at - 8},{axes.y(ran):.1f}H{to + 8}"),
-        tag("path", kind="interval", d=f"M{(at + to) / 2},{axes.y(low):.1f}V{axes.y(high):.1f}"),
-        tag("circle", kind="mean", cx=(at + to) / 2, cy=f"{axes.y(middle):.1f}", r=4),
-        tag("text", "means", x=(at + to) / 2, y=axes.height - 3, text_anchor="middle"),
-        tag("text", "mean of a step", x=_LEFT, y=11),
+        tag("text", "mean of a step", x=0, y=11),
+        _difference(told.difference or 0.0, told.low or 0.0, told.high or 0.0, axes),
+    )
+
+
+def _difference(difference: float, low: float, high: float, beside: Axes) -> Html:
+    """Return the difference with its interval, right of the curves and on an axis of its own, which holds 0."""
+    y = Axes((0, 1), (min(low, 0.0), max(high, 0.0)), beside.width, beside.height).y
+    at, (above, below) = beside.width - 62, (y(high), y(low))
+    apart = max(0.0, 13 - (below - above)) / 2  # so that their numbers do not meet
+    ends = ((high, above - apart), (low, below + apart))
+    return join(
+        tag("text", "difference", x=at - 24, y=11),
+        tag("path", kind="before course", d=f"M{at - 14},{y(0):.1f}H{at + 10}"),
+        tag("text", "0", x=at - 18, y=f"{y(0) + 4:.1f}", text_anchor="end"),
+        tag("path", kind="interval", d=f"M{at},{below:.1f}V{above:.1f}"),
+        tag("circle", kind="mean", cx=at, cy=f"{y(difference):.1f}", r=4),
+        *(tag("text", _signed(end), x=at + 14, y=f"{where + 4:.1f}") for end, where in ends),
     )
 
 
