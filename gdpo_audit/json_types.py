@@ -63,7 +63,7 @@ class RunPart(TypedDict):
 
 
 class RewardPart(TypedDict):
-    """One reward: what it asks for and makes of the update, how its mean went, where it is missing or constant."""
+    """One reward: its part of the update, the push on it, how its mean went, where it is missing or constant."""
 
     name: str
     mean: float | None
@@ -158,6 +158,14 @@ class TrialPart(TypedDict):
     gate: GatePart | None
 
 
+class ForecastPart(TypedDict):
+    """What a setting is forecast to change of a reward: its mean over the steps of the log, in its own unit."""
+
+    difference: Annotated[float | None, Meta(description="Setting less as it ran; null: the log does not tell.")]
+    low: Annotated[float | None, Meta(description="The lower end of its 80 % interval.")]
+    high: float | None
+
+
 class PlanPart(TypedDict):
     """A setting that was tried on this log, and what the log shows under it; the first is the run's own."""
 
@@ -170,6 +178,10 @@ class PlanPart(TypedDict):
     update_share: dict[str, float | None]
     push: Annotated[dict[str, float], Meta(description=f"By reward, without the gate. {PUSH}")]
     punished: Annotated[dict[str, float | None], Meta(description=f"By reward, without the gate. {PUNISHED}")]
+    forecast: Annotated[
+        dict[str, ForecastPart] | None,
+        Meta(description="By reward; null of the run's own, without a primary reward, and of fewer than 20 steps."),
+    ]
     inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
     groups_with_ties: float | None
     tied_pairs: float | None

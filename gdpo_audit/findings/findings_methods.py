@@ -7,7 +7,7 @@ import numpy as np
 
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.facts import Facts, Finding, ratio
-from gdpo_core._words import count, decimal, listing, number, percent
+from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
@@ -19,7 +19,8 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         return
     message = (
         f"{f.lead_in}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
-        f"the same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart."
+        f"the same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart. Ties "
+        f"alone say little of what is learnt: {_pushes_in_words(f)}."
     )
     if on is not None and f.totals.primary_pairs:
         of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[on]},"
@@ -37,6 +38,13 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         evidence={"groups_with_ties": ties, "tied_pairs": pairs, "threshold": t.TIES},
         extent=pairs,
     )
+
+
+def _pushes_in_words(f: Facts) -> str:
+    """Say the pushes under the run's method, and under GDPO where another one ran."""
+    methods = dict.fromkeys([f.method, "gdpo"])
+    of_method = {m: listing(f"{n} {signed(x)}" for n, x in zip(f.rewards, f.push(m), strict=True)) for m in methods}
+    return "; ".join(f"the push under {NAMES[m]} is {words}" for m, words in of_method.items())
 
 
 def _order_in_words(f: Facts, method: str) -> str:
@@ -80,13 +88,18 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.method, "gdpo"])}
     numbers = {"inversions": inverted, "pairs": order.pairs, "threshold": t.INVERTED_INFO}
     numbers |= {f"break_even_{m}": f.unit * w for m, w in needed.items() if isfinite(w)}
+    push = f.push(f.method)
+    most = max(range(len(push)), key=lambda k: push[k])
+    weak = push[f.setup.primary] < t.WEAK_PUSH * push[most]
+    place = "the largest" if most == f.setup.primary else f"that on {f.rewards[most]} {signed(push[most])}"
     gets = "would get" if f.contradicted else "gets"
     under = f"Under {NAMES[f.method]} the" if f.contradicted else "The"
     yield Finding(
-        severity="warning" if inverted >= t.INVERTED_WARNING and not f.contradicted else "info",
+        severity="warning" if inverted >= t.INVERTED_WARNING and weak and not f.contradicted else "info",
         title=f"{under} response with less {primary} {gets} more in {percent(inverted)} of the pairs",
         message=f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
-        f"gets more, and {percent(order.tied / order.pairs)} are tied. "
+        f"gets more, and {percent(order.tied / order.pairs)} are tied. What is learnt follows the push, not the order "
+        f"of pairs: that on {primary} is {signed(push[f.setup.primary])}, {place}. "
         f"{_break_even_in_words(f, f.setup.primary, needed)}",
         to_do=f"Decide how much {primary} counts.",
         evidence=numbers,

@@ -13,7 +13,7 @@ from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding, ValueFacts, ra
 from gdpo_audit.findings.prompts import lengths_of
 from gdpo_audit.findings.sums import bin_batches, take
 from gdpo_audit.findings.words import some
-from gdpo_core._words import clip, count, number, percent, signed
+from gdpo_core._words import clip, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 
 
@@ -122,11 +122,18 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info" if k == f.setup.primary else "warning",  # what matters most may make most
             title=makes,
-            message=f"{f.lead_in}, {makes}, of which its weight asks for {percent(asks)}.{why}".rstrip(),
+            message=f"{f.lead_in}, {makes}, of which its weight asks for {percent(asks)}. The push on {name} is "
+            f"{signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
             to_do=f"Ask whether {name} is meant to make most of the update.",
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
             extent=shares[k] - asks,
         )
+
+
+def _pushes_on_others(f: Facts, k: int) -> str:
+    """Say the pushes on all rewards but one."""
+    others = [(name, x) for i, (name, x) in enumerate(zip(f.rewards, f.push(f.method), strict=True)) if i != k]
+    return f"that on {listing(f'{name} {signed(x)}' for name, x in others)}"
 
 
 def _dominant(f: Facts) -> list[int]:
@@ -154,8 +161,8 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity=_severity_of_starved(f, k),
             title=title,
-            message=f"{f.lead_in}, {makes}, {late.words}, though its weight asks for {percent(due)}{where}."
-            f"{why}".rstrip(),
+            message=f"{f.lead_in}, {makes}, {late.words}, though its weight asks for {percent(due)}{where}. The push "
+            f"on it is {signed(f.push(f.method)[k])}.{why}".rstrip(),
             to_do=f"Look at what holds {name} down, if it is meant to count.",
             evidence=numbers | {"threshold_of_due": t.STARVED},
             extent=due - share,
@@ -187,7 +194,9 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
 
 
 def _severity_of_starved(f: Facts, k: int) -> str:
-    return "info" if f.faint(k) >= t.FAINT and not f.is_gdpo else "warning"
+    """A reward that is pushed all the same, as it comes with others, is learnt with these: that is no warning."""
+    pushed = f.push(f.method)[k] >= t.PUSHED
+    return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"
 
 
 def _at_the_end(f: Facts, k: int) -> _End:

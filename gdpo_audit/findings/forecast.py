@@ -1,6 +1,6 @@
 """What would have been learnt under another setting: a forecast from the course of the run, with an interval."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.trials import Gate, behind
+from gdpo_audit.findings.trials import Gate, Trial, behind
 from gdpo_audit.findings.what_if import METHODS
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.recipe.recipe import starts_of, tensors_of
@@ -123,6 +123,24 @@ def forecast_of(
         rewards=rewards,
         notes=(*_notes(f), OF_WHAT),
     )
+
+
+def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, dict[str, float | None]]]:
+    """Forecast several settings at once: of each reward the difference over the steps of the log, and its interval.
+
+    Raises InputError where the log does not tell enough.
+    """
+    log = logged_groups(f)
+    own, steps = log.pushes(f.method, f.setup.weights), int(log.course.time[-1]) + 1
+    speeds = fit_speeds(log.course, own)
+
+    def told(trial: Trial) -> dict[str, dict[str, float | None]]:
+        after = log.pushes(trial.method, trial.weights, trial.gate)
+        compared = _compare(speeds, own, after, steps)
+        made = {name: _reward_forecast(log, speeds, compared, own, after, k) for k, name in enumerate(f.rewards)}
+        return {n: {"difference": x.difference, "low": x.low, "high": x.high} for n, x in made.items()}
+
+    return [told(trial) for trial in trials]
 
 
 def _notes(f: Facts) -> Iterator[str]:

@@ -1,17 +1,19 @@
 """The plan of a report: settings tried on the run's own log, its own first. At most one is recommended."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isnan
+from math import isnan, sqrt
 from typing import Any
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_advantages import contradicted_weights
+from gdpo_audit.findings.forecast import forecasts_of
 from gdpo_audit.findings.shares import weights_for
-from gdpo_audit.findings.thresholds import HELPED, INVERTED_INFO, MOVED, TIED_PAIRS
+from gdpo_audit.findings.thresholds import MOVED, PUSH_MOVED
 from gdpo_audit.findings.trials import Gate, Trial
 from gdpo_core import config_lines
-from gdpo_core._words import listing, number, percent
+from gdpo_core._errors import InputError
+from gdpo_core._words import listing, number, signed
 from gdpo_core.conventions import NAMES
 
 
@@ -43,6 +45,7 @@ class Setting:
     off: float
     tried_on: int
     recommended: bool = False
+    forecast: Mapping[str, Mapping[str, float | None]] | None = None  # of each reward: difference, low, high
     why: str = ""
     cost: str = ""
 
@@ -57,25 +60,33 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
     if len(f.rewards) < 2 or unknown or not any(f.setup.weights) or not f.sample:
         return ()
+    tried = [*_settings(f)]
+    ran = tried[0][0]
+    gated = _gated(f, ran)
+    rows = _with_forecasts(f, [*tried, *gated])
+    best = _best(f, rows[: len(tried)])
+    if best is not None:
+        assert f.setup.primary is not None, "without a primary reward none is the best"
+        rows[rows.index(best)] = _recommended(best, ran, f.rewards[f.setup.primary])
+    return tuple(rows)
+
+
+def _settings(f: Facts) -> Iterator[tuple[Setting, Trial]]:
+    """Yield the run's own setting, the other method, and weights under which shares are as asked for; each as tried."""
     own, name = f.setup.weights, NAMES[f.method]
     assumed = f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
     ran = "the weights given" if contradicted_weights(f) else "as it ran" if f.recipe else assumed
-    rows = [_tried(f, ran, "", Trial(f.method, own))]
+    yield _tried(f, ran, "", Trial(f.method, own))
     of_sums = f.method if f.method in ("grpo_no_std", "grpo_batch_std") else "grpo"
     for method in ("gdpo", of_sums):
         if method != f.method:
-            rows.append(_tried(f, f"{NAMES[method]}, same weights", f"Use {NAMES[method]}", Trial(method, own)))
+            yield _tried(f, f"{NAMES[method]}, same weights", f"Use {NAMES[method]}", Trial(method, own))
     for method in ("gdpo", of_sums):
         weights = weights_for(f, method, _asked(f))
         if weights is not None and _differ(weights, own):
             words = listing(f"{r} {number(w)}" for r, w in zip(f.rewards, f.printed(weights), strict=True))
             do = f"Set the weights {words}" if method == f.method else f"Use {NAMES[method]} with the weights {words}"
-            rows.append(_tried(f, f"{NAMES[method]}, shares as asked", do, Trial(method, weights)))
-    best = _best(f, rows)
-    if best is not None:
-        assert f.setup.primary is not None
-        rows[rows.index(best)] = _recommended(best, rows[0], f.rewards[f.setup.primary])
-    return *rows, *_gated(f, rows[0])
+            yield _tried(f, f"{NAMES[method]}, shares as asked", do, Trial(method, weights))
 
 
 def _asked(f: Facts) -> dict[int, float]:
@@ -89,7 +100,8 @@ def _differ(weights: Sequence[float], own: Sequence[float]) -> bool:
     return any(abs(w / largest - o / of_own) >= MOVED for w, o in zip(weights, own, strict=True))
 
 
-def _tried(f: Facts, title: str, do: str, trial: Trial) -> Setting:
+def _tried(f: Facts, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
+    """Return a setting as it is tried on the sample of the log, and the trial."""
     after, method = f.try_setting(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
     gate: dict[str, Any] | None = None
@@ -102,7 +114,7 @@ def _tried(f: Facts, title: str, do: str, trial: Trial) -> Setting:
         lines = config_lines.switch_to(
             f.run.framework, functions, weights, method, of_grpo=trial.weights == f.setup.weights
         )
-    return Setting(
+    setting = Setting(
         title=title,
         do=do,
         method=method,
@@ -120,70 +132,88 @@ def _tried(f: Facts, title: str, do: str, trial: Trial) -> Setting:
         off=sum(abs(shares[k] - share) for k, share in _asked(f).items()) / 2,
         tried_on=sum(map(len, f.sample)),
     )
+    return setting, trial
 
 
 # --- which one ------------------------------------------------------------------------------------------------------
 
 
 def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
-    """Of the settings that mend something and spoil nothing the one with the best order, then with shares as asked for.
+    """Return the setting under which the primary reward is learnt faster, at the least cost to others; None for none.
 
-    None without a primary reward: whether a share or an order is better is then its owner's to say. None too where the
-    advantages are not what any method makes.
+    Its push on the primary reward has to rise by more than noise, and its forecast, where there is one, has to lie
+    above 0 with its whole interval. None without a primary reward: what is better is then its owner's to say. None too
+    where the advantages are not what any method makes.
     """
     if f.setup.primary is None or (f.recipe is None and f.reproduced is False):
         return None
     first, ran = f.rewards[f.setup.primary], rows[0]
-    good = []
-    for row in rows[1:]:
-        turned, nearer = _more(row.inversions, ran.inversions), ran.off - row.off
-        # The order of answers comes first: no share is worth pairs that turn the wrong way round, and what matters most
-        # may make most of the update.
-        mends = turned <= -2 * HELPED or nearer >= MOVED or ran.tied_pairs - row.tied_pairs >= TIED_PAIRS
-        weaker = row.update_share[first] < ran.update_share[first] - MOVED
-        if mends and not (turned >= HELPED or weaker or (nearer <= -MOVED and turned > -HELPED)):
-            good.append(row)
-    least = min((_more(row.inversions, 0) for row in good), default=0.0)
-    ordered = [row for row in good if _more(row.inversions, 0) <= least + HELPED]
-    off = min((row.off for row in ordered), default=0.0)
-    return next((row for row in ordered if row.off <= off + MOVED / 2), None)
+    good = [row for row in rows[1:] if _rises(row, ran, first) and not _may_fall(row, first)]
+    return max(good, key=lambda row: _gain(row, ran, first), default=None)
 
 
-def _more(after: float, before: float) -> float:
-    """By how much a share grew; 0 where one is not known."""
-    return 0.0 if isnan(after - before) else after - before
+def _noise(row: Setting) -> float:
+    """Return how much a push may differ by chance."""
+    return max(PUSH_MOVED, 1 / sqrt(max(row.tried_on, 1)))
+
+
+def _rises(row: Setting, ran: Setting, name: str) -> bool:
+    """Whether the push on a reward is larger than as it ran, by more than noise."""
+    return row.push[name] - ran.push[name] > _noise(row)
+
+
+def _may_fall(row: Setting, name: str) -> bool:
+    """Whether the forecast of a reward does not lie above 0 with its whole interval; False where none is known."""
+    told = (row.forecast or {}).get(name, {}).get("low")
+    return told is not None and told <= 0
+
+
+def _gain(row: Setting, ran: Setting, first: str) -> float:
+    """Return the gain of the primary reward less what others lose, in pushes."""
+    moved = {name: row.push[name] - ran.push[name] for name in row.push}
+    return moved.pop(first) + sum(min(x, 0.0) for x in moved.values() if not isnan(x))
 
 
 def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
-    """The setting with its reason and its cost."""
-    moved = {name: share - ran.update_share[name] for name, share in row.update_share.items()}
-    gains, loses = (choose(moved, key=lambda name: moved[name]) for choose in (max, min))
-    gains = primary if moved[primary] >= MOVED else gains
-    shares = {name: f"{percent(ran.update_share[name])} → {percent(row.update_share[name])}" for name in moved}
-    gained = [f"{gains}’s share of the update {shares[gains]}"]
-    better = [*gained] if moved[gains] >= MOVED else []
-    worse = [f"{loses}’s share {shares[loses]}"] if moved[loses] <= -MOVED else []
-    for words, a, b in (
-        ("pairs the wrong way round", ran.inversions, row.inversions),
-        ("tied pairs", ran.tied_pairs, row.tied_pairs),
-        ("silent groups", ran.silent_groups, row.silent_groups),
-    ):
-        if abs(_more(b, a)) >= HELPED / 2:
-            (better if b < a else worse).append(f"{words} {percent(a)} → {percent(b)}")
-    cost = f"It costs: {listing(worse)}." if worse else "No figure of this log gets worse."
-    return replace(row, recommended=True, why=f"on this log that brings {listing(better or gained)}", cost=cost)
+    """Return the setting with its reason, what it does to the primary reward, and its cost, what falls elsewhere."""
+    others = [name for name in row.push if name != primary and ran.push[name] - row.push[name] > _noise(row)]
+    worse = listing(f"the push on {name} {moved_push(row, ran, name)}" for name in others)
+    cost = f"It costs: {worse}." if others else "No push on another reward falls by more than noise."
+    return replace(row, recommended=True, why=f"the push on {primary} goes {moved_push(row, ran, primary)}", cost=cost)
 
 
-def _gated(f: Facts, ran: Setting) -> list[Setting]:
-    """The gate that does most for the order of a primary reward that is inverted, if one helps: it changes the task."""
+def moved_push(row: Setting, ran: Setting, name: str) -> str:
+    """Say how a push changes, with what is forecast of the reward."""
+    push = f"from {signed(ran.push[name])} to {signed(row.push[name])}"
+    told = (row.forecast or {}).get(name) or {}
+    if told.get("difference") is None:
+        return push
+    low, high = (signed(told[end], 3) for end in ("low", "high"))
+    return f"{push}, which is forecast to change its mean by {signed(told['difference'], 3)} ({low} to {high})"
+
+
+def _gated(f: Facts, ran: Setting) -> list[tuple[Setting, Trial]]:
+    """Return the gate that raises the push on the primary reward most, if one does: it changes the task."""
     on = f.setup.primary
-    if on is None or not ran.inversions >= INVERTED_INFO:
+    if on is None or f.dead(on) >= 1:
         return []
-    rows = []
+    first, tried = f.rewards[on], list[tuple[Setting, Trial]]()
     for k, name in enumerate(f.rewards):
         if k != on and f.setup.weights[k] and f.dead(k) < 1:
             gate = Gate(k, on, f.highest(on), f.worst(k))
-            do = f"Let {name} count only where {f.rewards[on]} reaches {number(gate.threshold)}"
-            rows.append(_tried(f, f"{name} behind {f.rewards[on]}", do, Trial(f.method, f.setup.weights, gate)))
-    best = min(rows, key=lambda row: row.inversions, default=ran)
-    return [best] if ran.inversions - best.inversions >= HELPED else []
+            do = f"Let {name} count only where {first} reaches {number(gate.threshold)}"
+            tried.append(_tried(f, f"{name} behind {first}", do, Trial(f.method, f.setup.weights, gate)))
+    best = max(tried, key=lambda pair: pair[0].push[first], default=None)
+    return [best] if best is not None and _rises(best[0], ran, first) else []
+
+
+def _with_forecasts(f: Facts, tried: Sequence[tuple[Setting, Trial]]) -> list[Setting]:
+    """Return the settings with what is forecast of each reward, where one is primary and the log tells enough."""
+    rows = [row for row, _ in tried]
+    if f.setup.primary is None or f.recipe is None:
+        return rows
+    try:
+        forecasts = forecasts_of(f, [trial for _, trial in tried[1:]])
+    except InputError:  # the log is too short
+        return rows
+    return [rows[0], *(replace(row, forecast=told) for row, told in zip(rows[1:], forecasts, strict=True))]

@@ -68,27 +68,26 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
         return ""
     if _rises(values):
         return CLOCK
-    if groups is not None:
-        held = [values[rows] for rows in _rows_of_groups(groups)]
-        if len(held) >= LEAST_GROUPS:
-            if sum(map(_are_places, held)) >= NEARLY_ALL * len(held):
-                return PLACE
-            if labels and all(np.ptp(x) == 0 for x in held):
-                return LABEL
-    return ""
+    return "" if groups is None else _reason_in_groups(values, groups, labels)
 
 
-def _rows_of_groups(groups: np.ndarray) -> list[np.ndarray]:
-    """Return the rows of each group that has at least two."""
-    order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(np.append(True, groups[order][1:] != groups[order][:-1]))
-    return [rows for rows in np.split(order, starts[1:]) if len(rows) > 1]
-
-
-def _are_places(values: np.ndarray) -> bool:
-    """Whether the values of a group are so many whole numbers in a row, each once: a permutation of its places."""
-    inside = np.sort(values)
-    return len(values) > 2 and bool((inside == np.floor(inside)).all()) and bool((np.diff(inside) == 1).all())
+def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
+    """Return why a column is no reward, as the groups of at least two responses show it."""
+    order = np.lexsort((values, groups))
+    inside, group = values[order], groups[order]
+    first = np.append(True, group[1:] != group[:-1])
+    starts = np.flatnonzero(first)
+    sizes = np.diff(starts, append=len(values))
+    held = sizes > 1
+    if held.sum() < LEAST_GROUPS:
+        return ""
+    # So many whole numbers in a row, each once, are a permutation of the places of a group.
+    next_to_each_other = first | (np.diff(inside, prepend=np.nan) == 1)
+    places = np.logical_and.reduceat(next_to_each_other & (inside == np.floor(inside)), starts) & (sizes > 2)
+    if places[held].sum() >= NEARLY_ALL * held.sum():
+        return PLACE
+    constant = inside[starts] == inside[starts + sizes - 1]
+    return LABEL if labels and constant[held].all() else ""
 
 
 def _rises(values: np.ndarray) -> bool:

@@ -175,7 +175,7 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
     """The columns of several tables; a column that holds numbers in one of them counts as a number column."""
     union: dict[str, pl.DataType] = {}
-    for table in tables:
+    for table in of_files.one_of_each(tables):
         for name, kind in table.schema.items():
             before = union.get(name, pl.Null())
             if before == pl.Null or (is_number_type(kind) and not is_number_type(before)):
@@ -185,6 +185,7 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
     """Raise InputError unless all tables have these columns, and numbers in the columns that have them in one."""
+    tables = of_files.one_of_each(tables)
     for name in columns.names:
         has = [table for table in tables if name in table.schema]
         lacks = next((table for table in tables if name not in table.schema), None)

@@ -196,7 +196,7 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
         below = Path(where).relative_to(folder)
         folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
         # Opening a pipe would wait for ever.
-        names += [(below / file).as_posix() for file in files if (Path(where) / file).is_file()]
+        names += [(below / file).as_posix() for file in files if os.path.isfile(os.path.join(where, file))]
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")

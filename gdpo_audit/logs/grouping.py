@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
-from math import gcd
 from shlex import quote
 
 import numpy as np
@@ -188,8 +186,9 @@ def _steps(rows: pl.DataFrame) -> dict[str, int]:
 
 def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
     """The size of blocks that prompts drawn twice in a batch may have merged; none if there is no such size."""
-    size = reduce(gcd, sizes["rows"].to_list())
-    return (size,) if 1 < size < max(sizes["rows"]) else ()
+    rows = sizes["rows"].to_numpy()
+    size = int(np.gcd.reduce(rows))
+    return (size,) if 1 < size < rows.max() else ()
 
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:

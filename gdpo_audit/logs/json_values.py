@@ -31,12 +31,15 @@ def expect_names(names: Collection[str], where: str) -> None:
     expect(len(names) <= COLUMNS, where, f"at most {COLUMNS} columns", len(names))
     repeated = [repr(clip(name)) for name, times in Counter([*names]).items() if times > 1]
     expect(not repeated, where, "columns of different names", f"{listing(repeated, most=5)} more than once")
-    for name in names:
-        expect(len(name) <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(len(name)))
-        # polars takes * and ^…$ for patterns.
-        pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
-        fits = not pattern and not name.startswith(MADE)
-        expect(fits, where, "columns of other names", f"one called {name!r}")
+    longest = max(map(len, names), default=0)
+    expect(longest <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(longest))
+    taken = next((name for name in names if _is_pattern(name) or name.startswith(MADE)), None)
+    expect(taken is None, where, "columns of other names", f"one called {taken!r}")
+
+
+def _is_pattern(name: str) -> bool:
+    """Whether polars takes a name for a pattern of names."""
+    return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
 def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFrame:

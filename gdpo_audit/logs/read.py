@@ -13,22 +13,16 @@ from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
 from gdpo_audit.logs.clues import Grouping, groupings_of
 from gdpo_audit.logs.columns import ReadOptions, union_schema
 from gdpo_audit.logs.files import LogFiles, Source, find_files
-from gdpo_audit.logs.forms import (
-    FORMS,
-    LENGTHS,
-    PLACES,
-    SWIFTS_METHODS,
-    Form,
-    configured_weights,
-    settings_in,
-)
+from gdpo_audit.logs.form import Form
+from gdpo_audit.logs.forms import FORMS, LENGTHS, PLACES, SWIFTS_METHODS, configured_weights, settings_in
 from gdpo_audit.logs.grouping import NoGroups, no_groups, regrouped, with_clues, with_groups
 from gdpo_audit.logs.identity import identity_of
 from gdpo_audit.logs.names import EVENT, FILE, GROUP_OF_ROW, MADE, ROW, reward_options
 from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import ADVANTAGES, lost, role
-from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of, value_of
+from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
+from gdpo_audit.logs.scans import rows_in, value_of
 from gdpo_audit.logs.shapes import shape_of
 from gdpo_audit.logs.tables import Table, is_number_type, tables_of
 from gdpo_audit.logs.trackers import expect_one_run
@@ -279,7 +273,7 @@ def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[s
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
     names = sorted((n for n in texts if n.lower() not in form.not_rewards), key=lambda n: n.lower() not in TASKS)
-    if not names or sum(table.height for table in form.tables) > BY_RESPONSES:
+    if not names or rows_in(form.tables) > BY_RESPONSES:
         return None
     keys = [n for n in (form.step, form.prompt or form.key) if n and not schema.get(n, pl.Null()).is_nested()]
     rows = _sample(form, [*dict.fromkeys([*names, *keys])], pl.String)

@@ -11,14 +11,12 @@ from gdpo_audit.logs import tables
 from gdpo_audit.logs.clues import ROWS as CLUE_ROWS
 from gdpo_audit.logs.clues import Clues, Mask, key_names
 from gdpo_audit.logs.columns import Columns, batches, standard_rows, union_schema
-from gdpo_audit.logs.forms import (
-    GROUPS,
-    Form,
-    with_numbers,
-)
+from gdpo_audit.logs.form import Form, with_numbers
+from gdpo_audit.logs.forms import GROUPS
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
 from gdpo_audit.logs.order import in_order
 from gdpo_audit.logs.run import PROMPTS, Others, Rows, read_once
+from gdpo_audit.logs.scans import frames_of
 from gdpo_audit.logs.tables import is_number_type
 from gdpo_audit.logs.texts import COMPLETIONS, texts_of
 
@@ -134,32 +132,6 @@ def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
 
 def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
-
-
-def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
-    """These columns of all responses and where they stand, in order, in frames of about so many rows.
-
-    Each table is read by itself: a plan of many files at once takes several times as long, and more memory. A table
-    whose rows hold several responses is read at once: these are numbered from its first row on.
-    """
-    names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
-    size, waiting = size or tables.ROWS, list[pl.DataFrame]()
-    for number, table in enumerate(form.tables):
-        height = max(table.height, 1)
-        rows = height if form.several else size
-        for start in range(0, height, rows):
-            part = form.responses(number, start, rows)
-            schema = part.collect_schema()
-            waiting.append(table.collected(part.select(value_of(name, schema) for name in names)))
-            if sum(map(len, waiting)) >= size:
-                yield pl.concat(waiting, how="vertical_relaxed")
-                waiting = []
-    if waiting:
-        yield pl.concat(waiting, how="vertical_relaxed")
-
-
-def value_of(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    return pl.col(name) if name in schema else pl.lit(None).alias(name)
 
 
 def _others(form: Form) -> Others:

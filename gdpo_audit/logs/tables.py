@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -44,6 +44,7 @@ class Table:
     """A table of a log: its name in messages, its columns, and what reads it again with its long texts.
 
     odd: columns of text that are numbers but for a few values, which are errors where the column is read.
+    scanned: the Parquet file that holds just these rows; None for any other table.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Table:
     again: Callable[[], pl.LazyFrame]
     path: Path | None = None
     odd: frozenset[str] = frozenset()
+    scanned: Path | None = None
 
     @property
     def fresh(self) -> pl.LazyFrame:
@@ -66,7 +68,7 @@ class Table:
         except BROKEN as error:
             raise self.unreadable(error) from None
         expect_names(columns, self.name)
-        return columns
+        return _shared(tuple(columns.items()))
 
     @cached_property
     def height(self) -> int:
@@ -110,9 +112,10 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     if file.run is not None:
         expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
     if kind == "parquet":
-        frame = _parquet(file)
         of = "table" if file.frame is not None else kind
-        return [_checked(Table(file.name, frame, of, partial(_parquet, file), file.path, file.odd))]
+        scanned = file.plain_path if file.frame is None else None
+        frame = _parquet(file)
+        return [_checked(Table(file.name, frame, of, partial(_scan, file), file.path, file.odd, scanned))]
     if kind == "trackio":
         named = trackio(file, odd)
     elif kind == "wandb":
@@ -132,6 +135,20 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
         _checked(Table(name, frame.lazy(), kind, partial(again, number), file.path, frozenset(odd)))
         for number, ((name, _), frame) in enumerate(zip(named, frames, strict=True))
     ]
+
+
+@lru_cache(maxsize=1_000)
+def _shared(columns: tuple[tuple[str, pl.DataType], ...]) -> Mapping[str, pl.DataType]:
+    """Return columns and their types as the same object wherever they are the same: most files of a log have one."""
+    return pl.Schema(columns)
+
+
+def one_of_each(tables: Sequence[Table]) -> list[Table]:
+    """Return the first table of each kind: what its columns, their types and its format say holds for the others."""
+    kinds: dict[tuple, Table] = {}
+    for table in tables:
+        kinds.setdefault((id(table.schema), table.kind, table.odd), table)
+    return [*kinds.values()]
 
 
 def _checked(table: Table) -> Table:
@@ -158,11 +175,18 @@ def is_number_type(kind: object) -> bool:
 
 
 def _parquet(file: LogFile) -> pl.LazyFrame:
+    """Return the rows of a Parquet file. Raises InputError for a file that is none."""
+    if file.frame is None:
+        start = file.start(4)
+        got = "a file that does not begin as one" if start else "an empty file"
+        expect(start == b"PAR1", file.name, "a Parquet file", got)
+    return _scan(file)
+
+
+def _scan(file: LogFile) -> pl.LazyFrame:
+    """Return the rows of a file that was found to be Parquet, or those that need no file."""
     if file.frame is not None:
         return file.frame
-    start = file.start(4)
-    got = "a file that does not begin as one" if start else "an empty file"
-    expect(start == b"PAR1", file.name, "a Parquet file", got)
     return pl.scan_parquet(file.plain_path or io.BytesIO(file.content()), glob=False)
 
 

@@ -16,7 +16,7 @@ from gdpo_audit.findings.findings import KINDS, Link, links
 from gdpo_audit.findings.forecast import Forecast, forecast_of
 from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
-from gdpo_audit.findings.plan import Setting
+from gdpo_audit.findings.plan import Setting, moved_push
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
 from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting
@@ -28,7 +28,7 @@ from gdpo_core._errors import InputError
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._json import jsonable
-from gdpo_core._words import count, listing, number, percent, power_of_ten
+from gdpo_core._words import count, listing, number, power_of_ten, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
@@ -90,6 +90,7 @@ class AuditReport(Displayed):
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: with the texts and without the log, which may not be there where the report goes."""
         from_the_log = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts, "answers": self.answers}
+        from_the_log |= {"recommended_forecast": self.recommended_forecast}
         return self.__dict__ | from_the_log | {"_facts": None}
 
     def what_if(
@@ -128,6 +129,17 @@ class AuditReport(Displayed):
             made_here = "a report that gdpo_audit.audit made in this process"
             raise InputError(f"forecast: expected {made_here}, got one without its log")
         return forecast_of(self._facts, method, weights, gate, steps)
+
+    @cached_property
+    def recommended_forecast(self) -> Forecast | None:
+        """The forecast of the setting that the plan recommends; None where none is, or the log does not tell enough."""
+        best = next((row for row in self.plan if row.recommended), None)
+        if best is None or self._facts is None:
+            return None
+        try:
+            return self.forecast(best.method, best.weights, best.gate)
+        except InputError:  # fewer steps than a forecast needs, or the log is no longer there
+            return None
 
     @property
     def push(self) -> dict[str, dict[str, float]]:
@@ -405,27 +417,23 @@ def _what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) 
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
-    """What only the owner of the run can say, where that decides between settings."""
+    """Say what only the owner of the run can say, where that decides between settings."""
     if f.setup.primary is None and plan:
-        now = plan[0].update_share
-        moved = [(abs(share - now[name]), name, row) for row in plan for name, share in row.update_share.items()]
+        now = plan[0].push
+        moved = [(abs(push - now[name]), name, row) for row in plan for name, push in row.push.items()]
         most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
         for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][:1]:  # the first that does about as much
-            a, b = percent(now[name]), percent(row.update_share[name])
             yield (
                 f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. {row.do}, "
-                f"and {name}’s share of the update goes from {a} to {b}; whether that is better depends on it."
+                f"and the push on {name} goes from {signed(now[name])} to {signed(row.push[name])}; whether that is "
+                "better depends on it."
             )
     for row in plan:
         if row.gate:
-            turned, silent = (
-                f"{percent(getattr(plan[0], name))} → {percent(getattr(row, name))}"
-                for name in ("inversions", "silent_groups")
-            )
+            on = row.gate["on"]
             yield (
-                f"Open: should {row.gate['reward']} count only where {row.gate['on']} reaches "
-                f"{number(row.gate['threshold'])}? That changes the task: pairs the wrong way round {turned} by "
-                f"construction, silent groups {silent}."
+                f"Open: should {row.gate['reward']} count only where {on} reaches {number(row.gate['threshold'])}? "
+                f"That changes the task: the push on {on} goes {moved_push(row, plan[0], on)}."
             )
 
 

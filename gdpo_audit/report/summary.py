@@ -10,6 +10,7 @@ from typing import Any
 
 from gdpo_audit.findings.facts import SEVERITIES, WEIGHTS_FROM, Finding
 from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
+from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
 from gdpo_audit.json_types import ByRewardPart
 from gdpo_audit.report.audit_report import AuditReport
@@ -224,13 +225,15 @@ def plan_table(report: AuditReport) -> Table | None:
     primary, rows = report.run["primary"], []
     names = " / ".join(r["name"] for r in report.rewards)
     head = ["setting", f"push: {names}", f"shares: {names}"]
-    of_primary = [f"{primary} punished", "wrong way round", f"{primary} constant"]
+    told = primary is not None and any(row.forecast for row in report.plan)
+    of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong way round", f"{primary} constant"]
     head += [*of_primary * (primary is not None), "tied pairs", "silent groups"]
     for n, row in enumerate(report.plan):
         shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
         pushes = " / ".join(map(signed, row.push.values()))
         cells = [f"{n} {row.title}{' ←' * row.recommended}", pushes, f"{shares} %"]
         if primary is not None:
+            cells += [_forecast_of(row, primary)] * told
             cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
     tried, responses = report.plan[0].tried_on, report.source["responses"]
@@ -239,6 +242,14 @@ def plan_table(report: AuditReport) -> Table | None:
     return Table(
         "Plan", head, rows, f"{EXPLAINED} Shares of the update. Each setting was tried on {where}. {best}", folds=False
     )
+
+
+def _forecast_of(row: Setting, name: str) -> str:
+    """What a setting is forecast to change of the mean of a reward, with its interval; a dash where that is open."""
+    x = (row.forecast or {}).get(name) or {}
+    if x.get("difference") is None:
+        return MISSING
+    return f"{signed(x['difference'], 3)} ({signed(x['low'], 3)} to {signed(x['high'], 3)})"
 
 
 def correlations_table(report: AuditReport) -> Table | None:

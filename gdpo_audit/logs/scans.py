@@ -1,0 +1,111 @@
+"""The responses of a log in frames of a given size: large tables in parts, small Parquet files many at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from gdpo_audit.logs import tables as of_files
+from gdpo_audit.logs.form import Form
+from gdpo_audit.logs.names import EVENT, FILE, MADE, ROW
+from gdpo_audit.logs.tables import BROKEN, Table
+
+AT_ONCE = 100  # files in one plan, which holds all of them open
+_PATH = f"{MADE}path"
+
+
+def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
+    """Yield these columns of all responses and where they stand, in order, in frames of about so many rows."""
+    names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
+    size, waiting = size or of_files.ROWS, list[pl.DataFrame]()
+    for part in _parts_of(form, names, size):
+        waiting.append(part)
+        if sum(map(len, waiting)) >= size:
+            yield pl.concat(waiting, how="vertical_relaxed")
+            waiting = []
+    if waiting:
+        yield pl.concat(waiting, how="vertical_relaxed")
+
+
+def value_of(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+    """Return the values of a column, which are missing where a table does not have it."""
+    return pl.col(name) if name in schema else pl.lit(None).alias(name)
+
+
+def rows_in(tables: Sequence[Table]) -> int:
+    """Return the number of rows of all tables. Raises InputError where one cannot be read."""
+    files = [str(table.scanned) for table in tables if table.scanned is not None]
+    rows = sum(table.height for table in tables if table.scanned is None)
+    try:
+        for start in range(0, len(files), AT_ONCE):
+            rows += _scan(files[start : start + AT_ONCE]).select(pl.len()).collect().item()
+    except BROKEN:
+        return sum(table.height for table in tables)
+    return rows
+
+
+def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
+    """Yield the responses of one table after the other, or of several at once, at most `size` rows at a time.
+
+    A plan for each of a thousand small files takes longer than what it reads. How many are read at once goes by the
+    rows of those before; twice as many still fit.
+    """
+    number, usual = 0, size
+    while number < len(form.tables):
+        alike = _alike(form, number, min(AT_ONCE, size // (2 * max(usual, 1))))
+        together = _at_once(form, alike, names, size) if len(alike) > 1 else None
+        rows = 0
+        for part in _one_by_one(form, alike, names, size) if together is None else [together]:
+            rows += len(part)
+            yield part
+        number, usual = alike.stop, rows // len(alike)
+
+
+def _alike(form: Form, first: int, most: int) -> range:
+    """Return the numbers of tables from the first on that one plan can read: Parquet files with the same columns."""
+    tables, stop = form.tables, first + 1
+    if tables[first].scanned is None or form.several:
+        return range(first, stop)
+    schema = tables[first].schema
+    while stop < min(first + most, len(tables)) and tables[stop].scanned is not None and tables[stop].schema is schema:
+        stop += 1
+    return range(first, stop)
+
+
+def _at_once(form: Form, numbers: range, names: Sequence[str], size: int) -> pl.DataFrame | None:
+    """Return the responses of several Parquet files.
+
+    None where they have to be read one by one: there are more than `size`, or a file cannot be read and has to be
+    named.
+    """
+    files = [str(form.tables[number].scanned) for number in numbers]
+    row = pl.col(ROW).cast(pl.Int64)
+    try:
+        rows = _scan(files, include_file_paths=_PATH, row_index_name=ROW).head(size + 1)
+        rows = rows.with_columns(pl.col(_PATH).replace_strict(files, [*numbers], return_dtype=pl.Int64).alias(FILE))
+        rows = form.of(rows.drop(_PATH).with_columns(row - row.first().over(FILE)))
+        schema = rows.collect_schema()
+        frame = rows.select(value_of(name, schema) for name in names).collect()
+    except BROKEN:
+        return None
+    return frame if len(frame) <= size else None
+
+
+def _scan(files: Sequence[str], **options: str) -> pl.LazyFrame:
+    """Return the plan that reads Parquet files with the same columns, one after the other."""
+    return pl.scan_parquet(files, glob=False, hive_partitioning=False, **options)  # type: ignore[arg-type]
+
+
+def _one_by_one(form: Form, numbers: range, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
+    """Yield the responses of tables, of each at most `size` rows at a time.
+
+    A table whose rows hold several responses is read at once: these are numbered from its first row on.
+    """
+    for number in numbers:
+        table, start, whole = form.tables[number], 0, False
+        while not whole:
+            part = form.responses(number) if form.several else form.responses(number, start, size)
+            schema = part.collect_schema()
+            rows = table.collected(part.select(value_of(name, schema) for name in names))
+            if len(rows) or start == 0:
+                yield rows
+            start, whole = start + size, form.several or len(rows) < size
