@@ -111,7 +111,7 @@ def what_if(w: WhatIf) -> Html:
 
 def _first(report: AuditReport) -> Html:
     """The verdict, and beside it what the recommended setting would have made of the reward that matters most."""
-    forecast = getattr(report, "recommended_forecast", None)
+    forecast = report.recommended_forecast
     primary = report.run["primary"]
     if forecast is None or primary is None:
         return _verdict(report)
