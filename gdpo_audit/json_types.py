@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from gdpo_core.push import MEANING as PUSH
+from gdpo_core.pushing import MEANING as PUSH
 
 PUNISHED = "Of the responses above their group's mean in it, the share with an advantage of 0 or less."
 

@@ -17,7 +17,7 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
-from gdpo_core.push import MEANING
+from gdpo_core.pushing import MEANING
 from gdpo_core.successors import TITLES
 
 _SHOWN = 12  # items of a list
