@@ -93,7 +93,7 @@ def run_facts(report: AuditReport) -> dict[str, str]:
         used = listing((f"{name} {number(w)}" for name, w in run["weights_used"].items()), link="")
         rows["weights used here"] = f"{used} ({WEIGHTS_FROM[run['weights_from']]})"
     if run["asked"]:
-        rows["asked for"] = NAMES[run["asked"]]
+        rows["trainer's own" if run.get("trainers_own") else "asked for"] = NAMES[run["asked"]]
     return rows
 
 
@@ -117,7 +117,8 @@ def shown_method(report: AuditReport) -> tuple[str | None, str]:
     asked, none = report.run["asked"], none_made_it(report)
     if asked is not None and asked in report.methods:
         shows = "it did not make the logged advantages" if none else "the log does not show the method"
-        return asked, f"which was asked for; {shows}"
+        why = "the trainer's own" if report.run.get("trainers_own") else "which was asked for"
+        return asked, f"{why}; {shows}"
     why = "which did not make the logged advantages" if none else "taken, as the run’s method is not known"
     return next(iter(report.methods), None), why
 
