@@ -21,7 +21,7 @@ from gdpo_core._words import MISSING, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.intervals import LEVEL, half_width
-from gdpo_core.push import MEANING
+from gdpo_core.pushing import MEANING
 
 # Of the figures of two single runs that differ in the seed alone, the share that was clear in simulated runs: in all
 # settings that were tried, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at most.

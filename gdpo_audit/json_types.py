@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from gdpo_core.push import MEANING as PUSH
+from gdpo_core.pushing import MEANING as PUSH
 
 PUNISHED = "Of the responses above their group's mean in it, the share with an advantage of 0 or less."
 
@@ -54,6 +54,7 @@ class RunPart(TypedDict):
     not_counted: Annotated[dict[str, str], Meta(description="Columns among the rewards that do not count, and why.")]
     convention_used: str
     asked: str | None
+    trainers_own: Annotated[bool, Meta(description="Nobody asked for it: the trainer that writes such logs runs it.")]
     primary: str | None
     steps_off: list[int]
     silent_responses: Annotated[

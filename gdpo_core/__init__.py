@@ -15,7 +15,7 @@ from gdpo_core.frameworks import (
     VERL,
 )
 from gdpo_core.methods import METHODS, condition, gdpo, grpo, grpo_no_std
-from gdpo_core.push import push
+from gdpo_core.pushing import push
 from gdpo_core.registry import advantages
 from gdpo_core.steps import Explanation, explain
 from gdpo_core.successors import SUCCESSORS

@@ -15,7 +15,7 @@ from gdpo_core._inputs import ArrayLike, Groups
 from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, tie_tolerance
 from gdpo_core._statistics import normalise_rewards
 from gdpo_core.methods import Steps, reward_parts
-from gdpo_core.push import push_under
+from gdpo_core.pushing import push_under
 from gdpo_core.registry import advantages_without_eps, method_for
 from gdpo_core.steps import Explanation, explanation_of
 

@@ -65,6 +65,7 @@ def _steps(names, steps: int) -> pl.DataFrame:
     columns: dict[str, list] = {"step": list(at), "step_last": list(at), "responses": [32] * steps}
     for k, name in enumerate(names):
         columns[f"mean:{name}"] = [(k % 2) * 3 + 0.2 + 0.5 * s / steps + 0.05 * math.sin(s + k) for s in at]
+        columns[f"std:{name}"] = [0.4] * steps
         columns[f"dead:{name}"] = [0.5 + 0.3 * math.sin(s / 9 + k) if s != 5 else None for s in at]
         for n, m in enumerate(METHODS):
             columns[f"push:{m}:{name}"] = [0.6 - 0.2 * k + 0.02 * n * math.sin(s / 4 + k) for s in at]

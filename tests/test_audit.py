@@ -116,8 +116,14 @@ def test_the_verdict_says_what_ran_and_what_to_look_at_first():
     assert report.verdict.startswith(f"The logged advantages are {made}")
     assert "Open: name the reward that matters most (--primary): correct, format or brief. Use GDPO" in report.verdict
     report = audit(made_run(rewards, "grpo_no_std", weights=[1, 0.5, 0.25]), primary="correct")
-    assert " Use GDPO: on this log that brings correct’s share of the update 0.3 % → 78 %" in report.verdict
-    assert report.verdict.endswith("It costs: brief’s share 99.5 % → 3 %.")
+    best = next(row for row in report.plan if row.recommended)
+    pushes = [
+        f"from {row.push[name]:+.2f} to {best.push[name]:+.2f}"
+        for row in report.plan[:1]
+        for name in ("correct", "brief")
+    ]
+    assert f": the push on correct goes {pushes[0]}." in report.verdict
+    assert report.verdict.endswith(f"It costs: the push on brief {pushes[1]}.")
 
 
 @pytest.mark.parametrize("method", gc.METHODS)

@@ -156,6 +156,12 @@ class Facts:
         return self.by_themselves.weights or (self.added.recipe.weights if self.added is not None else of_pattern)
 
     @property
+    def trainers_own(self) -> bool:
+        """Whether the intended method is that of the trainer that lays its log out like this, not one that was set."""
+        same = self.intended_method is not None and self.intended_method == self.run.configured_method
+        return same and self.run.framework != "ms_swift"  # whose configuration names it
+
+    @property
     def method_sums(self) -> MethodSums[float]:
         """The sums of that method."""
         return self.totals.methods[self.method]
@@ -170,7 +176,8 @@ class Facts:
         name = f"Under {NAMES[self.method]}"
         if self.recipe is not None:
             return name
-        why = "which was asked for" if self.intended_method == self.method else "taken as the default"
+        asked = "which is the trainer's own" if self.trainers_own else "which was asked for"
+        why = asked if self.intended_method == self.method else "taken as the default"
         shows = "no known method made what the log holds" if self.contradicted else "the log does not show the method"
         return f"{name} ({why}: {shows})"
 

@@ -98,6 +98,15 @@ def quarters(series: Series) -> tuple[float | None, float | None]:
     return sum(values[:part]) / part, sum(values[-part:]) / part
 
 
+def noise(numbers: Sequence[float] | Array) -> float:
+    """How far the numbers of a series are off by chance: their standard deviation, from how neighbours differ.
+
+    >>> noise([0.0, 1.0, 0.0]), noise([1.0])
+    (0.7071067811865476, 0.0)
+    """
+    return sqrt(np.square(np.diff(numbers)).mean() / 2) if len(numbers) > 1 else 0.0
+
+
 def changed_at(steps: Sequence[int], series: Series) -> int | None:
     """The step from which on the numbers have another mean; None where the change is no more than their noise.
 
@@ -114,9 +123,8 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
     after, total = len(x) - before, x.cumsum()
     means = total[before - 1] / before, (total[-1] - total[before - 1]) / after
     errors = abs(means[1] - means[0]) * np.sqrt(before * after / len(x))
-    noise = sqrt(np.square(np.diff(x)).mean() / 2)
     at = int(errors.argmax())
-    return int(known[before[at]][0]) if errors[at] > CHANGED * noise + 1e-9 * abs(x).max() else None
+    return int(known[before[at]][0]) if errors[at] > CHANGED * noise(x) + 1e-9 * abs(x).max() else None
 
 
 def sparkline(series: Series, between: tuple[float, float] | None = None, width: int = 10) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from gdpo_core._groups import Batch
-from gdpo_core.push import push_parts
+from gdpo_core.pushing import push_parts
 
 
 def ungated_column(name: str) -> str:

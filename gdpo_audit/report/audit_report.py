@@ -290,6 +290,7 @@ def _run(f: Facts) -> RunPart:
         "not_counted": {x.name: x.why for x in f.run.uncounted},
         "convention_used": f.setup.convention,
         "asked": f.intended_method,
+        "trainers_own": f.trainers_own,
         "primary": None if f.setup.primary is None else f.rewards[f.setup.primary],
         "steps_off": np.unique(np.concatenate(wrong)).tolist()[:LISTED],
         "silent_responses": silent_responses(f),

@@ -10,6 +10,7 @@ from gdpo_audit.findings.facts import Finding
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.controls import answers, table
+from gdpo_audit.report.courses import courses, forecast_picture
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.sections import (
     NOTES,
@@ -61,7 +62,15 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
     cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
     above, below = above_and_below(report)
     punished = _opened(PUNISHED_TITLE, punished_tables(report, clipped=300), PUNISHED_TITLE)
-    parts = [_verdict(report), *map(_section, above), asks, _findings(report, cards), punished, *map(_section, below)]
+    parts = [
+        _first(report),
+        *map(_section, above),
+        courses(report),
+        asks,
+        _findings(report, cards),
+        punished,
+        *map(_section, below),
+    ]
     return tag("div", *parts, kind="audit")
 
 
@@ -75,7 +84,7 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "") -> 
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
         cards.append(_card(report, finding, guide(finding), fix, opened=False))
     above = (_section(section, copy_box) for section in above_and_below(report)[0])
-    return tag("div", _verdict(report), *above, asks, _findings(report, cards), kind="audit front")
+    return tag("div", _first(report), *above, courses(report), asks, _findings(report, cards), kind="audit front")
 
 
 def details(report: AuditReport) -> dict[str, Callable[[], Html]]:
@@ -98,6 +107,15 @@ def asking(report: AuditReport) -> Html:
 def what_if(w: WhatIf) -> Html:
     """A run as it was and under another setting, as an HTML fragment styled by `CSS`."""
     return tag("div", _section(what_if_section(w)), kind="audit")
+
+
+def _first(report: AuditReport) -> Html:
+    """The verdict, and beside it what the recommended setting would have made of the reward that matters most."""
+    forecast = report.recommended_forecast
+    primary = report.run["primary"]
+    if forecast is None or primary is None:
+        return _verdict(report)
+    return tag("div", tag("div", _verdict(report)), forecast_picture(forecast, primary), kind="first")
 
 
 def _verdict(report: AuditReport) -> Html:
@@ -124,7 +142,9 @@ def _with_lines(fact: str) -> Html:
 
 def _table(t: Table) -> Html:
     heading, meaning = tag("h3", t.title) if t.title else "", tag("p", t.meaning) if t.meaning else ""
-    return join(heading, table(t.head, t.rows, t.prose, t.folds), meaning)
+    kept = [i for i, name in enumerate(t.head) if name not in t.blocks]
+    head, *rows = ([row[i] for i in kept] for row in (t.head, *t.rows))
+    return join(heading, table(head, rows, t.prose, t.folds), meaning)
 
 
 def _lines(fix: str | None) -> Html:

@@ -17,7 +17,7 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
-from gdpo_core.push import MEANING
+from gdpo_core.pushing import MEANING
 from gdpo_core.successors import TITLES
 
 _SHOWN = 12  # items of a list
@@ -93,7 +93,7 @@ def run_facts(report: AuditReport) -> dict[str, str]:
         used = listing((f"{name} {number(w)}" for name, w in run["weights_used"].items()), link="")
         rows["weights used here"] = f"{used} ({WEIGHTS_FROM[run['weights_from']]})"
     if run["asked"]:
-        rows["asked for"] = NAMES[run["asked"]]
+        rows["trainer's own" if run.get("trainers_own") else "asked for"] = NAMES[run["asked"]]
     return rows
 
 
@@ -117,7 +117,8 @@ def shown_method(report: AuditReport) -> tuple[str | None, str]:
     asked, none = report.run["asked"], none_made_it(report)
     if asked is not None and asked in report.methods:
         shows = "it did not make the logged advantages" if none else "the log does not show the method"
-        return asked, f"which was asked for; {shows}"
+        why = "the trainer's own" if report.run.get("trainers_own") else "which was asked for"
+        return asked, f"{why}; {shows}"
     why = "which did not make the logged advantages" if none else "taken, as the run’s method is not known"
     return next(iter(report.methods), None), why
 
@@ -186,6 +187,7 @@ class Table:
     meaning: str = ""
     prose: bool = False  # whether its cells hold words, else numbers
     on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
+    blocks: Sequence[str] = ()  # columns of block characters, for a terminal: HTML draws these courses
     folds: bool = True  # on a phone, if it is wide; else what comes first stands there, and the rest is scrolled to
 
 
@@ -213,7 +215,8 @@ def rewards_table(report: AuditReport) -> Table:
     columns["gained"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
     meaning = f"{meaning.rstrip()} Mean: first → last quarter."
-    return Table("What each reward did", list(columns), list(zip(*columns.values(), strict=True)), meaning)
+    rows = list(zip(*columns.values(), strict=True))
+    return Table("What each reward did", list(columns), rows, meaning, blocks=("over the run", "its course"))
 
 
 def plan_table(report: AuditReport) -> Table | None:

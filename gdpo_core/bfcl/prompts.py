@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gdpo_core.bfcl.graders import REWARDS
 from gdpo_core.bfcl.published import Published, draw, load_published, shuffle_models
-from gdpo_core.push import push
+from gdpo_core.pushing import push
 from gdpo_core.ties import BrokenTies, Collapse, Order, break_even_weights, broken_ties, collapse
 
 METHODS = ("grpo", "gdpo")

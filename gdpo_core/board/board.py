@@ -28,7 +28,7 @@ from gdpo_core.board.state import (
     frozen,
     levels_of,
 )
-from gdpo_core.push import MEANING
+from gdpo_core.pushing import MEANING
 from gdpo_core.steps import Explanation
 
 HERE = Path(__file__).parent

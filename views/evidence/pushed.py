@@ -4,7 +4,7 @@ from gdpo_core._words import signed
 from gdpo_core.bfcl import REWARDS, Published
 from gdpo_core.bfcl.prompts import PUSH_WEIGHTS, Choice, pushes
 from gdpo_core.conventions import NAMES
-from gdpo_core.push import MEANING
+from gdpo_core.pushing import MEANING
 from views import charts
 from views.html import Html, join, paragraphs, table, tag
 

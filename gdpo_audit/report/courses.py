@@ -1,0 +1,297 @@
+"""Pictures of a run: how each reward went, as small multiples on shared axes, and what a forecast says of one."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+from gdpo_audit.findings.forecast import Forecast, RewardForecast
+from gdpo_audit.findings.over_time import MEAN, PUSH, SHARE, STD, Series, column, noise, present, series_of
+from gdpo_audit.findings.words import weights_in_words
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.controls import reward_look, table
+from gdpo_audit.report.summary import comparable, shown_method
+from gdpo_core._html import Html, fold, join, tag
+from gdpo_core._words import count, number, percent, signed
+from gdpo_core.conventions import NAMES
+
+DRAWN = 12  # rewards; of more the first are drawn
+POINTS = 200  # of a curve of a forecast, whose steps may be 100,000
+_ALIKE = 3  # times the size of the smallest reward: so large may the largest be where their means share an axis
+_LEFT, _TOP, _BOTTOM = 36, 18, 16  # around the area of a picture: numbers, a heading, numbers
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Where steps and values stand in a picture of this width and height, whose text is 12 high."""
+
+    steps: tuple[float, float]
+    values: tuple[float, float]
+    width: int = 200
+    height: int = 88
+    right: int = 6  # beside the area
+
+    def x(self, step: float) -> float:
+        """Where a step stands, from the left."""
+        first, last = self.steps
+        return _LEFT + (self.width - _LEFT - self.right) * (step - first) / max(last - first, 1e-300)
+
+    def y(self, value: float) -> float:
+        """Where a value stands, from the top."""
+        low, high = self.values
+        return _TOP + (self.height - _TOP - _BOTTOM) * (high - value) / (high - low)
+
+    def point(self, step: float, value: float) -> str:
+        """Return a point as paths have it."""
+        return f"{self.x(step):.1f},{self.y(value):.1f}"
+
+    def line(self, steps: Sequence[float], series: Series) -> Html:
+        """Return the course of a series, parted where it has no number."""
+        parts = ("L".join(self.point(*pair) for pair in part) for part in _parts(steps, series))
+        return tag("path", kind="course", d="".join(f"M{part}h0" for part in parts))  # h0: a point alone is a dot
+
+    def band(self, steps: Sequence[float], series: Series, spread: float) -> Html:
+        """Return the band around a series."""
+        drawn = []
+        for part in _parts(steps, series):
+            above = [self.point(step, value + spread) for step, value in part]
+            drawn.append(f"M{'L'.join([*above, *(self.point(step, value - spread) for step, value in part[::-1])])}Z")
+        return tag("path", kind="band", d="".join(drawn))
+
+    def frame(self) -> Html:
+        """Return the axes with the numbers at their ends, and a line at 0 where it lies between them."""
+        (first, last), (low, high) = self.steps, self.values
+        left, right, bottom = _LEFT, self.width - self.right, self.height - _BOTTOM
+        lines = [tag("path", kind="axis", d=f"M{left},{_TOP}V{bottom}H{right}")]
+        if low < 0 < high:
+            lines.append(tag("path", kind="axis zero", d=f"M{left},{self.y(0):.1f}H{right}"))
+        ends = [(high, _TOP + 8), (low, bottom)]
+        values = (tag("text", number(x), x=left - 4, y=y, text_anchor="end") for x, y in ends)
+        sides = ((first, left, "start"), (last, right, "end"))
+        steps = (tag("text", number(x), x=at, y=self.height - 3, text_anchor=side) for x, at, side in sides)
+        return join(*lines, *values, *steps)
+
+
+def round_ends(low: float, high: float) -> tuple[float, float]:
+    """Return round numbers around these, as the ends of an axis.
+
+    >>> round_ends(-0.13, 0.62), round_ends(0, 1), round_ends(1, 1), round_ends(118, 1240)
+    ((-0.2, 0.7), (0.0, 1.0), (0.9, 1.1), (0.0, 1400.0))
+    """
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        around = abs(low) / 10 or 1.0
+        low, high = low - around, high + around
+    unit = 10.0 ** floor(log10(high - low))
+    unit /= 5 if high - low < 2 * unit else 2 if high - low < 5 * unit else 1
+    ends = floor(low / unit + 1e-9) * unit, ceil(high / unit - 1e-9) * unit
+    return float(f"{ends[0]:.9g}"), float(f"{ends[1]:.9g}")
+
+
+def _parts(steps: Sequence[float], series: Series) -> Iterator[list[tuple[float, float]]]:
+    """Yield the steps and numbers that stand one beside the other."""
+    part: list[tuple[float, float]] = []
+    for step, value in zip(steps, series, strict=True):
+        if value is not None:
+            part.append((step, value))
+        elif part:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+# --- the courses of a run ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a figure of a reward went: its name and heading, its numbers and their noise, since when it is another."""
+
+    figure: str
+    heading: str
+    series: Series
+    spread: float = 0.0
+    since: int | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest number that is drawn."""
+        numbers = present(self.series) or [0.0]
+        return min(numbers) - self.spread, max(numbers) + self.spread
+
+
+def courses(report: AuditReport) -> Html:
+    """Return a picture for each reward and figure, with the numbers behind a fold; empty for a log of one step."""
+    steps, rewards = report.steps["step"].to_list(), courses_of(report)
+    if len(steps) < 2 or not rewards:
+        return Html()
+    sizes = alike([max(map(abs, present(of_reward[0].series)), default=0.0) for of_reward in rewards.values()])
+    axes = _axes((steps[0], steps[-1]), list(rewards.values()), sizes)
+    columns = []
+    for k, (name, of_reward) in enumerate(rewards.items()):
+        pictures = (_picture(name, drawn, axes[k, drawn.figure], steps) for drawn in of_reward)
+        columns.append(tag("figure", tag("figcaption", name, title=name), *pictures, kind=reward_look(k)))
+    return tag(
+        "section",
+        tag("h3", "How each reward went"),
+        tag("div", *columns, kind="courses"),
+        tag("p", _legend(report, len(set(sizes)) == 1), kind="more"),
+        fold("The numbers behind the pictures", _numbers(report, rewards)),
+        kind="pictures",
+    )
+
+
+def courses_of(report: AuditReport) -> dict[str, list[Course]]:
+    """Return what is drawn of each reward: its mean, and the push on it and its share where methods are compared."""
+    method, drawn = shown_method(report)[0], {}
+    for reward in report.rewards[:DRAWN]:
+        name, since = reward["name"], reward["changed_at"]
+        means = series_of(report.steps, column(MEAN, name))
+        went = f"{number(reward['first_quarter'], 3)} → {number(reward['last_quarter'], 3)}"
+        went += "" if since is None else f" since {since}"
+        drawn[name] = [Course("mean", went, means, noise(present(means)), since)]
+        if method and comparable(report):
+            pushes, shares = (series_of(report.steps, column(what, method, name)) for what in (PUSH, SHARE))
+            drawn[name].append(Course("push", signed(reward["push"].get(method)), pushes))
+            drawn[name].append(Course("share", percent(reward["update_share"].get(method)), shares))
+    return drawn
+
+
+def alike(sizes: Sequence[float]) -> list[int]:
+    """Return a number for each size, which is the same for those of about one size.
+
+    >>> alike([0.6, 4.5, 0.8, 1200.0, 0.0])
+    [1, 2, 1, 3, 0]
+    """
+    numbers, of_size, smallest = [0] * len(sizes), 0, 0.0
+    for k in sorted(range(len(sizes)), key=lambda k: sizes[k]):
+        if sizes[k] > _ALIKE * smallest:
+            of_size, smallest = of_size + 1, sizes[k]
+        numbers[k] = of_size
+    return numbers
+
+
+def _axes(
+    steps: tuple[int, int], rewards: Sequence[Sequence[Course]], sizes: Sequence[int]
+) -> dict[tuple[int, str], Axes]:
+    """Return the axes of every picture, by reward and figure.
+
+    Pushes and shares share theirs; means do among the rewards of about one size.
+    """
+    axes = {}
+    for of_figure in zip(*rewards, strict=True):
+        figure = of_figure[0].figure
+        always = {"push": [(0.0, 0.0)], "share": [(0.0, 1.0)]}.get(figure, [])
+        for k, size in enumerate(sizes):
+            among = [drawn for drawn, other in zip(of_figure, sizes, strict=True) if figure != "mean" or other == size]
+            lows, highs = zip(*(drawn.ends for drawn in among), *always, strict=True)
+            axes[k, figure] = Axes(steps, round_ends(min(lows), max(highs)))
+    return axes
+
+
+def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int]) -> Html:
+    """Return one figure of one reward over the steps."""
+    heading = tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
+    lines = [axes.frame()]
+    if drawn.since is not None:
+        lines.append(tag("path", kind="since", d=f"M{axes.x(drawn.since):.1f},{_TOP}V{axes.height - _BOTTOM}"))
+    if drawn.spread:
+        lines.append(axes.band(steps, drawn.series, drawn.spread))
+    said = f"{name}, {drawn.figure}, steps {number(steps[0])} to {number(steps[-1])}: {drawn.heading}"
+    return _svg(axes, said, heading, *lines, axes.line(steps, drawn.series))
+
+
+def _svg(axes: Axes, said: str, *content: Html) -> Html:
+    return tag("svg", *content, kind="plot", viewBox=f"0 0 {axes.width} {axes.height}", role="img", aria_label=said)
+
+
+def _legend(report: AuditReport, shared: bool) -> str:
+    """Return what the pictures show, in sentences."""
+    says = ["Mean: first → last quarter; its band is ± the noise of a step’s mean, from how neighbouring steps differ."]
+    if any(reward["changed_at"] is not None for reward in report.rewards[:DRAWN]):
+        says.append("Dashed: the step since when the mean is another.")
+    method, why = shown_method(report)
+    if method and comparable(report):
+        says.append(f"Push and share of the update: under {NAMES[method]}, {why}; their headings are of the whole run.")
+    if not shared:
+        says.append("Means share an axis where the rewards are of about one size.")
+    if len(report.rewards) > DRAWN:
+        says.append(f"Drawn are the first {DRAWN} of {count(len(report.rewards), 'reward')}.")
+    return " ".join(says)
+
+
+def _numbers(report: AuditReport, rewards: Mapping[str, Sequence[Course]]) -> Html:
+    """Return the numbers of the pictures as a table, with the std of the responses beside each mean."""
+    steps = report.steps
+    words = {"mean": lambda x: number(x, 3), "push": signed, "share": percent}
+    spans = zip(steps["step"].to_list(), steps["step_last"].to_list(), strict=True)
+    head, columns = ["step"], [[f"{a}" if a == b else f"{a} to {b}" for a, b in spans]]
+    for name, of_reward in rewards.items():
+        for drawn in of_reward:
+            head.append(f"{name}: {drawn.figure}")
+            columns.append([words[drawn.figure](x) for x in drawn.series])
+            if drawn.figure == "mean":
+                head.append(f"{name}: std")
+                columns.append([number(x, 3) for x in series_of(steps, column(STD, name))])
+    return table(head, list(zip(*columns, strict=True)), folds=False)
+
+
+# --- a forecast -------------------------------------------------------------------------------------------------------
+
+
+def forecast_picture(forecast: Forecast, name: str) -> Html:
+    """Return the course of one reward as it ran and under a setting, beside both means with the interval.
+
+    A reward of which nothing can be said has a sentence in place of a picture.
+    """
+    told = forecast.rewards[name]
+    setting = f"{NAMES[forecast.method]}, weights {weights_in_words(forecast.weights, False)}"
+    if gate := forecast.gate:
+        setting += f", {gate['reward']} only where {gate['on']} reaches {number(float(gate['threshold']))}"
+    if told.difference is None or told.low is None or told.high is None:
+        return tag(
+            "figure", tag("figcaption", tag("b", "No forecast"), f" under {setting}: {told.why}"), kind="foretold"
+        )
+    interval = f"{_signed(told.low)} to {_signed(told.high)}"
+    over = f"over {count(forecast.steps, 'step')}, 80 % interval {interval}"
+    heading = tag("figcaption", "Forecast: ", tag("b", f"{name} {_signed(told.difference)}"), f" {over}")
+    drawn = _forecast_svg(told, forecast.steps, f"{name} {_signed(told.difference)} {over}, under {setting}")
+    legend = f"Dashed: as it ran. Solid: under {setting}. Right: how much the mean over the steps differs."
+    kind = f"foretold {reward_look(list(forecast.rewards).index(name))}"
+    return tag("figure", heading, drawn, tag("p", " ".join([legend, *forecast.notes])), kind=kind)
+
+
+def _forecast_svg(told: RewardForecast, steps: int, said: str) -> Html:
+    """Return both curves."""
+    every = [*told.as_it_ran, *told.forecast]
+    axes = Axes((0, steps), round_ends(min(every), max(every)), width=380, height=130, right=120)
+    points = sorted({round(i * steps / POINTS) for i in range(POINTS + 1)})
+    before, after = (axes.line(points, [curve[i] for i in points]) for curve in (told.as_it_ran, told.forecast))
+    return _svg(
+        axes,
+        said,
+        axes.frame(),
+        tag("g", before, kind="before"),
+        after,
+        tag("text", "mean of a step", x=0, y=11),
+        _difference(told.difference or 0.0, told.low or 0.0, told.high or 0.0, axes),
+    )
+
+
+def _difference(difference: float, low: float, high: float, beside: Axes) -> Html:
+    """Return the difference with its interval, right of the curves and on an axis of its own, which holds 0."""
+    y = Axes((0, 1), (min(low, 0.0), max(high, 0.0)), beside.width, beside.height).y
+    at, (above, below) = beside.width - 62, (y(high), y(low))
+    apart = max(0.0, 13 - (below - above)) / 2  # so that their numbers do not meet
+    ends = ((high, above - apart), (low, below + apart))
+    return join(
+        tag("text", "difference", x=at - 24, y=11),
+        tag("path", kind="before course", d=f"M{at - 14},{y(0):.1f}H{at + 10}"),
+        tag("text", "0", x=at - 18, y=f"{y(0) + 4:.1f}", text_anchor="end"),
+        tag("path", kind="interval", d=f"M{at},{below:.1f}V{above:.1f}"),
+        tag("circle", kind="mean", cx=at, cy=f"{y(difference):.1f}", r=4),
+        *(tag("text", _signed(end), x=at + 14, y=f"{where + 4:.1f}") for end, where in ends),
+    )
+
+
+def _signed(x: float) -> str:
+    return f"{'+' * (x > 0)}{number(x, 2 if abs(x) < 10 else 4)}"

@@ -1,0 +1,142 @@
+"""The pictures of a report: a point for each step inside the axes, with the numbers of the report; names are text."""
+
+import re
+from dataclasses import replace
+
+import audited
+import polars as pl
+import pytest
+from test_report import NASTY, Page
+
+from gdpo_audit import report as drawn
+from gdpo_audit.findings.forecast import Forecast, RewardForecast
+from gdpo_audit.findings.over_time import sparkline
+from gdpo_audit.report.courses import DRAWN, Axes, courses, courses_of, forecast_picture
+
+POINT = re.compile(r"(-?[\d.]+),(-?[\d.]+)")
+
+
+def plots(html, kind="course"):
+    """What each picture is called, its numbers, and the points of its path of this kind."""
+    found = []
+    for svg in re.findall(r'<svg class="plot".*?</svg>', str(html)):
+        paths = re.findall(rf'<path class="{kind}" d="([^"]*)"', svg)
+        points = [(float(x), float(y)) for d in paths for x, y in POINT.findall(d)]
+        found.append(
+            (re.search(r'aria-label="([^"]*)"', svg)[1], re.findall(r"<text[^>]*>([^<]*)</text>", svg), points)
+        )
+    return found
+
+
+def number(text):
+    return float(text.replace("−", "-").replace(",", ""))
+
+
+def test_each_figure_has_a_point_per_step_at_its_number():
+    report = audited.report()
+    pictures = iter(plots(courses(report)))
+    for reward in report.rewards:
+        name = reward["name"]
+        for column in (f"mean:{name}", f"push:gdpo:{name}", f"share:gdpo:{name}"):
+            said, (high, low, first, last), points = next(pictures)
+            assert said.startswith(f"{name}, {column.partition(':')[0]}, steps 1 to 40: ")
+            assert (first, last) == ("1", "40")
+            axes = Axes((1, 40), (number(low), number(high)))
+            numbers = report.steps[column].to_list()
+            expected = [(axes.x(step), axes.y(x)) for step, x in zip(report.steps["step"], numbers, strict=True)]
+            assert len(points) == 40 and points == [pytest.approx(point, abs=0.051) for point in expected]
+            assert all(36 <= x <= 194 and 18 <= y <= 72 for x, y in points)
+    assert not list(pictures)
+
+
+def test_pushes_and_shares_have_one_axis_and_means_where_rewards_are_of_one_size():
+    def ends(report, figure):
+        return [tuple(texts[:2]) for said, texts, _ in plots(courses(report)) if f", {figure}, " in said]
+
+    report = audited.report()
+    assert all(len(set(ends(report, figure))) == 1 for figure in ("push", "share"))
+    correctness, form, length = ends(report, "mean")
+    assert correctness == length != form
+    assert "of about one size" in courses(report)
+    alike = replace(report, steps=report.steps.with_columns(pl.col("mean:format") - 3))
+    assert len(set(ends(alike, "mean"))) == 1 and "of about one size" not in courses(alike)
+    long = pl.col("mean:length") * 1000
+    report = replace(report, steps=report.steps.with_columns(long))
+    assert len(set(ends(report, "mean"))) == 3 and len(set(ends(report, "push"))) == 1
+
+
+def test_the_step_since_when_a_mean_is_another_is_marked():
+    report = audited.report()
+    marks = re.findall(r'<path class="since" d="M([\d.]+),', courses(report))
+    assert marks == [f"{Axes((1, 40), (0, 1)).x(7):.1f}"] * 3
+    assert courses(report).count("since 7") == 2 * 3  # in the heading, and in what a screen reader says
+    report = replace(report, rewards=tuple({**reward, "changed_at": None} for reward in report.rewards))
+    assert "since" not in courses(report) and "Dashed" not in courses(report)
+
+
+def test_a_step_without_a_number_parts_the_course():
+    report = audited.report(steps=4)
+    means = pl.Series("mean:format", [None, 1.0, None, 2.0])
+    report = replace(report, steps=report.steps.with_columns(means))
+    _, _, points = plots(courses(report))[3]
+    assert len(points) == 2
+    assert len(re.findall("M[^M]*h0", courses(report))) == 9 + 1
+
+
+def test_the_numbers_behind_the_pictures_are_those_of_the_steps():
+    report = audited.report(steps=3)
+    page = Page(courses(report))
+    assert len(page.all("tr")) == 1 + 3
+    assert "correctness: std" in page.text and "0.4" in page.texts
+    assert [drawn.figure for drawn in courses_of(report)["format"]] == ["mean", "push", "share"]
+
+
+def test_blocks_stay_in_the_terminal():
+    report = audited.report()
+    blocks = set(sparkline([float(x) for x in range(8)]))
+    assert not blocks & set(drawn.body(report)) and not blocks & set(drawn.front(report))
+
+
+def test_of_one_step_nothing_is_drawn_and_of_many_rewards_the_first():
+    assert courses(audited.report(steps=1)) == ""
+    made = courses(audited.report([f"r{k}" for k in range(DRAWN + 3)], steps=5))
+    assert len(plots(made)) == 3 * DRAWN and f"the first {DRAWN} of {DRAWN + 3} rewards" in made
+
+
+def forecast(name="a", **changes):
+    told = {"difference": 0.1, "low": 0.05, "high": 0.2, "speed": 1.0, "speed_error": 0.1, "push": 0.5}
+    told |= {"push_as_it_ran": 0.1, "as_it_ran": (0.2,) * 51, "forecast": (0.2, *(0.3,) * 50)}
+    rewards = {name: RewardForecast(**told | changes)}
+    return Forecast(method="gdpo", weights={name: 1.0}, gate=None, steps=50, from_steps=50, rewards=rewards)
+
+
+def test_a_forecast_has_both_curves_and_its_interval_on_one_axis():
+    made = forecast_picture(forecast(), "a")
+    ((said, (high, low, first, last, *_), points),) = plots(made)
+    assert said.startswith("a +0.1 over 50 steps, 80 % interval +0.05 to +0.2, under GDPO, weights a 1")
+    axes = Axes((0, 50), (number(low), number(high)), width=380, height=130, right=120)
+    assert (first, last) == ("0", "50") and len(points) == 2 * 51
+    assert points[0] == pytest.approx((axes.x(0), axes.y(0.2)), abs=0.051)
+    assert points[-1] == pytest.approx((axes.x(50), axes.y(0.3)), abs=0.051)
+    strip = replace(axes, values=(0, 0.2))
+    bar = re.search(r'class="interval" d="M[\d.]+,([\d.]+)V([\d.]+)"', made)
+    assert [float(y) for y in bar.groups()] == pytest.approx([strip.y(0.05), strip.y(0.2)], abs=0.051)
+    assert float(re.search(r'cy="([\d.]+)"', made)[1]) == pytest.approx(strip.y(0.1), abs=0.051)
+
+
+def test_an_open_forecast_is_its_sentence():
+    made = forecast_picture(forecast(difference=None, low=None, high=None, why="a hardly moved."), "a")
+    assert "<svg" not in made and "a hardly moved." in made
+
+
+def test_a_report_with_a_recommended_forecast_shows_it_first():
+    report = audited.report()
+    assert "Forecast" not in drawn.body(report)
+    object.__setattr__(report, "recommended_forecast", forecast("correctness"))
+    for made in (drawn.body(report), drawn.front(report)):
+        assert made.index("verdict-line") < made.index("Forecast: ") < made.index("What each reward did")
+
+
+def test_names_are_text():
+    for made in (courses(audited.report((NASTY, "b"))), forecast_picture(forecast(NASTY), NASTY)):
+        assert not Page(str(made)).all("script") and 'alert("1")' in Page(str(made)).text
