@@ -63,7 +63,7 @@ class RunPart(TypedDict):
 
 
 class RewardPart(TypedDict):
-    """One reward: what it asks for and makes of the update, how its mean went, where it is missing or constant."""
+    """One reward: its part of the update, the push on it, how its mean went, where it is missing or constant."""
 
     name: str
     mean: float | None

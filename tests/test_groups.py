@@ -286,7 +286,7 @@ def test_the_terminal_shows_so_many_groups_of_each_finding(capsys, tied):
     group = next(g for g in report.groups if g.finding == "ties-hide-signal")
     for number in (1, 5):
         text = printed(capsys, tied, "--primary", "right", "--groups", number)
-        assert text.count("Prompt: question") == number * sum(f.id in FINDINGS for f in report.findings)
+        assert text.count("Prompt: question") == number * (1 + sum(f.id in FINDINGS for f in report.findings))
         assert f"Step {group.step}, group {group.group}: {group.score:.0f} pairs of different rewards" in text
         assert all(f"answer {group.group}.{i} " in text for i in range(6))
     for wrong in ("0", "6", "1.5", ""):

@@ -13,15 +13,8 @@ from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
 from gdpo_audit.logs.clues import Grouping, groupings_of
 from gdpo_audit.logs.columns import ReadOptions, union_schema
 from gdpo_audit.logs.files import LogFiles, Source, find_files
-from gdpo_audit.logs.forms import (
-    FORMS,
-    LENGTHS,
-    PLACES,
-    SWIFTS_METHODS,
-    Form,
-    configured_weights,
-    settings_in,
-)
+from gdpo_audit.logs.form import Form
+from gdpo_audit.logs.forms import FORMS, LENGTHS, PLACES, SWIFTS_METHODS, configured_weights, settings_in
 from gdpo_audit.logs.grouping import NoGroups, no_groups, regrouped, with_clues, with_groups
 from gdpo_audit.logs.identity import identity_of
 from gdpo_audit.logs.names import EVENT, FILE, GROUP_OF_ROW, MADE, ROW, reward_options

@@ -11,11 +11,8 @@ from gdpo_audit.logs import tables
 from gdpo_audit.logs.clues import ROWS as CLUE_ROWS
 from gdpo_audit.logs.clues import Clues, Mask, key_names
 from gdpo_audit.logs.columns import Columns, batches, standard_rows, union_schema
-from gdpo_audit.logs.forms import (
-    GROUPS,
-    Form,
-    with_numbers,
-)
+from gdpo_audit.logs.form import Form, with_numbers
+from gdpo_audit.logs.forms import GROUPS
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
 from gdpo_audit.logs.order import in_order
 from gdpo_audit.logs.run import PROMPTS, Others, Rows, read_once

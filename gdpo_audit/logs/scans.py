@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from gdpo_audit.logs import tables as of_files
-from gdpo_audit.logs.forms import Form
+from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.names import EVENT, FILE, MADE, ROW
 from gdpo_audit.logs.tables import BROKEN, Table
 

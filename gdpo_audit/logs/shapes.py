@@ -14,7 +14,8 @@ import polars as pl
 from gdpo_audit.logs import episodes, lists, objects
 from gdpo_audit.logs.choosing import step_in
 from gdpo_audit.logs.columns import SAMPLE, ReadOptions, first_values, is_numeric_text, union_schema
-from gdpo_audit.logs.forms import GROUPS, LENGTHS, NOT_REWARDS, STEPS, TOKENS, Form, framework_of
+from gdpo_audit.logs.form import Form
+from gdpo_audit.logs.forms import GROUPS, LENGTHS, NOT_REWARDS, STEPS, TOKENS, framework_of
 from gdpo_audit.logs.roles import ADVANTAGES, role
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_core._words import count

@@ -243,7 +243,7 @@ def plan_table(report: AuditReport) -> Table | None:
 
 
 def _forecast_of(row: Setting, name: str) -> str:
-    """What a setting is forecast to change of the mean of a reward, with its interval; a dash where nothing is known."""
+    """What a setting is forecast to change of the mean of a reward, with its interval; a dash where that is open."""
     x = (row.forecast or {}).get(name) or {}
     if x.get("difference") is None:
         return MISSING

@@ -1,0 +1,79 @@
+"""The plan goes by what is learnt: the push on the primary reward, and its forecast where the log is long enough."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gdpo_audit as ga
+
+STEPS, GROUPS, SIZE = 30, 8, 8
+NAMES = ("right", "style")
+
+
+def drawn(pays, seed=0) -> np.ndarray:
+    """(steps, groups, size, 2) marks that are learnt slowly, and what each pays."""
+    rng = np.random.default_rng(seed)
+    rates = np.linspace(0.3, 0.5, STEPS)[:, None, None, None]
+    return (rng.random((STEPS, GROUPS, SIZE, 2)) < rates) * np.array(pays)
+
+
+def grpo(r) -> np.ndarray:
+    """(steps, groups, size) z-scores of the sums in each group, as TRL computes them."""
+    s = r.sum(-1)
+    return (s - s.mean(-1, keepdims=True)) / (s.std(-1, ddof=1, keepdims=True) + 1e-4)
+
+
+def audited(r, **options) -> ga.AuditReport:
+    places = [
+        np.broadcast_to(x, r.shape[:3]).ravel() for x in (np.arange(STEPS)[:, None, None], np.arange(GROUPS)[:, None])
+    ]
+    columns = {"step": places[0], "group": places[1], **dict(zip(NAMES, r.reshape(-1, 2).T, strict=True))}
+    log = pl.DataFrame(columns | {"advantage": grpo(r).astype(np.float32).ravel()})
+    return ga.audit(ga.read_run(log, rewards=[*NAMES]), **options)
+
+
+def push(a, r) -> np.ndarray:
+    """(rewards,) the correlation of advantages and rewards inside groups, by plain numpy."""
+    d = r - r.mean(2, keepdims=True)
+    return (a[..., None] * d).sum((0, 1, 2)) / np.sqrt((a**2).sum() * (d**2).sum((0, 1, 2)))
+
+
+def recommended(report):
+    return next((row for row in report.plan if row.recommended), None)
+
+
+def test_a_row_is_recommended_where_the_push_on_the_primary_reward_rises_and_its_forecast_lies_above_0():
+    r = drawn([1, 5])
+    report = audited(r, primary="right")
+    ran, best = report.plan[0], recommended(report)
+    assert [*ran.push.values()] == pytest.approx(push(grpo(r), r), abs=1e-6)
+    assert best is not None and best.push["right"] > ran.push["right"] + 0.1
+    assert best.forecast["right"]["low"] > 0 and best.forecast["right"]["low"] < best.forecast["right"]["difference"]
+    assert "the push on right goes from" in report.verdict and "It costs: the push on style" in report.verdict
+    assert report.recommended_forecast.rewards["right"].difference == pytest.approx(
+        best.forecast["right"]["difference"], rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("primary", ["style", None])
+def test_no_row_is_recommended_under_which_the_primary_reward_is_pushed_less(primary):
+    report = audited(drawn([1, 5]), primary=primary)
+    assert recommended(report) is None
+    if primary:
+        assert all(row.push["style"] <= report.plan[0].push["style"] + 0.02 for row in report.plan if not row.gate)
+    else:
+        assert "the push on" in report.verdict and "whether that is better depends on it" in report.verdict
+
+
+def test_a_log_of_few_steps_is_judged_by_its_push_alone():
+    short = drawn([1, 5])[:10].repeat(3, axis=1)
+    short = np.concatenate([short, short[:, ::-1]], axis=0)[:19]
+    columns = {
+        "step": np.arange(len(short)).repeat(short[0, ..., 0].size),
+        "group": np.tile(np.arange(24).repeat(SIZE), 19),
+    }
+    columns |= dict(zip(NAMES, short.reshape(-1, 2).T, strict=True))
+    log = pl.DataFrame(columns | {"advantage": grpo(short).astype(np.float32).ravel()})
+    report = ga.audit(ga.read_run(log, rewards=[*NAMES]), primary="right")
+    best = recommended(report)
+    assert best is not None and best.forecast is None and report.recommended_forecast is None
