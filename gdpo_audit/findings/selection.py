@@ -31,25 +31,28 @@ class Deviations:
     distance: Tensor  # (rewards, …) 0 where a reward is missing
     squares: Tensor  # (rewards, groups) Σ d²
     above: Tensor  # (rewards, …) 1 where d is above 0 by more than round-off, else 0
+    better: Tensor  # (rewards, groups) how many of these a group has
     same: float  # of the largest value of a group: what is nearer to 0 is 0
 
     def selected_by(self, a: Tensor) -> Selected:
         """Return what these advantages select; a: (prompts, rollouts) or (responses,)."""
-        finite, above = a.isfinite(), self.above
+        finite, above, better = a.isfinite(), self.above, self.better
         if bool(finite.all()):
             products, squares = self.batch.group.total(self.distance * a), self.squares
         else:
             products, squares = push_parts(a, self.distance, self.batch.group)
             a, above = a.masked_fill(~finite, 0), above * finite
+            better = self.batch.group.total(above)
         low = (a <= self.same * _largest(self.batch, a)).to(above)
-        counts = (self.batch.group.total(x).long() for x in (above, above * low))
+        counts = (x.long() for x in (better, self.batch.group.total(above * low)))
         return Selected(*(_flat(self.batch, x) for x in (products, squares, *counts)))
 
 
 def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
     """Return the distances of rewards with what is computed of them once; same: as `gdpo_core._pairs.tie_tolerance`."""
     above = (distance > same * _largest(batch, distance)).to(distance)
-    return Deviations(batch, distance, batch.group.total(distance.square()), above, same)
+    squares, better = (batch.group.total(x) for x in (distance.square(), above))
+    return Deviations(batch, distance, squares, above, better, same)
 
 
 def _largest(batch: Batch, x: Tensor) -> Tensor:

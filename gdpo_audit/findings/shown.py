@@ -127,7 +127,8 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
     """Say how many advantages are larger than a z-score can be, where the others are z-scores."""
     sizes = np.bincount(group)
     mean = np.bincount(group, a) / np.maximum(sizes, 1)
-    std = np.sqrt(np.bincount(group, (a - mean[group]) ** 2) / np.maximum(sizes - 1, 1))
+    with np.errstate(over="ignore"):  # a square that is infinite is of no z-score
+        std = np.sqrt(np.bincount(group, (a - mean[group]) ** 2) / np.maximum(sizes - 1, 1))
     live = std > 0
     if not live.any() or not _LIKE_Z[0] <= np.median(std[live]) <= _LIKE_Z[1]:
         return "", ""

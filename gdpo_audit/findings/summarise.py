@@ -492,6 +492,7 @@ def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -
     if comparison is not None:
         alike = of.silent(comparison.computed.view(shape))
     logged_there = of.highest(advantages.abs().nan_to_num().view(shape)) * alike
+    largest_error = of.highest(error.view(shape))
 
     def count(x: Tensor) -> Tensor:
         """(responses,) yes or no, counted in each group."""
@@ -507,8 +508,8 @@ def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -
         wrong_groups=wrong_in_group > 0,
         scaled_groups=scaled & (wrong_in_group > 0),
         hidden_groups=hidden,
-        max_error=of.highest(error.view(shape)),
-        max_error_live=of.highest(error.view(shape)).masked_fill(alike, -torch.inf),
+        max_error=largest_error,
+        max_error_live=largest_error.masked_fill(alike, -torch.inf),
         largest_silent=logged_there,
         residue_groups=logged_there > TOLERANCE,
         largest_impossible=of.highest((advantages.abs().nan_to_num() * too_large).view(shape)),

@@ -141,6 +141,7 @@ def format_of(file: LogFile) -> str:
     expect(not name.endswith(PICKLES), file.name, "a log that can be read without running it", pickled(file.name))
     if name.endswith(".table.json") or _TABLE_START.match(start):
         return "wandb"
+    expect(by_ending != "parquet", file.name, "a Parquet file", "a file that does not begin as one")
     if by_ending:
         return by_ending
     first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]

@@ -114,8 +114,7 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     if kind == "parquet":
         of = "table" if file.frame is not None else kind
         scanned = file.plain_path if file.frame is None else None
-        frame = _parquet(file)
-        return [_checked(Table(file.name, frame, of, partial(_scan, file), file.path, file.odd, scanned))]
+        return [_checked(Table(file.name, _scan(file), of, partial(_scan, file), file.path, file.odd, scanned))]
     if kind == "trackio":
         named = trackio(file, odd)
     elif kind == "wandb":
@@ -174,17 +173,8 @@ def is_number_type(kind: object) -> bool:
     return isinstance(kind, pl.DataType) and (kind.is_numeric() or kind == pl.Boolean)
 
 
-def _parquet(file: LogFile) -> pl.LazyFrame:
-    """Return the rows of a Parquet file. Raises InputError for a file that is none."""
-    if file.frame is None:
-        start = file.start(4)
-        got = "a file that does not begin as one" if start else "an empty file"
-        expect(start == b"PAR1", file.name, "a Parquet file", got)
-    return _scan(file)
-
-
 def _scan(file: LogFile) -> pl.LazyFrame:
-    """Return the rows of a file that was found to be Parquet, or those that need no file."""
+    """Return the rows of a Parquet file, or those that need no file."""
     if file.frame is not None:
         return file.frame
     return pl.scan_parquet(file.plain_path or io.BytesIO(file.content()), glob=False)
