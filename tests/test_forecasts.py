@@ -9,6 +9,8 @@ from experiments.forecasts import CLEAR, FORECASTS, FROM_STEPS, RUNS, judge, wha
 from experiments.requests import answer, task_of
 from experiments.setups import NEW_SETUPS, Setup, planned_rows, setup_named
 from experiments.train import grades, pay, prompts
+from views import charts
+from views.evidence import forecasts
 
 OPEN = {"difference": None, "low": None, "high": None}
 
@@ -92,3 +94,14 @@ def test_what_the_readme_says_of_the_forecasts_is_what_came():
         assert f"{100 * found['error']:.1f}" in text and f"{100 * found['of_no_change']:.1f}" in text
         assert found["signs"] >= 0.9 * found["clear"] and found["held"] >= 0.7 * found["intervals"]
         assert found["error"] <= found["of_no_change"] / 2
+
+
+def test_the_picture_has_a_point_per_reward_and_row():
+    rows = forecasts.load()
+    points = forecasts.points(rows)
+    stored = [x for x in json.loads(FORECASTS.read_text("utf-8")) if x["from_steps"] == 50]
+    assert len(points) == len(rows) == len(stored)
+    assert sum(point["held"] == "outside" for point in points) == sum(not row["held"] for row in rows) == 57 - 45
+    spec = charts.forecasts(points, 3).to_dict()
+    assert spec["description"].startswith("57 forecasts, 45 with what came inside their interval: ")
+    assert charts.speeds(forecasts.speeds()).to_dict()["description"].startswith("How fast each reward follows a push")
