@@ -532,8 +532,11 @@ def evidence_trained(evidence):
             "A language model, small but real",
             evidence.trained.part,
             {
-                "The curves": evidence.trained.all_curves,
-                "Every prediction and its rule": evidence.trained.results_table,
+                "Both curves of every forecast": evidence.forecasts.all_curves,
+                "Every forecast and what came": evidence.forecasts.results_table,
+                "What the coins had predicted": evidence.trained.coins,
+                "The curves of GRPO and GDPO": evidence.trained.all_curves,
+                "Every prediction of the coins and its rule": evidence.trained.results_table,
                 "What this can't show": evidence.trained.limits,
             },
             name="trained",

@@ -9,6 +9,7 @@ from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.intervals import LEVEL
 from views import charts, html
+from views.evidence import forecasts
 from views.experiment import ANSWERS, PARAMETERS, SAME, VERDICTS, Comparison, Experiment, load, verdict
 from views.html import Cell, Html, callout, join, paragraphs, table, tag
 
@@ -17,11 +18,15 @@ STEPS = 5  # of a point of a curve
 
 
 def part() -> Html:
-    """What held, beside every comparison in one picture, and where to go from here."""
+    """What was forecast of a small language model beside what came, and where to go from here."""
+    return join(tag("h2", "A language model, small but real", kind="part"), forecasts.part(), _next())
+
+
+def coins() -> Html:
+    """What the coins of Train had predicted of the five set-ups, beside every comparison in one picture."""
     found = load()
-    heading = tag("h2", "A language model, small but real", kind="part")
     drawn = html.charts([charts.forest(comparisons(found), round(100 * found.predictions["smallest_difference"]))])
-    return join(heading, tag("div", callout(*_says(found)), drawn, kind="aside"), _next())
+    return tag("div", callout(*_says(found)), drawn, kind="aside")
 
 
 def comparisons(found: Experiment) -> list[dict[str, Any]]:
