@@ -43,21 +43,21 @@ class Deviations:
             products, squares = push_parts(a, self.distance, self.batch.group)
             a, above = a.masked_fill(~finite, 0), above * finite
             better = self.batch.group.total(above)
-        low = (a <= self.same * _largest(self.batch, a)).to(above)
+        low = (a <= _round_off(self.batch, a, self.same)).to(above)
         counts = (x.long() for x in (better, self.batch.group.total(above * low)))
         return Selected(*(_flat(self.batch, x) for x in (products, squares, *counts)))
 
 
 def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
     """Return the distances of rewards with what is computed of them once; same: as `gdpo_core._pairs.tie_tolerance`."""
-    above = (distance > same * _largest(batch, distance)).to(distance)
+    above = (distance > _round_off(batch, distance, same)).to(distance)
     squares, better = (batch.group.total(x) for x in (distance.square(), above))
     return Deviations(batch, distance, squares, above, better, same)
 
 
-def _largest(batch: Batch, x: Tensor) -> Tensor:
-    """Return the largest size of a value in its group, for every response."""
-    return batch.group.broadcast(-batch.group.lowest(-x.abs()))
+def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
+    """Return for every response what is 0 beside the largest size of a value in its group."""
+    return batch.group.broadcast(-same * batch.group.lowest(-x.abs()))
 
 
 def _flat(batch: Batch, x: Tensor) -> Tensor:

@@ -161,16 +161,26 @@ def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Su
     groups = each(_as_array, _sums(of, log, part, setup, float32))
     scores = {} if setup.examples_of is None else _scores(groups, setup.examples_of, setup.primary or 0)
     held = np.zeros(len(of.starts), dtype=bool)
-    for score in scores.values():  # NaN comes last
-        held[np.argsort(-score, kind="stable")[:_HELD]] = True
+    for score in scores.values():
+        held[_best(score, _HELD)] = True
     of_group = rows.select("batch", "group")[of.starts].with_columns(**scores).fill_nan(None)
-    in_held = pl.Series(held.repeat(np.diff(of.starts, append=len(rows))))
+    in_held = np.flatnonzero(held.repeat(np.diff(of.starts, append=len(rows))))
     visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^(_place|_prompt_key)$"))[of.starts].with_columns(
         responses=groups.responses.astype(np.uint32),
         silent=groups.methods[setup.examples_of or "grpo"].silent_groups.astype(bool),
         mixed=_hold_several_prompts(rows, of.starts),
     )
-    return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows.filter(in_held), visits)
+    return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows[in_held], visits)
+
+
+def _best(score: Array, most: int) -> Array:
+    """(at most `most`,) the groups with the highest scores, of equal ones the first; those without a score are none."""
+    shown = np.flatnonzero(score == score)
+    if len(shown) <= most:
+        return shown
+    lowest = np.partition(score[shown], -most)[-most]
+    higher, equal = shown[score[shown] > lowest], shown[score[shown] == lowest]
+    return np.append(higher, equal[: most - len(higher)])
 
 
 def _hold_several_prompts(rows: pl.DataFrame, starts: Array) -> Array:
@@ -312,26 +322,39 @@ class _Grouped:
 
 def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
     """distance, std: as `_Grouped.centred` gives them for the rewards."""
-    r = of.batch.rewards
-    present, squared = (~r.isnan()).to(r), distance.square()
-    count = of.per_group(present)  # (rewards, groups)
-    largest = of.highest(r.nan_to_num(nan=0.0).abs())
-    low, high = of.lowest(r.nan_to_num(nan=torch.inf)), of.highest(r.nan_to_num(nan=-torch.inf))
+    r, squared = of.batch.rewards, distance.square()
+    whole = bool(r.isfinite().all())  # then nothing takes the place of what is missing, which costs time
+    present = torch.ones_like(r) if whole else (~r.isnan()).to(r)
+    count, scatter = of.per_group(present), of.per_group(squared)  # (rewards, groups)
+    filled = r if whole else r.nan_to_num(nan=0.0)
+    low = of.lowest(r if whole else r.nan_to_num(nan=torch.inf))
+    high = of.highest(r if whole else r.nan_to_num(nan=-torch.inf))
+    largest = torch.maximum(low.abs(), high.abs()) if whole else of.highest(filled.abs())
     at_ends = of.per_group(((r == of.per_response(low)) | (r == of.per_response(high))).to(r))
     fine = (count > 2) & (at_ends - 2 <= FEW_VALUES * (count - 2))
     return RewardSums(
         present=count.long(),
-        total=of.per_group(r.nan_to_num(nan=0.0)),
-        scatter=of.per_group(squared),
+        total=of.per_group(filled),
+        scatter=scatter,
         low=low,
         high=high,
         degrees=(count - 1).clamp(min=0).long(),
         holding_groups=count > 0,
         dead_groups=std == 0,
         faint_groups=(std > 0) & (std <= FAINT_STD * largest) & fine,
-        products=torch.stack([of.per_group(distance * own) for own in distance]),
-        squared=torch.stack([of.per_group(own * present) for own in squared]),
+        products=_products(of, distance),
+        squared=scatter[:, None].expand(-1, len(r), -1)
+        if whole
+        else torch.stack([of.per_group(own * present) for own in squared]),
     )
+
+
+def _products(of: _Grouped, distance: Tensor) -> Tensor:
+    """(rewards, rewards, groups) the sums of the products of any two rewards, each pair computed once."""
+    made = distance.new_empty(len(distance), len(distance), len(of.starts))
+    for k, own in enumerate(distance):
+        made[k, k:] = made[k:, k] = of.per_group(distance[k:] * own)
+    return made
 
 
 def _deviations_as_logged(of: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup, same: float) -> Deviations:
@@ -491,7 +514,8 @@ def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -
     alike = torch.zeros(len(log.batch), dtype=torch.bool)
     if comparison is not None:
         alike = of.silent(comparison.computed.view(shape))
-    logged_there = of.highest(advantages.abs().nan_to_num().view(shape)) * alike
+    sizes = advantages.abs().nan_to_num()
+    logged_there = of.highest(sizes.view(shape)) * alike
     largest_error = of.highest(error.view(shape))
 
     def count(x: Tensor) -> Tensor:
@@ -512,5 +536,5 @@ def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -
         max_error_live=largest_error.masked_fill(alike, -torch.inf),
         largest_silent=logged_there,
         residue_groups=logged_there > TOLERANCE,
-        largest_impossible=of.highest((advantages.abs().nan_to_num() * too_large).view(shape)),
+        largest_impossible=of.highest((sizes * too_large).view(shape)),
     )

@@ -1,7 +1,7 @@
 """What is added up over a run: arrays with a place per batch, which are taken, put one after the other or added up."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -163,14 +163,17 @@ class Sums(Generic[Number]):
     logged: LoggedSums[Number]
 
 
+_RECORDS = (RewardSums, MethodSums, LengthSums, LoggedSums, Sums)
+
+
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
     """A record of the same kind, of what `make` makes of the name and the values of each field of these records."""
-    if isinstance(records[0], dict):
-        return {key: each(make, *(record[key] for record in records), name=key) for key in records[0]}
-    if not is_dataclass(records[0]):
-        return make(name, *records)
-    kind: Any = type(records[0])
-    return kind(**each(make, *map(vars, records)))
+    first: Any = records[0]
+    if isinstance(first, _RECORDS):
+        return type(first)(**each(make, *map(vars, records)))
+    if isinstance(first, dict):
+        return {key: each(make, *(record[key] for record in records), name=key) for key in first}
+    return make(name, *records)
 
 
 def take(batches: Sums[Array], which: Array | slice) -> Sums[Array]:

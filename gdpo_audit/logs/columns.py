@@ -373,7 +373,9 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Ex
     wanted = f"whole numbers in the column of steps, {name!r}"
     fits = is_number_type(steps.dtype) or steps.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
     expect(fits, files[frame[FILE][0]] if len(frame) else "", wanted, f"{steps.dtype}")
-    numbers = (steps if is_number_type(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
+    numbers = steps
+    if not steps.dtype.is_integer():
+        numbers = (steps if is_number_type(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
     whole = numbers.cast(pl.Int64, strict=False)
     if (row := _first(whole.is_null() | (whole != numbers))) is not None:
         raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got {steps[row]!r}")
