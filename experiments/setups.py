@@ -14,7 +14,7 @@ PLANS = Path(__file__).parent / "plans.json"
 
 @dataclass(frozen=True)
 class Setup:
-    """What is rewarded, what each reward pays and weighs, what gates one, and whether a reward of noise is added."""
+    """The rewards of a training run: what each grades, pays and weighs, the gate on one, and whether noise is added."""
 
     name: str
     title: str

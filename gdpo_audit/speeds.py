@@ -1,4 +1,4 @@
-"""How fast the rewards of several runs of one model follow a push: their speeds, pooled."""
+"""Pool the speeds at which rewards follow a push over several runs of one model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What training would do to the means of rewards under another setting, from how they moved under the one that ran.
+"""Forecasts of the means of rewards under another setting, from how they moved under the one that ran.
 
 Price's equation: an update moves the mean of a reward by the covariance of advantage and reward inside groups. On the
 scale of logits each reward follows its push, the correlation of advantage and reward, at a speed of its own, which
@@ -24,7 +24,7 @@ _LEAST_RATE = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """How the rewards of a run moved; K rewards, T steps.
+    """The course of the rewards of a run; K rewards, T steps.
 
     time: (T,) steps since the first. rates: (T, K) the mean of each reward between its least, 0, and largest, 1; NaN
     where it is missing. dispersion: (K,) the variance of a step's rate, in units of rate (1 − rate).
@@ -43,7 +43,7 @@ class Course:
 
 @dataclass(frozen=True)
 class DifferingGroups:
-    """How many groups have different values of each reward, by its rate: (K, points) at equally spaced logits."""
+    """Count the groups with different values of each reward, by its rate: (K, points) at equally spaced logits."""
 
     logits: Array
     shares: Array
@@ -81,7 +81,7 @@ def _all_equal(rates: Array, within: float, size: int) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Pushes:
-    """How a setting pushes each reward as the rates change; K rewards.
+    """The push of a setting on each reward as the rates change; K rewards.
 
     measured: (K,) the push on the logged groups. weights: (K,). decoupled: whether each reward is normalised before
     the sum. spread: (K,) the standard deviation inside groups of what each weight multiplies; sources, cross: (K, K)
@@ -135,7 +135,7 @@ class Pushes:
 
 @dataclass(frozen=True)
 class Speeds:
-    """How fast each reward follows its push: logit a step for a push of one.
+    """The speed at which each reward follows its push: logit a step for a push of one.
 
     start: (K,) the logits at first. fitted, error: (K,) of each reward by itself. slope: (K,) by how much the start is
     lower for a speed that is higher by one. grid, chance: (points,) and (K, points) what the rewards say together.
@@ -177,7 +177,7 @@ class Speeds:
 
 
 def damping(logits: Array) -> Array:
-    """How much the logit of a reward moves for its push, by its rate: as much as possible at one half."""
+    """Return how much the logit of a reward moves for its push, by its rate: most at one half."""
     rates = 1 / (1 + np.exp(-logits))
     return np.maximum(4 * rates * (1 - rates), 1e-3) ** EXPONENT
 
@@ -230,7 +230,7 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
 
 
 def _together(speed: Array, error: Array) -> tuple[Array, Array]:
-    """What the rewards of a run say together: a grid of speeds, and (K, points) the chance of each.
+    """Weigh the speeds on a grid by all rewards of a run: the speeds, and (K, points) the chance of each.
 
     The logarithms of the speeds are normal around a centre that the run's own rewards tell.
     """

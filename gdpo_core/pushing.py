@@ -1,4 +1,4 @@
-"""What an update raises: the correlation of the advantages with each reward inside groups."""
+"""The push of an update on each reward: the correlation of the advantages with it inside groups."""
 
 from typing import Unpack
 
@@ -18,7 +18,7 @@ MEANING = (
 
 @with_options
 def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
-    """How much the update raises each reward, from −1 to 1, whichever reward is the cause.
+    """Return how much the update raises each reward, from −1 to 1, whichever reward is the cause.
 
     With d_k = r_k − mean_G r_k the push on reward k is Σ A d_k / √(Σ A² Σ d_k²) over all responses that have an
     advantage: the correlation of advantage and reward inside groups. At 1 the update raises this reward alone, at 0 it

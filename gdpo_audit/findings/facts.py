@@ -218,7 +218,7 @@ class Facts:
 
     @property
     def but_residue(self) -> str:
-        """What is logged all the same in groups in which nothing differs: words that follow a statement of 0."""
+        """Words that follow "every advantage is 0": how much round-off is logged where rewards do not differ."""
         if self.recipe is None or not self.totals.logged.residue_groups:
             return ""
         return f" but for round-off (up to {number(self.totals.logged.largest_silent, 2)} is logged there)"
@@ -397,12 +397,12 @@ class Facts:
         return [nan if name in self.alike else ratio(part, sums.squares) for name, part in shares]
 
     def push(self, method: str) -> list[float]:
-        """How much the update raises each reward, as `gdpo_core.push`; of rewards that follow from others too."""
+        """Return how much the update raises each reward, as `gdpo_core.push`, also one that follows from others."""
         sums = self.totals.methods[method]
         return [float(x) for x in push_of(sums.pushed, sums.distances, sums.squares)]
 
     def punished(self, method: str) -> list[float]:
-        """Of the responses above their group's mean in each reward, the share with an advantage of 0 or less."""
+        """Return for each reward the share of advantages of 0 or less among responses above their group's mean."""
         sums = self.totals.methods[method]
         return [ratio(punished, above) for punished, above in zip(sums.punished, sums.above, strict=True)]
 

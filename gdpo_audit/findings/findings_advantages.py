@@ -45,7 +45,7 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
 
 
 def _error(batches: Sums[Array]) -> str:
-    """By how much logged advantages differ at most, in words."""
+    """Return in words by how much logged advantages differ at most."""
     return number(float(batches.logged.max_error.max()), 2)
 
 
@@ -174,7 +174,7 @@ def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
 
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
-    """Of a run whose recipe makes the others."""
+    """Report the batches whose advantages the recipe does not make, in a run where it makes all others."""
     other, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
     logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
     if other is not None:

@@ -1,4 +1,4 @@
-"""What would have been learnt under another setting: a forecast from the course of the run, with an interval."""
+"""Forecasts, with intervals, of what the run would have learnt under another setting; they start from its course."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -35,7 +35,7 @@ OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and o
 
 @dataclass(frozen=True, kw_only=True)
 class RewardForecast:
-    """What a setting would have made of one reward, beside what it was as it ran; all in the reward's own unit.
+    """The forecast of one reward under a setting, beside its course as the run went, in the reward's own unit.
 
     difference: of the mean over the steps, setting less as it ran; low, high: the ends of its 80 % interval. All three
     are None where the log does not tell, and then `why` is a sentence. as_it_ran, forecast: the mean of the reward at
@@ -57,7 +57,7 @@ class RewardForecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast(Displayed):
-    """What would be learnt under a setting, for each reward; `table` has a row for each.
+    """The forecast of every reward under a setting; `table` has a row for each.
 
     steps: over which the means are taken. from_steps: of the log. notes: what the figures stand on.
     """
@@ -144,7 +144,7 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, dict[str, 
 
 
 def _notes(f: Facts) -> Iterator[str]:
-    """What else the figures stand on, a sentence each."""
+    """Yield a sentence for each assumption of the figures that the log does not confirm."""
     if f.recipe is None:
         yield f"“As it ran” is taken as {NAMES[f.method]}, which the log does not show."
     if f.setup.changes:
@@ -201,7 +201,7 @@ def _gate(f: Facts, gate: object) -> Gate:
 
 
 class _LoggedGroups:
-    """What the forecasts of a run stand on: its course, and the groups on which pushes are measured."""
+    """The parts of a log that its forecasts need: its course, and the groups on which pushes are measured."""
 
     def __init__(self, f: Facts) -> None:
         where = f.run.path
@@ -265,7 +265,7 @@ class _LoggedGroups:
         return np.where(np.isnan(self.range), 1.0, np.maximum(known, 1e-6))
 
     def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
-        """How a setting pushes the rewards, measured on the groups and continued by what varies in them."""
+        """Return how a setting pushes the rewards, measured on the groups and continued by what varies in them."""
         table = self.table if gate is None else self.table.with_columns(behind(gate, self.facts.rewards))
         values = self.values if gate is None else self._values(table)
         sources = self.distances if gate is None else self._distances(values)
@@ -299,7 +299,7 @@ class _LoggedGroups:
         return batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
 
     def _passes(self, gate: Gate, values: Array) -> float:
-        """How often a reward passes behind its gate, for the product of the rates of the two."""
+        """Return how often a reward passes behind its gate, over the product of the rates of the two."""
         k, on = gate.reward, gate.on
         passing = self._rates(self.values)
         return float(self._rates(values)[k] / max(passing[k] * passing[on], 1e-9))
@@ -311,7 +311,7 @@ class _LoggedGroups:
 
     @cached_property
     def _differing(self) -> DifferingGroups:
-        """How many groups have different values of each reward, by its rate."""
+        """Count the groups that have different values of each reward, by its rate."""
         ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
         rates = self._rates(self.values)
         degrees = max(len(self.table) - len(self.starts), 1)
@@ -387,7 +387,7 @@ def _reward_forecast(
 
 
 def _why_open(log: _LoggedGroups, speeds: Speeds, k: int) -> str:
-    """Why nothing is said of a reward, as a sentence; empty where something is."""
+    """Return the sentence that says why a reward has no forecast; an empty one where it has one."""
     name, steps = log.facts.rewards[k], len(log.course.time)
     if np.isnan(log.range[k]):
         return f"{name} has one value in the whole log, so nothing can be said of how fast it follows a push."

@@ -1,4 +1,4 @@
-"""What the advantages of a method select: what raises each reward, and who is punished though better than the rest."""
+"""The selection that advantages make: which rewards they raise, and which responses they punish though better."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What logged advantages show by themselves, before any recipe is known: whether they add up to 0, where they are 0."""
+"""Signs in logged advantages that need no recipe: whether they add up to 0, and in which rows they are 0."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _LEAST = 8  # groups with an advantage other than 0: fewer say nothing of what i
 
 @dataclass(frozen=True)
 class Shown:
-    """What advantages show: a title, sentences, and whether no group is centred."""
+    """The signs in logged advantages: a title, a sentence for each, and whether no group is centred."""
 
     title: str = ""
     says: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a column of numbers does in a log, which tells places, clocks, labels and copies from rewards.
+"""The behaviour of number columns in a log, which tells places, clocks, labels and copies from rewards.
 
 A name only supports what the numbers say: `measures` lists units and roles that no reward has.
 """

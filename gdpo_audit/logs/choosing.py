@@ -139,7 +139,7 @@ def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | 
 
 
 def _run_around(inside: re.Match[str]) -> str:
-    """What stays of the path of a folder inside a run: nothing, or the run that the name of an artifact begins with."""
+    """Return the run that the name of an artifact begins with, and nothing for any other folder inside a run."""
     return inside[1] + inside[2] if inside[2] else ""
 
 
@@ -157,7 +157,7 @@ def _home(folder: str, where: str) -> str:
 
 
 def _wandb_key(wanted: str, name: str) -> str | None:
-    """What such tables of W&B are called, if their key is the one wanted; # stands for the number of a step in it."""
+    """Return the name that tables of W&B have under the wanted key, in which # is the number of a step, or None."""
     table = WANDB_TABLE.search(unpacked_name(name))
     return f"{key_of(table)} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
 

@@ -1,4 +1,4 @@
-"""What logged advantages show of groups: the ways to tell groups apart under which they add up to 0 in each group.
+"""Ways to tell the groups of a log apart under which its advantages add up to 0 in each group.
 
 Nearly every method centres the advantages of a group. So they judge which rows are one: a column, a pair of columns,
 blocks of rows or places in a batch; and they show rows that repeat another one, and rows that a mask left out.

@@ -13,12 +13,12 @@ _PLAIN = "lambda x: x.tolist() if hasattr(x, 'tolist') else getattr(x, '__dict__
 
 
 def pickled(path: str) -> str:
-    """What a pickle is, and what makes a log of it."""
+    """Return in words that a file is a pickle, and the command that makes a log of it."""
     return f"a pickle; {advice(path)}"
 
 
 def advice(path: str) -> str:
-    """What turns a file of pickled objects into lines of JSON, in words that can be typed."""
+    """Return the words around the command that turns a file of pickled objects into lines of JSON."""
     return f"loading it runs what is in it; if you trust it, this makes a log of it: {conversion(path)}"
 
 

@@ -47,7 +47,7 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
 
 
 def _loaded(name: str, path: Path | None) -> Any:
-    """What torch.load returns without running anything of the file."""
+    """Load a file with torch.load, which then runs none of its code."""
     assert path is not None
     _expect_small(name, path)
     import torch  # takes seconds, and most logs are none of its files

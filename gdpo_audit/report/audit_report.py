@@ -143,14 +143,14 @@ class AuditReport(Displayed):
 
     @property
     def push(self) -> dict[str, dict[str, float]]:
-        """How much the update raises each reward, from −1 to 1, by method: as `gdpo_core.push`, of the whole run."""
+        """Return by method how much the update raises each reward, from −1 to 1: `gdpo_core.push` of the whole run."""
         return {m: {reward["name"]: reward["push"][m] for reward in self.rewards} for m in self.methods}
 
     @property
     def punished(self) -> dict[str, dict[str, float | None]]:
-        """The share with an advantage of at most 0 of the responses above their group's mean in each reward, by method.
+        """Return by method the share with an advantage of 0 or less among the responses above their group's mean.
 
-        NaN where no response is above the mean of its group.
+        Each share is of one reward; it is NaN where no response is above the mean of its group in it.
         """
         return {m: {reward["name"]: reward["punished"][m] for reward in self.rewards} for m in self.methods}
 

@@ -104,7 +104,7 @@ def _parts(steps: Sequence[float], series: Series) -> Iterator[list[tuple[float,
 
 @dataclass(frozen=True)
 class Course:
-    """How a figure of a reward went: its name and heading, its numbers and their noise, since when it is another."""
+    """The course of one figure of a reward: its name and heading, its numbers and their noise, and when it changed."""
 
     figure: str
     heading: str

@@ -36,7 +36,7 @@ def held(row: Mapping[str, Any]) -> bool | None:
 
 
 def part() -> Html:
-    """What held, and each forecast beside what came, in one picture."""
+    """Say which forecasts held, and draw each beside what came."""
     rows = load()
     drawn = [charts.forecasts(points(rows), round(100 * CLEAR)), charts.speeds(speeds())]
     return join(callout(*_says(rows)), html.charts(drawn))
@@ -78,7 +78,7 @@ def words(row: Mapping[str, Any]) -> str:
 
 
 def speeds() -> list[dict[str, Any]]:
-    """How fast each reward of each run follows a push, by set-up, with its standard error."""
+    """Draw how fast each reward of each run follows a push, by set-up, with its standard error."""
     rows = pl.read_csv(SPEEDS).to_dicts()
     return [
         {"setup": row["setup"], "reward": row["reward"], "speed": row["speed"]}
