@@ -171,6 +171,8 @@ def test_speeds_of_several_runs_are_pooled(simulated):
         ({"method": "ppo"}, "forecast, method: expected one of grpo, .* got 'ppo'"),
         ({"weights": {"c": 1}}, "forecast, weights: expected names of rewards: a, b, got 'c'"),
         ({"weights": {"a": 0, "b": 0}}, "forecast, weights: expected one that is not 0"),
+        ({"weights": {"a": 1e300}}, "forecast, weights: expected numbers from 1e-100 to 1e.100 in size"),
+        ({"weights": {"a": 1e-300}}, "forecast, weights: expected numbers from 1e-100 to 1e.100 in size"),
         ({"steps": 0}, "forecast, steps: expected a whole number from 1 to 100,000, got 0"),
         ({"steps": 100_001}, "from 1 to 100,000, got 100001"),
         ({"steps": 2.5}, "a whole number"),

@@ -379,6 +379,18 @@ def samples(s, number=float) -> dict:
     return {"rollout_id": s + 1, "samples": made}
 
 
+@pytest.mark.filterwarnings("ignore:.*quantize|.*TypedStorage")
+def test_tensors_of_any_kind_of_number_are_read(tmp_path):
+    table = {"reward": torch.tensor([1, 0, 0, 1.0]), "prompt": [*"aabb"], "step": 1}
+    table["style"] = torch.quantize_per_tensor(
+        torch.tensor([0, 0.5, 1, 1]), scale=0.5, zero_point=0, dtype=torch.quint8
+    )
+    table["brief"] = torch.tensor([0, 1, 1, 1]).to_sparse()
+    torch.save(table, tmp_path / "1.pt")
+    run = ga.read_run(tmp_path / "1.pt", rewards=["reward", "style", "brief"])
+    assert run.table["style"].to_list() == [0, 0.5, 1, 1] and run.table["brief"].to_list() == [0, 1, 1, 1]
+
+
 def test_slimes_samples_are_read(tmp_path):
     for s in range(STEPS):
         torch.save(samples(s), tmp_path / f"{s + 1}.pt")
@@ -413,6 +425,9 @@ def test_nothing_of_a_file_is_run(tmp_path):
     torch.save({"samples": [{"reward": Evil()}]}, tmp_path / "1.pt")
     refused(tmp_path, "expected tensors and plain values that torch.load reads with weights_only=True")
     refused({"1.pt": (tmp_path / "1.pt").read_bytes()}, "expected a file on this machine")
+    torch.save({"reward": torch.zeros(8)}, tmp_path / "2.pt")
+    (tmp_path / "2.pt").write_bytes((tmp_path / "2.pt").read_bytes()[:-300])
+    assert "python -c" not in refused(tmp_path / "2.pt", "got one that torch cannot read")
     assert not (tmp_path / "ran").exists()
 
 
@@ -422,6 +437,11 @@ def test_nothing_of_a_file_is_run(tmp_path):
         ({"a": "b"}, "expected rows in a list, or tensors and lists with a value per response, got an object of a"),
         ([], "got list"),
         (torch.zeros(3), "got Tensor"),
+        ({}, "got an object of nothing"),
+        (
+            {"reward": torch.zeros(8), "style": torch.zeros(7)},
+            "8 values in 'style', as many as there are responses, got 7",
+        ),
         ({"samples": [{"reward": torch.zeros(1).expand(10**9)}]}, "at most 50,000,000 values, got more"),
     ],
 )

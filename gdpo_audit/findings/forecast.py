@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import polars as pl
+import torch
 from numpy.typing import NDArray
 
 from gdpo_audit.findings.facts import Facts
@@ -15,7 +16,7 @@ from gdpo_audit.logs.names import reward_column
 from gdpo_audit.recipe.recipe import starts_of, tensors_of
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
-from gdpo_core._inputs import weights_by_name
+from gdpo_core._inputs import weights_by_name, width
 from gdpo_core._json import jsonable
 from gdpo_core.conventions import NAMES
 from gdpo_core.forecasting import Array, Course, DifferingGroups, Pushes, Speeds, fit_speeds, integrate, times_of
@@ -174,6 +175,7 @@ def _checked(f: Facts, course: Course, method: object, weights: object, gate: ob
     named = weights_by_name(weights, f.rewards, "forecast, weights")
     setup = f.setup.with_weights({name: w / f.unit for name, w in named.items()})
     expect(any(setup.weights), "forecast, weights", "one that is not 0", "0 for every reward")
+    width([abs(weight) for weight in setup.weights], torch.float64, "forecast, weights")
     steps = int(course.time[-1]) + 1 if steps is None else steps
     whole = f"a whole number from 1 to {MOST_STEPS:,}"
     if not is_whole(steps) or not 1 <= steps <= MOST_STEPS:

@@ -4,6 +4,7 @@ A file is loaded as torch loads what it does not trust: tensors and plain values
 """
 
 import io
+import pickle
 import re
 import zipfile
 from collections.abc import Mapping
@@ -36,9 +37,13 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
     """The rows in a file. Raises InputError for a file that holds something else, with what makes a log of it."""
     expect(path is not None, name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
     content = _loaded(name, path)
-    rows = _rows(content)
+    rows = _rows(content, name)
     if rows is None:
-        got = f"an object of {clip(', '.join(map(str, content)), 200)}" if isinstance(content, Mapping) else ""
+        got = (
+            f"an object of {clip(', '.join(map(str, content)), 200) or 'nothing'}"
+            if isinstance(content, Mapping)
+            else ""
+        )
         raise InputError(f"{name}: expected {_NO_ROWS}, got {got or type(content).__name__}; {advice(name)}")
     expect(len(rows) > 0, name, "at least one response", "0 rows")
     left = [MAX_VALUES]
@@ -60,6 +65,8 @@ def _loaded(name: str, path: Path | None) -> Any:
         raise
     except Exception as error:  # of pickle, zip, torch and whatever a broken file makes of them
         why = clip(re.split(r"\(Could this|Please file|Check the doc", reason(error))[0].strip(" ."), 120)
+        if not isinstance(error, pickle.UnpicklingError):
+            raise InputError(f"{name}: expected a file of torch.save, got one that torch cannot read: {why}") from None
         wanted = "tensors and plain values that torch.load reads with weights_only=True"
         raise InputError(f"{name}: expected {wanted}, got {why}; {advice(name)}") from None
 
@@ -76,8 +83,11 @@ def _expect_small(name: str, path: Path) -> None:
     expect(size <= MAX_BYTES, name, f"at most {count(MAX_BYTES, 'byte')} in a file of torch", count(size))
 
 
-def _rows(content: Any) -> list | None:
-    """The rows of a loaded file; None if there are none. slime's number of a rollout, beside the rows, is the step."""
+def _rows(content: Any, where: str) -> list | None:
+    """Return the rows of a loaded file, or None if it has none; slime's rollout_id, beside the rows, is the step.
+
+    Raises InputError where a few values of a column are missing, so that no reward is left out without a word.
+    """
     if isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
         return content
     if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
@@ -92,6 +102,13 @@ def _rows(content: Any) -> list | None:
     if usual is None:
         return None
     same = {name: value for name, value in content.items() if isinstance(value, int | float | str)}
+    for name, values in columns.items():  # one value per prompt is at most half as many, one per token far more
+        expect(
+            len(values) == usual or not usual / 2 < len(values) < 2 * usual,
+            where,
+            f"{usual} values in {name!r}, as many as there are responses",
+            f"{len(values)}",
+        )
     columns = {name: values for name, values in columns.items() if len(values) == usual}
     return [{**same, **dict(zip(columns, row, strict=True))} for row in zip(*columns.values(), strict=True)]
 
@@ -116,7 +133,7 @@ def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
     if hasattr(value, "tolist"):
         left[0] -= value.numel() if hasattr(value, "numel") else 1
         expect(left[0] >= 0, name, f"at most {count(MAX_VALUES, 'value')}", "more")
-        return value.tolist()
+        return (value.dequantize() if getattr(value, "is_quantized", False) else value).tolist()
     left[0] -= 1
     expect(left[0] >= 0, name, f"at most {count(MAX_VALUES, 'value')}", "more")
     if isinstance(value, Mapping):
