@@ -381,7 +381,8 @@ def samples(s, number=float) -> dict:
 
 @pytest.mark.filterwarnings("ignore:.*quantize|.*TypedStorage")
 def test_tensors_of_any_kind_of_number_are_read(tmp_path):
-    table = {"reward": torch.tensor([1, 0, 0, 1.0]), "prompt": [*"aabb"], "step": 1}
+    table = {"reward": torch.tensor([1, 0, 0, 1.0]), "prompt": [*"aabb"], "step": torch.tensor(3)}
+    table["mask"] = torch.eye(4).to_sparse()
     table["style"] = torch.quantize_per_tensor(
         torch.tensor([0, 0.5, 1, 1]), scale=0.5, zero_point=0, dtype=torch.quint8
     )
@@ -389,6 +390,7 @@ def test_tensors_of_any_kind_of_number_are_read(tmp_path):
     torch.save(table, tmp_path / "1.pt")
     run = ga.read_run(tmp_path / "1.pt", rewards=["reward", "style", "brief"])
     assert run.table["style"].to_list() == [0, 0.5, 1, 1] and run.table["brief"].to_list() == [0, 1, 1, 1]
+    assert run.has_steps and run.table["step"].unique().to_list() == [3]
 
 
 def test_slimes_samples_are_read(tmp_path):
@@ -427,7 +429,7 @@ def test_nothing_of_a_file_is_run(tmp_path):
     refused({"1.pt": (tmp_path / "1.pt").read_bytes()}, "expected a file on this machine")
     torch.save({"reward": torch.zeros(8)}, tmp_path / "2.pt")
     (tmp_path / "2.pt").write_bytes((tmp_path / "2.pt").read_bytes()[:-300])
-    assert "python -c" not in refused(tmp_path / "2.pt", "got one that torch cannot read")
+    assert "python -c" not in refused(tmp_path / "2.pt", "expected a whole file of torch.save, got one without its end")
     assert not (tmp_path / "ran").exists()
 
 
@@ -438,6 +440,7 @@ def test_nothing_of_a_file_is_run(tmp_path):
         ([], "got list"),
         (torch.zeros(3), "got Tensor"),
         ({}, "got an object of nothing"),
+        ({"reward": torch.zeros(8, device="meta")}, "expected tensors with values, got one on the device meta"),
         (
             {"reward": torch.zeros(8), "style": torch.zeros(7)},
             "8 values in 'style', as many as there are responses, got 7",

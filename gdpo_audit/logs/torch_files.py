@@ -4,7 +4,6 @@ A file is loaded as torch loads what it does not trust: tensors and plain values
 """
 
 import io
-import pickle
 import re
 import zipfile
 from collections.abc import Mapping
@@ -22,15 +21,16 @@ from gdpo_core._words import clip, count
 MAX_BYTES = 1 << 30  # of a file
 MAX_VALUES = 50_000_000  # that a file may hold once its lists are written out
 DEPTH = 20  # levels of lists and objects
-_MEMBER = b"data.pkl"
+_ZIP, _MEMBER = b"PK\3\4", b"data.pkl"
 _SAFE_SINCE = (2, 6)  # before, a file could run code in spite of weights_only
 _ROWS = ("samples", "rows", "rollouts", "trajectories", "data")  # names of a list of rows, slime's the first
+_CLOSE = 3 / 4  # of the number of responses: such a column lacks some; one per prompt is at most half as long
 _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
 
 
 def is_torch(name: str, start: bytes) -> bool:
     """Whether a file is one of torch: by its ending, or as a zip that begins with pickled data."""
-    return name.lower().endswith(TENSORS) or (start.startswith(b"PK\3\4") and _MEMBER in start[30:300])
+    return name.lower().endswith(TENSORS) or (start.startswith(_ZIP) and _MEMBER in start[30:300])
 
 
 def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
@@ -39,12 +39,10 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
     content = _loaded(name, path)
     rows = _rows(content, name)
     if rows is None:
-        got = (
-            f"an object of {clip(', '.join(map(str, content)), 200) or 'nothing'}"
-            if isinstance(content, Mapping)
-            else ""
-        )
-        raise InputError(f"{name}: expected {_NO_ROWS}, got {got or type(content).__name__}; {advice(name)}")
+        got = type(content).__name__
+        if isinstance(content, Mapping):
+            got = f"an object of {clip(', '.join(map(str, content)), 200) or 'nothing'}"
+        raise InputError(f"{name}: expected {_NO_ROWS}, got {got}; {advice(name)}")
     expect(len(rows) > 0, name, "at least one response", "0 rows")
     left = [MAX_VALUES]
     plain = [_plain(row, name, left) for row in rows]
@@ -59,14 +57,15 @@ def _loaded(name: str, path: Path | None) -> Any:
 
     version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
     expect(version >= _SAFE_SINCE, name, "torch 2.6 or newer, whose torch.load is safe", f"torch {torch.__version__}")
+    content = path.read_bytes()
     try:
-        return torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
+        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except MemoryError:
         raise
     except Exception as error:  # of pickle, zip, torch and whatever a broken file makes of them
         why = clip(re.split(r"\(Could this|Please file|Check the doc", reason(error))[0].strip(" ."), 120)
-        if not isinstance(error, pickle.UnpicklingError):
-            raise InputError(f"{name}: expected a file of torch.save, got one that torch cannot read: {why}") from None
+        if content.startswith(_ZIP) and not zipfile.is_zipfile(path):
+            raise InputError(f"{name}: expected a whole file of torch.save, got one without its end") from None
         wanted = "tensors and plain values that torch.load reads with weights_only=True"
         raise InputError(f"{name}: expected {wanted}, got {why}; {advice(name)}") from None
 
@@ -83,6 +82,21 @@ def _expect_small(name: str, path: Path) -> None:
     expect(size <= MAX_BYTES, name, f"at most {count(MAX_BYTES, 'byte')} in a file of torch", count(size))
 
 
+def _dense(value: Any, name: str) -> Any:
+    """Return a tensor of one number as that number, any other one dense and not quantised, other values as they are.
+
+    Raises InputError for a tensor without values, and for one that is too large once it is dense.
+    """
+    if not hasattr(value, "to_dense"):
+        return value
+    expect(not value.is_meta, name, "tensors with values", "one on the device meta")
+    expect(not value.is_nested, name, "tensors whose rows have one length", "a nested one; save it as a list")
+    expect(value.numel() <= MAX_VALUES, name, f"at most {count(MAX_VALUES, 'value')}", "more")
+    value = value.dequantize() if value.is_quantized else value
+    value = value if str(value.layout) == "torch.strided" else value.to_dense()
+    return value if value.ndim else value.item()
+
+
 def _rows(content: Any, where: str) -> list | None:
     """Return the rows of a loaded file, or None if it has none; slime's rollout_id, beside the rows, is the step.
 
@@ -95,20 +109,20 @@ def _rows(content: Any, where: str) -> list | None:
     for name in _ROWS:
         rows = content.get(name)
         if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
-            step = {"step": content["rollout_id"]} if isinstance(content.get("rollout_id"), int) else {}
+            number = _dense(content.get("rollout_id"), where)
+            step = {"step": number} if isinstance(number, int) else {}
             return [{**step, **row} for row in rows]
+    content = {name: _dense(value, where) for name, value in content.items()}
     columns = {name: list(value) for name, value in content.items() if _size(value) is not None}
     usual = _usual({name: len(values) for name, values in columns.items()})
     if usual is None:
         return None
     same = {name: value for name, value in content.items() if isinstance(value, int | float | str)}
-    for name, values in columns.items():  # one value per prompt is at most half as many, one per token far more
-        expect(
-            len(values) == usual or not usual / 2 < len(values) < 2 * usual,
-            where,
-            f"{usual} values in {name!r}, as many as there are responses",
-            f"{len(values)}",
-        )
+    for name, values in columns.items():
+        close = len(values) != usual and _CLOSE * usual < len(values) < usual / _CLOSE
+        numbers = not any(isinstance(value, str) for value in values)
+        wanted = f"{usual} values in {name!r}, as many as there are responses"
+        expect(not (close and numbers), where, wanted, f"{len(values)}")
     columns = {name: values for name, values in columns.items() if len(values) == usual}
     return [{**same, **dict(zip(columns, row, strict=True))} for row in zip(*columns.values(), strict=True)]
 
@@ -130,10 +144,11 @@ def _usual(sizes: Mapping[str, int]) -> int | None:
 def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
     """A value as JSON has it: tensors as numbers and lists. left: how many values may still come."""
     expect(depth < DEPTH, name, f"at most {DEPTH} levels of lists", "more")
+    value = _dense(value, name)
     if hasattr(value, "tolist"):
         left[0] -= value.numel() if hasattr(value, "numel") else 1
         expect(left[0] >= 0, name, f"at most {count(MAX_VALUES, 'value')}", "more")
-        return (value.dequantize() if getattr(value, "is_quantized", False) else value).tolist()
+        return value.tolist()
     left[0] -= 1
     expect(left[0] >= 0, name, f"at most {count(MAX_VALUES, 'value')}", "more")
     if isinstance(value, Mapping):
