@@ -50,7 +50,7 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
     """Return a column that was not read, if it makes the advantages together with the rewards, and what makes them."""
-    for name in run.left_out[:LEFT_OUT] if run._read_with else ():
+    for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
             other = _with_one_more(run, name)
             recipe = solve(other, spread(other.sample, SAMPLE))
@@ -61,7 +61,7 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
 def added(run: Run, solve: Solve) -> Added | None:
     """Return a column that was added to the advantages after a method had made them; None where none explains them."""
-    for name in run.left_out[:LEFT_OUT] if run._read_with else ():
+    for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
             sample = spread(_with_one_more(run, name).sample, SAMPLE)
             found = added_column(sample, run.rewards, name, partial(solve, run))
@@ -90,8 +90,13 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
         yield partial(_without_zeros, run, counts)
     if run.total is not None and run.total not in run.rewards:
         yield partial(_of_total_alone, run)
-    for name in () if run.rewards_named else run.left_out[:LEFT_OUT]:
+    for name in () if run.rewards_named else _not_read(run):
         yield partial(_with_one_more, run, name)
+
+
+def _not_read(run: Run) -> tuple[str, ...]:
+    """Return the columns that may be rewards though they were not read as such: those left out, and the length."""
+    return (*run.left_out[:LEFT_OUT], *([run.length_column] if run.length_column else []))
 
 
 def _clocks(run: Run) -> list[str]:

@@ -59,13 +59,15 @@ def choose(
     flags: Collection[str] = (),
     asks: bool = False,
     judged: bool = False,
+    length: str | None = None,
 ) -> RewardChoice:
     """Choose the rewards among the number columns of a log.
 
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
     named: the rewards that the caller names, which stand. flags: columns of true and false.
     asks: raise InputError for columns that may be rewards or metrics, or copies; but where advantages are logged, these
-    judge (`judged`), and such columns are left out at first.
+    judge (`judged`), and such columns are left out at first. length: the column of lengths, which is no reward unless a
+    total counts it, as one that pays for brevity does.
     """
     clear = [name for name in numbers if role(name) != "metric"]
     metrics = [name for name in numbers if name not in clear]
@@ -80,10 +82,11 @@ def choose(
         return _beside_named(named, [name for name in _totals_among(clear) if name not in named], sample, flags)
     if len(clear) + len(metrics) * bool(_totals_among(clear)) < 2 or len(clear) > REWARDS:
         return RewardChoice(tuple(clear))
-    table = sample([*clear, *metrics])
-    found = _total(table, clear, metrics, _totals_among(clear), flags)
+    beside = [metrics, [*metrics, length]] if length else [metrics]
+    table = sample([*clear, *beside[-1]])
+    found = _total(table, clear, beside, _totals_among(clear), flags)
     if found is not None:
-        return _of_total(numbers, *found)
+        return _of_total([*numbers, *([length] if length else [])], *found)
     reasons = not_rewards(table, clear, labels=asks)
     clear = [name for name in clear if name not in reasons]
     if not clear:
@@ -285,13 +288,20 @@ def _is_open(name: str, column: pl.Series) -> bool:
 
 
 def _total(
-    table: pl.DataFrame, clear: Sequence[str], metrics: Sequence[str], totals: Sequence[str], flags: Collection[str]
+    table: pl.DataFrame,
+    clear: Sequence[str],
+    others: Sequence[Sequence[str]],
+    totals: Sequence[str],
+    flags: Collection[str],
 ) -> tuple[str, Sequence[str], Score] | None:
-    """The column that is a weighted sum of several others, those others, and how it is."""
+    """Return the column that is a weighted sum of several others, those others, and how it is; None without one.
+
+    others: columns that are tried beside the clear ones, the likeliest first.
+    """
     plain = [name for name in clear if name not in totals]
     for total in totals:
         beside = [name for name in clear if name != total]
-        for parts in (plain, beside, [*plain, *metrics]):
+        for parts in (plain, beside, *([*plain, *more] for more in others)):
             score = weights_of(table, parts, flags, total) if len(parts) > 1 else None
             if score is not None and score.exact and score.parts > 1 and score.spare > 0:
                 return total, parts, score

@@ -229,6 +229,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         total_only=alone or of_total,
         has_advantage=form.advantage is not None,
         has_length=form.length is not None,
+        length_column=form.length,
         by=form.by,
         by_default=options.by is None,
         issues=_issues(framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
@@ -317,7 +318,8 @@ def _rewards(
         return RewardChoice((form.total,))
     where = form.tables[0].name
     judged = form.advantage is not None
-    return choose(candidates, sample, where=where, named=options.rewards, flags=flags, asks=form.asks, judged=judged)
+    known = partial(choose, where=where, flags=flags, length=form.length)
+    return known(candidates, sample, named=options.rewards, asks=form.asks, judged=judged)
 
 
 def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:

@@ -121,6 +121,7 @@ class Run:
     rewards_named: bool = False  # by the caller, so that they stand
     has_steps: bool = True  # a column numbers them; else each file is one
     prompt_column: str | None = None  # whose changes may show where a group ends
+    length_column: str | None = None  # read as the length, though it may be a reward as well
     total: str | None = None  # the column that the rewards add up to, or nearly
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
