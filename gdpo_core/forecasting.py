@@ -19,7 +19,6 @@ PRIOR_CENTRE, PRIOR_CENTRE_SPREAD = np.log(0.02), 2.0  # of the logarithm of a r
 # second hundred steps of runs of the small model best, off by 0.002 in the mean (10 logs of five set-ups).
 EXPONENT = 1.0
 _ROUNDS, _STEPS_EACH, _GROWTH = 4, 200, 1.02
-_LEAST_RATE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,9 +40,10 @@ CHOSEN = [
     *[(REWARDS | {name: TOTAL.astype(kind)}, {}, OF_TOTAL)
       for name in ("reward", "total_reward", "score", "Total", "final_score", "mark")
       for kind in ("float64", "float32")],
-    # A metric that the total counts.
-    (dict(correct=CORRECT, response_len=LENGTH, reward=CORRECT - 0.01 * LENGTH), {},
-        {"weights": {"correct": 1.0, "response_len": -0.01}}),
+    # A metric that the total counts, also where it would be read as the length.
+    *[({"correct": CORRECT, name: LENGTH, "reward": CORRECT - 0.01 * LENGTH}, {},
+        {"weights": {"correct": 1.0, name: -0.01}})
+      for name in ("response_len", "response_length", "length", "completion_length")],
     # Rewards of different tasks add up to their total without those that are missing.
     (OF_A_TASK | {"reward": np.where(TASK, CORRECT, 2 * BRIEF)}, {},
         {"rewards": ("math", "code"), "weights": {"math": 1.0, "code": 2.0}}),
@@ -137,6 +138,14 @@ def test_metrics_are_no_rewards_unless_named(name):
         run = ga.read_run(log)
         assert run.rewards == ("correct", "fmt", "brief") and name in run.left_out
         assert ga.read_run(log, rewards=["correct", name]).rewards == ("correct", name)
+
+
+def test_a_length_that_the_logged_advantages_count_is_a_reward():
+    paid = (CORRECT - 0.01 * LENGTH).reshape(-1, SIZE)
+    report = audited(correct=CORRECT, response_length=LENGTH, advantage=(paid - paid.mean(1, keepdims=True)).ravel())
+    assert report.source["rewards"] == ["correct", "response_length"] and report.run["method"] == "grpo_no_std"
+    assert report.run["weights_used"] == pytest.approx({"correct": 1.0, "response_length": -0.01})
+    assert "response_length was taken for a reward, as the logged advantages count it." in report.notes
 
 
 # --- totals ----------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import torch
 
 import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_audit.findings.forecast import logged_groups
 from gdpo_audit.speeds import pooled_speeds
 from gdpo_core.forecasting import Course, fit_speeds, pool, times_of
 
@@ -133,6 +134,18 @@ def test_what_does_not_move_is_open():
     b = report_of(constant).forecast("gdpo").rewards["b"]
     assert b.difference is None and b.why.startswith("b has one value in the whole log")
     assert set(b.forecast) == {1.0}
+    for gate in ({"reward": "a", "on": "b"}, {"reward": "b", "on": "a"}):
+        with pytest.raises(gc.InputError, match="gate: expected two rewards that differ in the log, got b, which has"):
+            report_of(constant).forecast(gate=gate)
+
+
+def test_what_is_missing_makes_a_rate_as_uncertain_as_fewer_groups_do():
+    """Where half of the groups lack a reward, the variance of a step's rate doubles; nothing counts as a mean of 0."""
+    rows = simulate("grpo", [1, 1], 60, 3, speeds=(0, 0), start=(0.0, 2.0))[0]
+    half = [row | ({"b": None} if int(row["prompt"][-1]) % 2 else {}) for row in rows]
+    whole, lacking = (logged_groups(report_of(x)._facts).course.dispersion[1] for x in (rows, half))
+    assert whole == pytest.approx(1 / (PROMPTS * ROLLOUTS), rel=0.2)
+    assert lacking == pytest.approx(2 * whole, rel=0.25)
 
 
 def test_a_speed_has_the_error_of_its_noise():

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import gdpo_audit as ga
-from gdpo_audit.logs.names import with_reward_columns
+from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.recipe.solve import solve
 
 GROUPS, SIZE, WEIGHTS = 40, 8, np.array([1, 0.5])
@@ -106,18 +106,25 @@ def test_advantages_behind_a_gate_are_those_of_the_method_but_for_the_rows_that_
     assert "where correct is 0" in note and "they count in the statistics of their group" in note
 
 
-def added_kl(times):
-    """GRPO, and after it a KL penalty less its mean over the batch."""
+def added_kl(times, mean):
+    """Return a log of GRPO to whose advantages a KL penalty was added, less this mean of it."""
     log = made(lambda r, s, n, kl, i: z(s))
-    penalty = pl.col("kl") - pl.col("kl").mean().over("step")
-    return log.with_columns(advantage=pl.col("advantage") - times * penalty)
+    return log.with_columns(advantage=pl.col("advantage") - times * (pl.col("kl") - mean))
 
 
+MEANS = {
+    "(kl − its mean over the batch).": pl.col("kl").mean().over("step"),
+    "(kl − its mean over the group).": pl.col("kl").mean().over("step", "group"),
+    "kl.": pl.lit(0.0),
+}
+
+
+@pytest.mark.parametrize("what", MEANS)
 @pytest.mark.parametrize("times", [0.05, -0.2])
-def test_a_column_that_was_added_to_the_advantages_is_named_with_its_factor(times):
-    report, [finding] = audited(added_kl(times))
-    sign = "less" if times > 0 else "and"
-    assert f"{sign} {abs(times):g} × (kl − its mean over the batch)" in finding.message
+def test_a_column_that_was_added_to_the_advantages_is_named_with_its_factor(times, what):
+    report, [finding] = audited(added_kl(times, MEANS[what]))
+    sign = "less" if times > 0 else "plus"
+    assert f"{sign} {abs(times):g} × {what}" in finding.message
     assert report.run["weights_used"] == {"correct": 1.0, "style": 0.5} and report.run["weights_from"] == "nearest"
 
 
@@ -134,5 +141,6 @@ def test_what_advantages_show_by_themselves_comes_first():
 @pytest.mark.parametrize("framework, convention", [("trl", "trl_async"), ("verifiers", "numpy")])
 def test_async_grpo_of_trl_is_found(framework, convention):
     log = made(lambda r, s, *_: z(r.sum(1), 0)).rename({"step": "batch"})
-    recipe = solve([with_reward_columns(log, ["correct", "style"])], ["correct", "style"], framework)
+    names = ["correct", "style"]
+    recipe = solve([log.rename(dict(zip(names, reward_columns(names), strict=True)))], names, framework)
     assert (recipe.method, recipe.convention, recipe.weights) == ("grpo", convention, (1, 1))

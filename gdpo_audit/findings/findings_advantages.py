@@ -166,10 +166,11 @@ def _nothing_makes_them(f: Facts) -> Finding:
 
 def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
     """Return the severity, the title and the sentence of advantages to which a column was added."""
-    recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "and"
+    recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "plus"
     weights = weights_in_words(dict(zip(f.rewards, recipe.weights, strict=True)), recipe.up_to_scale)
     made = f"{NAMES[recipe.method]}{f' with weights {weights}' * (len(f.rewards) > 1)}"
-    says = f" They are those of {made} {sign} {number(abs(added.times))} × ({name} − its mean over the batch)."
+    what = f"({name} − its mean over the {added.over})" if added.over else name
+    says = f" They are those of {made} {sign} {number(abs(added.times))} × {what}."
     return "warning", f"{name} went into the logged advantages, after {NAMES[recipe.method]}", says
 
 

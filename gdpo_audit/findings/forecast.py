@@ -107,18 +107,10 @@ def forecast_of(
     after = log.pushes(setting.method, setting.weights, setting.gate)
     compared = _compare(speeds, own, after, setting.steps)
     rewards = {name: _reward_forecast(log, speeds, compared, own, after, k) for k, name in enumerate(f.rewards)}
-    named: dict[str, str | float] | None = None
-    if g := setting.gate:
-        named = {
-            "on": f.rewards[g.on],
-            "reward": f.rewards[g.reward],
-            "threshold": g.threshold,
-            "otherwise": g.fallback,
-        }
     return Forecast(
         method=setting.method,
         weights=dict(zip(f.rewards, f.printed(setting.weights), strict=True)),
-        gate=named,
+        gate=None if setting.gate is None else setting.gate.named(f.rewards),
         steps=setting.steps,
         from_steps=len(log.course.time),
         rewards=rewards,
@@ -192,6 +184,9 @@ def _gate(f: Facts, gate: object) -> Gate:
     given = reward in f.rewards and on in f.rewards and reward != on
     expect(given, "forecast, gate", f"{{'reward': …, 'on': …}} with {names}", repr(gate))
     k, opens = f.rewards.index(str(reward)), f.rewards.index(str(on))
+    for i in (k, opens):
+        differs = f.highest(i) > float(f.totals.rewards.low[i])
+        expect(differs, "forecast, gate", "two rewards that differ in the log", f"{f.rewards[i]}, which has one value")
     threshold, otherwise = asked.get("threshold", f.highest(opens)), asked.get("otherwise", f.worst(k))
     for name, value in (("threshold", threshold), ("otherwise", otherwise)):
         number = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
@@ -258,11 +253,13 @@ class _LoggedGroups:
         means = (self._means(self.values) - self.low[:, None]) / self.range[:, None]
         batch = self.table["batch"].to_numpy()[self.starts]
         firsts = starts_of(batch)
-        groups = np.diff(firsts, append=len(batch))
-        middle = np.add.reduceat(np.nan_to_num(means), firsts, axis=1) / groups
-        squares = np.add.reduceat(np.nan_to_num(means - middle.repeat(groups, axis=1)) ** 2, firsts, axis=1)
-        several = groups > 1
-        variance = (squares[:, several] / (groups[several] * (groups[several] - 1))).mean(1) if several.any() else 0.0
+        held = np.add.reduceat((~np.isnan(means)).astype(int), firsts, axis=1)  # groups that hold the reward
+        middle = np.add.reduceat(np.nan_to_num(means), firsts, axis=1) / np.maximum(held, 1)
+        apart = means - middle.repeat(np.diff(firsts, append=len(batch)), axis=1)
+        squares = np.add.reduceat(np.nan_to_num(apart) ** 2, firsts, axis=1)
+        several = held > 1
+        variances = squares / np.maximum(held * (held - 1), 1)
+        variance = (variances * several).sum(1) / np.maximum(several.sum(1), 1)
         known = variance / np.maximum(np.nanmean(rates * (1 - rates), axis=0), 1e-9)
         return np.where(np.isnan(self.range), 1.0, np.maximum(known, 1e-6))
 

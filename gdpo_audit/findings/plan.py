@@ -105,8 +105,8 @@ def _tried(f: Facts, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]
     after, method = f.try_setting(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
     gate: dict[str, Any] | None = None
-    if g := trial.gate:
-        gate = {"on": f.rewards[g.on], "reward": f.rewards[g.reward], "threshold": g.threshold, "otherwise": g.fallback}
+    if trial.gate is not None:
+        gate = trial.gate.named(f.rewards)
         lines: str | None = config_lines.gate(f.run.framework, functions, **gate)
     elif method == f.method:
         lines = config_lines.set_weights(f.run.framework, functions, weights, method)

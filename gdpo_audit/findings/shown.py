@@ -25,11 +25,10 @@ _LEAST = 8  # groups with an advantage other than 0: fewer say nothing of what i
 
 @dataclass(frozen=True)
 class Shown:
-    """The signs in logged advantages: a title, a sentence for each, and whether no group is centred."""
+    """The signs in logged advantages: a title, a sentence for each, and the weights of a sum that nothing centred."""
 
     title: str = ""
     says: tuple[str, ...] = ()
-    never_centred: bool = False
     weights: tuple[float, ...] | None = None  # with which the rewards add up to the advantages, uncentred
 
 
@@ -48,12 +47,12 @@ def shown(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Shown:
     x = table.select(reward_columns(rewards)).to_numpy()
     centred = _centring(a[known], group[known], batch[known], x[known], rewards)
     others = [_beyond(a[known], group[known]), _silent(a, group, x)]
-    others += [] if centred[0] == NEVER else [_signs(a[known])]
+    never = centred[0] == NEVER
+    others += [] if never else [_signs(a[known])]
     titles = [title for title, _ in (centred, *others[1:]) if title]  # a few large ones alone say little
     says = tuple(sentence for _, sentence in (centred, *others) if sentence)
-    never = centred[0] == NEVER
     weights = _plain_sum(a[known], x[known]) if never else None
-    return Shown(titles[0] if titles else "", says, never, None if weights is None else tuple(weights))
+    return Shown(titles[0] if titles else "", says, None if weights is None else tuple(weights))
 
 
 Said = tuple[str, str]  # a title and a sentence; both empty where there is nothing to say

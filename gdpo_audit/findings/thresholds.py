@@ -33,7 +33,6 @@ INVERTED_INFO, INVERTED_WARNING = 0.05, 0.1  # share of the pairs with different
 PUSHED = 0.2  # a push: a reward that makes little of the update itself, and is pushed so much, rises with others
 WEAK_PUSH = 0.5  # times the largest push: a reward that is pushed half as much is learnt more slowly than another
 PUSH_MOVED = 0.02  # a push that moves less moves by noise, also in a large log
-HELPED = 0.01  # of the pairs or the groups: a change that does less on the log is not worth advising
 BREAK_EVEN = 100.0  # times the largest other weight: beyond, the other rewards hardly count, as behind a gate
 CONFLICT = -0.5  # correlation inside groups: a quarter of what one reward does undoes the other
 BLIND = 0.5  # share of the groups in which a reward is constant and no metric shows it: half say nothing

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -22,6 +23,11 @@ class Gate:
     on: int
     threshold: float
     fallback: float  # what stands in its place everywhere else
+
+    def named(self, rewards: Sequence[str]) -> dict[str, Any]:
+        """Return the gate as its reader gives it, with the names of the rewards."""
+        names = {"on": rewards[self.on], "reward": rewards[self.reward]}
+        return {**names, "threshold": self.threshold, "otherwise": self.fallback}
 
 
 @dataclass(frozen=True)

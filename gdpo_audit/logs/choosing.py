@@ -9,14 +9,13 @@ from functools import partial
 from shlex import quote
 from typing import TypeAlias
 
-from gdpo_audit.logs.conversions import BINARY, advice
+from gdpo_audit.logs.conversions import BINARY, TENSORS, advice
 from gdpo_audit.logs.unpack import format_suffix, unpacked_name
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS
 
 TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
-TENSORS = (".pt", ".pth")  # of torch
 # Names of configurations, metrics and reports, which often lie beside logs.
 UNRELATED = re.compile(
     r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata"
@@ -182,7 +181,12 @@ def _framework(name: str) -> str | None:
 
 def _is_dump(name: str) -> bool:
     """Whether a file of torch may hold responses, as its name does not say that it is a model's."""
-    return format_suffix(name) in TENSORS and not _MODELS.search(name.rpartition("/")[2])
+    return format_suffix(name) in TENSORS and not _is_of_a_model(name)
+
+
+def _is_of_a_model(name: str) -> bool:
+    """Whether the name of a file says that it is a model's or an optimizer's; its folders say nothing."""
+    return bool(_MODELS.search(name.rpartition("/")[2]))
 
 
 def _depth(folder: str) -> int:
@@ -257,5 +261,5 @@ def _no_log(names: Sequence[str], where: str) -> NoLog:
     """The error where no file can be a log; of files that only Python reads it says how they become one."""
     got = listing(sorted(names), most=5) if names else "no files"
     text = f"{where}: expected a log: files that end in {', '.join((*TABLES, *TENSORS))}, got {got}"
-    binary = next((name for name in names if name.lower().endswith(BINARY) and not _MODELS.search(name)), None)
-    return NoLog(text if binary is None else f"{text}; {advice(f'{where}/{binary}')}")
+    dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]
+    return NoLog(f"{text}; {advice(f'{where}/{dumps[0]}')}" if dumps else text)

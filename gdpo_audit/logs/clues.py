@@ -4,7 +4,7 @@ Nearly every method centres the advantages of a group. So they judge which rows 
 blocks of rows or places in a batch; and they show rows that repeat another one, and rows that a mask left out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 from typing import NamedTuple
@@ -168,16 +168,13 @@ def in_words(grouping: Grouping) -> str:
     """Say how groups are told apart.
 
     >>> in_words(Grouping(columns=("prompt_id", "turn"))), in_words(Grouping(places=8))
-    ('the columns prompt_id and turn', 'every 8th row of a batch')
+    ('the columns prompt_id and turn', 'rows of a batch that stand 8 apart')
     """
     if grouping.columns:
         return f"the column{'s' * (len(grouping.columns) > 1)} {listing(grouping.columns)}"
     if grouping.group_size:
         return f"blocks of {grouping.group_size} rows"
-    return f"every {grouping.places}th row of a batch"
-
-
-ClueReader = Callable[[], Clues]
+    return f"rows of a batch that stand {grouping.places} apart"
 
 
 def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:

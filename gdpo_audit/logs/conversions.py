@@ -6,7 +6,8 @@ from shlex import quote
 from gdpo_core._words import one_line
 
 PICKLES = (".pkl", ".pickle", ".joblib")
-BINARY = (*PICKLES, ".pt", ".pth")
+TENSORS = (".pt", ".pth")  # of torch
+BINARY = (*PICKLES, *TENSORS)
 # Rows in a list, or under the name that slime gives them; else columns: one line that holds them as lists.
 _ROWS = "d = d.get('samples', d) if isinstance(d, dict) else d; r = d if isinstance(d, list) else [d]"
 _PLAIN = "lambda x: x.tolist() if hasattr(x, 'tolist') else getattr(x, '__dict__', None) or str(x)"

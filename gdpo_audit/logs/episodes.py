@@ -1,10 +1,10 @@
 """Episodes with their steps inside, a row per trajectory: the logs of Tinker's cookbook and of rLLM."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import polars as pl
 
-from gdpo_audit.logs.tables import Table, is_number_type
+from gdpo_audit.logs.tables import Table, fields_of, is_number_type
 
 CENTRED = "grpo_no_std"  # of trainers that subtract the mean of a group and divide by nothing
 _TINKER = {"iteration", "group_idx", "traj_idx", "total_reward", "steps"}
@@ -32,7 +32,7 @@ def of_tinker(frame: pl.LazyFrame, other: Collection[str]) -> pl.LazyFrame:
     other: names, in small letters, that mean something else where a column has them.
     """
     schema = frame.collect_schema()
-    step = _fields(getattr(schema["steps"], "inner", None))
+    step = fields_of(getattr(schema["steps"], "inner", None))
     taken = {*other, "iteration", "group_idx", "total_reward", "final_reward", "tags", "num_tokens"}
     columns = {
         "iteration": pl.col("iteration"),
@@ -41,10 +41,10 @@ def of_tinker(frame: pl.LazyFrame, other: Collection[str]) -> pl.LazyFrame:
     }
     if is_number_type(schema.get("final_reward")):
         columns["final_reward"] = pl.col("final_reward")
-    for name, kind in _fields(step.get("metrics")).items():
+    for name, kind in fields_of(step.get("metrics")).items():
         if is_number_type(kind):
             columns[f"metrics.{name}" if name.lower() in taken else name] = _sum("metrics", name)
-    for name, kind in _fields(schema.get("trajectory_metrics")).items():
+    for name, kind in fields_of(schema.get("trajectory_metrics")).items():
         if is_number_type(kind):
             here = name in columns or name.lower() in taken
             columns[f"trajectory_metrics.{name}" if here else name] = pl.col("trajectory_metrics").struct.field(name)
@@ -79,7 +79,7 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
     """A row per trajectory of an episode; its group are those of its name, of the same task."""
     frame = frame.filter(pl.col("trajectories").list.len() > 0).explode("trajectories")
     schema = frame.collect_schema()
-    fields = _fields(schema["trajectories"])
+    fields = fields_of(schema["trajectories"])
 
     def inner(name: str, kind: type[pl.DataType]) -> pl.Expr:
         there = name in fields
@@ -93,10 +93,6 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
         group_id=pl.concat_str(pl.col(task), inner("name", pl.String).fill_null(""), separator="/"),
         reward=inner("reward", pl.Float64),
     )
-
-
-def _fields(kind: object) -> Mapping[str, pl.DataType]:
-    return kind.to_schema() if isinstance(kind, pl.Struct) else {}  # type: ignore[return-value]
 
 
 # --- an episode in two files -----------------------------------------------------------------------------------------

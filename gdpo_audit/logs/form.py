@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import polars as pl
 
@@ -10,10 +9,8 @@ from gdpo_audit.logs.columns import Columns, ReadOptions
 from gdpo_audit.logs.names import FILE, ROW
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
-from gdpo_audit.logs.tables import Table
+from gdpo_audit.logs.tables import Schema, Table
 from gdpo_core._errors import InputError
-
-Schema: TypeAlias = Mapping[str, pl.DataType]
 
 
 def as_it_is(table: pl.LazyFrame) -> pl.LazyFrame:

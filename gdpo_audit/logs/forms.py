@@ -13,7 +13,6 @@ from gdpo_audit.logs.columns import ReadOptions, expect_columns, first_values
 from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.form import (
     Form,
-    Schema,
     advantage_in,
     as_it_is,
     expect_one_length,
@@ -27,7 +26,7 @@ from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, MADE_STEP, ROW, rewa
 from gdpo_audit.logs.objects import is_called_reward, is_numbers
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
-from gdpo_audit.logs.tables import Table, is_number_type, one_of_each
+from gdpo_audit.logs.tables import Schema, Table, is_number_type, one_of_each
 from gdpo_audit.logs.verifiers import verifiers
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing

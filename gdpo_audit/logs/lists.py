@@ -4,7 +4,7 @@ Values per answer are told from values per token by their number: in every row s
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -12,7 +12,7 @@ import polars as pl
 from gdpo_audit.logs.columns import ROWS_OF_A_FILE
 from gdpo_audit.logs.objects import is_called_reward
 from gdpo_audit.logs.roles import ADVANTAGES, role
-from gdpo_audit.logs.tables import Table, is_number_type, is_unread
+from gdpo_audit.logs.tables import Schema, Table, is_number_type, is_unread
 from gdpo_core._errors import InputError
 
 LINE = "__line"  # the column that tells the lines of a log, where these are groups
@@ -24,8 +24,6 @@ _OF_TURNS = re.compile(r"(^|_)(turn|step|token)s?(_|$)", re.IGNORECASE)
 _OF_FUNCTIONS = re.compile(r"name|func|key", re.IGNORECASE)  # lists of the names of rewards
 _ANSWERS = ("completion", "completions", "response", "responses", "output", "outputs", "generation", "prediction")
 _CHATS = (*_ANSWERS, "messages")
-
-Schema = Mapping[str, pl.DataType]
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,6 @@ def reward_columns(names: Iterable[str]) -> list[str]:
     return [_REWARD + name for name in names]
 
 
-def with_reward_columns(table: pl.DataFrame, rewards: Iterable[str]) -> pl.DataFrame:
-    """Return a table whose rewards have their bare names as the tables of a run have it."""
-    return table.rename({name: _REWARD + name for name in rewards})
-
-
 def with_bare_names(table: pl.DataFrame) -> pl.DataFrame:
     """Return a table of a run for people: each reward by its bare name, unless another column has that already.
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from gdpo_audit.logs.columns import SAMPLE, first_values
 from gdpo_audit.logs.json_values import column
-from gdpo_audit.logs.tables import Table, is_number_type
+from gdpo_audit.logs.tables import Schema, Table, fields_of, is_number_type
 from gdpo_core._errors import expect
 from gdpo_core._words import clip
 
@@ -20,8 +20,6 @@ _OTHERS = re.compile(r"model|config|kwargs|prompt|spec", re.IGNORECASE)  # as ve
 # Objects of numbers that are neither rewards nor judgements.
 _NO_JUDGEMENTS = re.compile(r"usage|tim(e|ing)|config|param|setting|meta|kwargs|prompt|spec|args|stat", re.IGNORECASE)
 LONGEST = 20_000  # characters of an object that is text
-
-Schema = Mapping[str, pl.DataType]
 
 
 @dataclass(frozen=True)
@@ -58,14 +56,14 @@ def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str,
     named: the rewards that the caller names, of which some may be members. alone: no other column may be a reward;
     then objects of any other name count, too.
     """
-    numbers = {name: [m for m, of in _fields(kind).items() if is_numbers(of)] for name, kind in schema.items()}
+    numbers = {name: [m for m, of in fields_of(kind).items() if is_numbers(of)] for name, kind in schema.items()}
     chosen = [name for name in schema if numbers[name] and (is_called_reward(name) or name in named)]
     known = {name for of in chosen for name in _names(of, numbers[of])}
     wanted = {name for name in named if name not in schema and name not in known}
     chosen += [name for name in schema if name not in chosen and wanted & _names(name, numbers[name])]
     if not chosen and alone and not named:
         chosen = [name for name in schema if numbers[name] and _may_judge(name, schema[name])]
-    return {name: [m for m, of in _fields(schema[name]).items() if _may_stand_alone(of)] for name in chosen}
+    return {name: [m for m, of in fields_of(schema[name]).items() if _may_stand_alone(of)] for name in chosen}
 
 
 def _names(object_: str, members: Sequence[str]) -> set[str]:
@@ -80,7 +78,7 @@ def _may_stand_alone(kind: pl.DataType) -> bool:
 
 def _may_judge(name: str, kind: pl.DataType) -> bool:
     """Whether an object that is not called like rewards may hold them: it holds numbers alone."""
-    only = all(is_numbers(of) or of == pl.Null for of in _fields(kind).values())
+    only = all(is_numbers(of) or of == pl.Null for of in fields_of(kind).values())
     return only and not _NO_JUDGEMENTS.search(name)
 
 
@@ -107,20 +105,18 @@ def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, other: Coll
 def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
     """The rows with columns in the place of objects, as far as they have these."""
     schema = frame.collect_schema()
-    there = [m for m in members if m.name in _fields(schema.get(m.object))]
+    there = [m for m in members if m.name in fields_of(schema.get(m.object))]
     gone = {m.object for m in there}
     return frame.with_columns(m.value for m in there).drop(gone - {m.column for m in there})
-
-
-def _fields(kind: object) -> Schema:
-    return kind.to_schema() if isinstance(kind, pl.Struct) else {}  # type: ignore[return-value]
 
 
 def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
     """The members without those that a column of the same name repeats, as NeMo-Gym may write them."""
     kept = list[Member]()
     for member in members:
-        beside = [t for t in tables if member.name in t.schema and member.name in _fields(t.schema.get(member.object))]
+        beside = [
+            t for t in tables if member.name in t.schema and member.name in fields_of(t.schema.get(member.object))
+        ]
         copy = member.column != member.name and len(beside) > 0
         for table in beside if copy else ():
             copy = copy and is_number_type(table.schema[member.name])

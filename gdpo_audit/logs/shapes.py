@@ -3,7 +3,7 @@
 Objects become columns, lists become rows, a folder per step becomes a column; what needs nothing stays as it is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -17,14 +17,13 @@ from gdpo_audit.logs.columns import SAMPLE, ReadOptions, first_values, is_numeri
 from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.forms import GROUPS, LENGTHS, NOT_REWARDS, STEPS, TOKENS, framework_of
 from gdpo_audit.logs.roles import ADVANTAGES, role
-from gdpo_audit.logs.tables import Table, is_number_type
+from gdpo_audit.logs.tables import Schema, Table, is_number_type
 from gdpo_core._words import count
 
 OTHER = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
 PROMPTS = ("prompt", "prompts", "input", "question")
 FUNCTIONS = range(2, 17)  # rewards in a list per answer
 
-Schema: TypeAlias = Mapping[str, pl.DataType]
 Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]  # a table, its rows, its number, texts
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeAlias
 
 import polars as pl
 
@@ -22,6 +23,8 @@ from gdpo_audit.logs.json_values import document, expect_names, is_number, recor
 from gdpo_audit.logs.trackers import trackio, wandb
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip
+
+Schema: TypeAlias = Mapping[str, pl.DataType]  # the columns of a table, or the fields of an object
 
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 # What polars raises where a file is damaged, or gone. Its other errors are of an operation on columns, which is ours.
@@ -166,6 +169,11 @@ def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
 def is_unread(name: str, kind: object, of: str = "") -> bool:
     """Whether a table that is no Parquet holds the number of characters in the place of these texts."""
     return name.lower() in UNREAD and kind == pl.String and of not in ("parquet", "table")
+
+
+def fields_of(kind: object) -> Schema:
+    """Return the fields of a type of objects; none of any other type."""
+    return kind.to_schema() if isinstance(kind, pl.Struct) else {}  # type: ignore[return-value]
 
 
 def is_number_type(kind: object) -> bool:

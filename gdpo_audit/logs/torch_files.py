@@ -12,8 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_audit.logs.choosing import TENSORS
-from gdpo_audit.logs.conversions import advice
+from gdpo_audit.logs.conversions import TENSORS, advice
 from gdpo_audit.logs.json_values import records
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count

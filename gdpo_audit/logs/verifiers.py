@@ -7,11 +7,11 @@ from math import isfinite
 import polars as pl
 
 from gdpo_audit.logs.columns import ReadOptions, place
-from gdpo_audit.logs.form import Form, Schema, numbered, renumbered
+from gdpo_audit.logs.form import Form, numbered, renumbered
 from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.names import FILE, MADE, ROW
 from gdpo_audit.logs.run import LogIssue
-from gdpo_audit.logs.tables import Table, is_number_type
+from gdpo_audit.logs.tables import Schema, Table, fields_of, is_number_type
 from gdpo_core._errors import expect
 from gdpo_core._words import count
 
@@ -31,13 +31,13 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     """
     where = tables[0].name
     trace = getattr(names.get("traces"), "inner", pl.Null())
-    kinds = _fields(trace)
-    scored, measured = list(_fields(kinds.get("rewards"))), list(_fields(kinds.get("metrics")))
+    kinds = fields_of(trace)
+    scored, measured = list(fields_of(kinds.get("rewards"))), list(fields_of(kinds.get("metrics")))
     rewards = kinds.get("rewards", pl.Null())
     fits = bool(kinds) and (isinstance(rewards, pl.Struct) or rewards == pl.Null)
     expect(fits, where, f"{_EPISODE}, with traces and their rewards by name", f"{rewards if kinds else trace}")
     for name in scored:
-        kind = _fields(rewards)[name]
+        kind = fields_of(rewards)[name]
         expect(
             isinstance(kind, pl.Struct) or kind == pl.Null, where, f"{_EPISODE}, with a score in {name!r}", f"{kind}"
         )
@@ -62,7 +62,7 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
         **{name: number("rewards", name, "score") for name in scored},
         **{_WEIGHT + n: _weight(value("traces", "rewards", n), number("rewards", n, "weight")) for n in scored},
     }
-    of_nodes = _fields(getattr(kinds.get("nodes"), "inner", None))
+    of_nodes = fields_of(getattr(kinds.get("nodes"), "inner", None))
     if isinstance(of_nodes.get("advantages"), pl.List):
         each = pl.element().struct.field("advantages").explode().drop_nulls()
         values = value("traces", "nodes").list.eval(each).cast(pl.List(pl.Float64)).list
@@ -149,17 +149,13 @@ def _method_of(tables: Sequence[Table]) -> str | None:
     return "grpo_no_std" if all(_PRIME_RL.search(table.name) for table in tables) else None
 
 
-def _fields(kind: object) -> Mapping[str, pl.DataType]:
-    return kind.to_schema() if isinstance(kind, pl.Struct) else {}  # type: ignore[return-value]
-
-
 def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False) -> pl.Expr:
     """A value in nested objects; null where the log has none. Raises InputError for one that is no number."""
     value = None
     for name in path:
-        if name not in _fields(kind):
+        if name not in fields_of(kind):
             return pl.lit(None, pl.Float64 if numbers else pl.Null)
-        value, kind = pl.col(name) if value is None else value.struct.field(name), _fields(kind)[name]
+        value, kind = pl.col(name) if value is None else value.struct.field(name), fields_of(kind)[name]
     fits = not numbers or is_number_type(kind) or kind == pl.Null
     expect(fits, where, f"{_EPISODE}, with numbers in {'.'.join(path)}", f"{kind}")
     return pl.lit(None) if value is None else value

@@ -16,10 +16,11 @@ _FITS = 1e-5  # of the advantages: what a linear function of the columns may mis
 
 @dataclass(frozen=True)
 class Added:
-    """A column of which a multiple was added to the advantages that a recipe makes, less its mean over the batch."""
+    """A column of which a multiple was added to the advantages that a recipe makes, with its mean taken off or not."""
 
     column: str
     times: float
+    over: str  # what the mean was taken over: batch or group; empty where none was taken off
     recipe: Recipe
 
 
@@ -36,11 +37,10 @@ def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column:
     times = _common_slope(table, [*rewards, column])
     if times is None:
         return None
-    for mean in (f"mean over {over}" for over in ("batch", "group", "nothing")):
-        without = [_without(part, column, times, mean.removeprefix("mean over ")) for part in tables]
-        recipe = solve(without)
+    for over in ("batch", "group", ""):
+        recipe = solve([_without(part, column, times, over) for part in tables])
         if recipe is not None:
-            return Added(column, times, recipe)
+            return Added(column, times, over, recipe)
     return None
 
 
@@ -67,8 +67,8 @@ def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
 
 
 def _without(table: pl.DataFrame, column: str, times: float, over: str) -> pl.DataFrame:
-    """Return the table with advantages from which the multiple of the column, less its mean, is taken off."""
+    """Return the table with advantages from which the multiple of the column is taken off; over: as in `Added`."""
     [name] = reward_columns([column])
     value = pl.col(name)
-    mean = pl.lit(0.0) if over == "nothing" else value.mean().over(over)
+    mean = value.mean().over(over) if over else pl.lit(0.0)
     return table.with_columns(advantage=pl.col("advantage") - times * (value - mean))
