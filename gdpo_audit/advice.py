@@ -1,4 +1,4 @@
-"""Should I use GDPO? What it would change on some rewards, in short answers from a report on them, order first."""
+"""Should I use GDPO? What it would change on some rewards, in short answers from a report; the push decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from math import isnan, nan
 from typing import cast
 
 from gdpo_audit.audit import audit
-from gdpo_audit.findings.thresholds import MOVED
+from gdpo_audit.findings.thresholds import MOVED, PUSH_MOVED, push_noise
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
@@ -38,6 +38,7 @@ class Answer:
     at: str  # the chapter of the page that shows it
     scenario: str = ""  # of Train
     headline: str = ""  # what the verdict has to begin with
+    decides: bool = False  # whether the verdict goes by this respect
 
 
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
@@ -52,19 +53,21 @@ def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], wei
 
 
 def advise(report: AuditReport) -> list[Answer]:
-    """What GDPO would change on the rewards of a report, in one answer per respect. Raises InputError.
+    """Judge what GDPO would change on the rewards of a report, in one answer per respect. Raises InputError.
+
+    The push on the primary reward decides, with its forecast where the plan has one; order, shares and ties explain.
 
     >>> from gdpo_audit import audit, read_run
     >>> rows = [{"group": g, "right": a, "short": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
     >>> [(answer.effect, answer.title) for answer in advise(audit(read_run(rows), primary="right"))][:2]
-    [('nothing', 'Order by right'), ('nothing', 'Shares of the update')]
+    [('nothing', 'Push on right'), ('nothing', 'Push on other rewards')]
     """
     expect(isinstance(report, AuditReport), "report", "what gdpo_audit.audit returns", type(report).__name__)
     if not summary.comparable(report):
         none = "**It cannot be told** from such a log."
         return [Answer("unknown", "Rewards apart", summary.not_comparable(report), "run", headline=none)]
-    checks = (_order, _scales, _ties, _constant, _conflict, _noise)
-    return [check(report) for check in checks]
+    checks = (_push, _others, _order, _scales, _ties, _constant, _conflict, _noise)
+    return [answer for check in checks if (answer := check(report)) is not None]
 
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
@@ -80,13 +83,15 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
     mixed = f" It changes the {both}, for better and for worse." * bool(both)
     also = f" It helps with the {good}." * bool(good) + mixed
     if headline or bad:
-        hurts = f" It hurts by {bad}." * bool(bad)
+        hurts = f" What speaks against it: {bad}." * bool(bad)
         return f"{caution}{headline or '**Not as it stands.**'}{hurts}{also}"
     says = "**It would change next to nothing** on these rewards."
     if good:
         says = f"**Yes, for the {good}.**{mixed or ' None of these checks speaks against it.'}"
     elif both:
-        says = f"**It may help or hurt.**{mixed}"
+        pushed = next((a.title for a in rest if a.decides and a.effect == "nothing"), "")
+        says = f"**It hardly changes the {pushed[:1].lower() + pushed[1:]}.**" if pushed else "**It may help or hurt.**"
+        says += mixed
     elif titles["steps"]:
         says = "**It would take longer steps** and aim no better."
     return caution + says
@@ -96,9 +101,143 @@ def priority(report: AuditReport) -> str:
     """That no normalisation puts the primary reward first, and what does."""
     first = report.run["primary"] or "the reward that matters most"
     return (
-        f"No normalisation knows that **{first}** matters most. A larger weight helps. A gate does it, if what stands "
-        "behind it falls to its worst value."
+        f"No normalisation knows that **{first}** matters most. A larger weight helps it. A gate settles it, if the "
+        "gated reward drops to its worst value when the gate is shut."
     )
+
+
+# --- the push decides -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _PushChange:
+    """How GDPO's push on one reward differs from that of the other method that pushes it most: GRPO, or what runs."""
+
+    name: str
+    method: str  # the other method
+    before: float
+    after: float
+    noise: float  # what may differ by chance
+
+    @property
+    def sign(self) -> int:
+        """1 where the push rises by more than noise, -1 where it falls so, else 0."""
+        return (self.after - self.before > self.noise) - (self.before - self.after > self.noise)
+
+
+def _changes(report: AuditReport) -> list[_PushChange]:
+    """Return the change of the push on each reward that differs in some group."""
+    known = [(r["name"], {m: _number(r["push"][m]) for m in (*_before(report), "gdpo")}) for r in report.rewards]
+    noise = PUSH_MOVED if report.source["groups"] == 1 else push_noise(report.source["responses"])
+    changes = []
+    for name, push in known:
+        after = push.pop("gdpo")
+        best = max(push, key=lambda method: push[method])
+        if not any(isnan(x) for x in (after, *push.values())):
+            changes.append(_PushChange(name, best, push[best], after, noise))
+    return changes
+
+
+def _change_of_primary(report: AuditReport) -> _PushChange | None:
+    """Return the change of the push on the primary reward; None where none is named, or it never differs."""
+    return next((change for change in _changes(report) if change.name == report.run["primary"]), None)
+
+
+def _held(report: AuditReport, better: int) -> str:
+    """Return the effect of a figure that gets better (1), worse (-1) or neither (0), held against the push.
+
+    Only where the push on the primary reward rises does a better figure help, and a worse one may then be worth it.
+    """
+    change = _change_of_primary(report)
+    if change is None:
+        return "mixed" if better else "nothing"
+    if better > 0:
+        return {1: "helps", 0: "nothing", -1: "mixed"}[change.sign]
+    if better < 0:
+        return "mixed" if change.sign > 0 else "hurts"
+    return "nothing"
+
+
+def _push(report: AuditReport) -> Answer:
+    """Judge by the push on the primary reward; the headline says why the answer is no, or cannot be given."""
+    first = report.run["primary"]
+    if first is None:
+        names = listing((r["name"] for r in report.rewards), "or", most=6)
+        headline = f"**Open:** name the reward that matters most ({names}). The methods are judged by how they push it."
+        return Answer("unknown", "Push", "No reward is named as the one that matters most.", "run", headline=headline)
+    title = f"Push on {first}"
+    if _found(report, "advantages-upside-down"):
+        headline = "**Not yet:** the advantages are upside down. Mend that first."
+        return Answer("unknown", title, "Weights below 0 turn it round, under every method.", "run", headline=headline)
+    change = _change_of_primary(report)
+    if change is None:
+        return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
+    under = NAMES[change.method] + (", which runs" if change.method != "grpo" else "")
+    sentence = f"The update of {under} pushes {first} by **{signed(change.before)}**, that of GDPO by "
+    sentence += f"**{signed(change.after)}**"
+    near = ", a difference that noise can make" if not change.sign and change.after != change.before else ""
+    effect, told, headline = _with_forecast(report, change)
+    return Answer(effect, title, f"{sentence}{near}.{told}", "evidence", "", _stop(report, change) or headline, True)
+
+
+def _with_forecast(report: AuditReport, change: _PushChange) -> tuple[str, str, str]:
+    """Return the effect by push and forecast, what is forecast in a sentence, and the headline of a no."""
+    effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
+    less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."
+    forecast = _forecast(report, change)
+    if forecast is None:
+        return effect, "", less if effect == "hurts" else ""
+    difference, low, high = forecast
+    told = f" Its mean is forecast to change by {signed(difference, 3)} ({signed(low, 3)} to {signed(high, 3)})."
+    if effect == "hurts" or high < 0:
+        return "hurts", told, less if effect == "hurts" else f"**Not as it stands:** {change.name} is forecast to fall."
+    if effect == "helps" and low <= 0:
+        return "unknown", told, f"**Open:** GDPO pushes {change.name} more, but its forecast does not exclude a loss."
+    return effect, told, ""
+
+
+def _forecast(report: AuditReport, change: _PushChange) -> tuple[float, float, float] | None:
+    """Return the forecast of the primary reward under GDPO with the weights of the run, where the plan has one."""
+    for row in report.plan[1:]:
+        ran = report.plan[0]
+        alike = row.method == "gdpo" and row.gate is None and row.weights == ran.weights and ran.method == change.method
+        told = (row.forecast or {}).get(change.name) if alike else None
+        if told is not None and told["difference"] is not None and told["low"] is not None and told["high"] is not None:
+            return told["difference"], told["low"], told["high"]
+    return None
+
+
+def _stop(report: AuditReport, change: _PushChange) -> str:
+    """Return the headline where neither method serves the primary reward; an empty one where one may."""
+    name, wrong = change.name, [_inversions(report, m) for m in (*_before(report), "gdpo")]
+    if not report.run["weights_used"][name]:
+        return f"**Not as it stands:** {name} matters most and has the weight 0, so only the other rewards push it."
+    if max(change.before, change.after) <= 0:
+        return f"**Not as it stands:** no method's update raises {name}."
+    if min(wrong) > 0.5:
+        return (
+            f"**Not as it stands:** of the pairs that differ in {name}, more than half are in the wrong order under "
+            "every method."
+        )
+    return ""
+
+
+def _others(report: AuditReport) -> Answer | None:
+    """Say which other rewards GDPO pushes less, and which more."""
+    changes = [change for change in _changes(report) if change.name != report.run["primary"]]
+    if report.run["primary"] is None or not changes:
+        return None
+    moved = [change for change in changes if change.sign]
+    said = listing(f"{c.name} from **{signed(c.before)}** to **{signed(c.after)}**" for c in moved[:6])
+    title, at = "Push on other rewards", ("evidence" if moved else "lab")
+    if not moved:
+        return Answer("nothing", title, "No push on another reward changes by more than noise.", at)
+    signs = {change.sign for change in moved}
+    effect = "mixed" if len(signs) > 1 else _held(report, signs.pop())
+    return Answer(effect, title, f"GDPO changes the push on {said}.", at)
+
+
+# --- what explains ----------------------------------------------------------------------------------------------------
 
 
 def _before(report: AuditReport) -> list[str]:
@@ -120,16 +259,12 @@ def _number(x: float | None) -> float:
     return nan if x is None else x
 
 
-def _order(report: AuditReport) -> Answer:
+def _order(report: AuditReport) -> Answer | None:
+    """Compare how many pairs are in the wrong order; None where no primary reward says what is wrong."""
     first = report.run["primary"]
-    if first is None:
-        names = listing((r["name"] for r in report.rewards), "or", most=6)
-        headline = f"**Open:** name the reward that matters most ({names}). The order of answers is judged by it."
-        return Answer("unknown", "Order", "No reward is named as the one that matters most.", "run", headline=headline)
+    if first is None or _found(report, "advantages-upside-down"):
+        return None
     title = f"Order by {first}"
-    if _found(report, "advantages-upside-down"):
-        headline = "**Not yet:** the advantages are upside down. Mend that first."
-        return Answer("unknown", title, "Weights below 0 turn it round, under every method.", "run", headline=headline)
     after, before = _inversions(report, "gdpo"), {m: _inversions(report, m) for m in _before(report)}
     if isnan(after):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
@@ -138,13 +273,20 @@ def _order(report: AuditReport) -> Answer:
     places = next((n for n in range(6) if percent(after, n) != percent(before[best], n)), 0)
     gdpo, other = percent(after, places), percent(before[best], places)
     under = f"under {NAMES[best]}" + ("" if best == "grpo" else ", which runs")
-    effect = "hurts" if more >= ORDER else "helps" if more <= -ORDER else "nothing"
-    near = f", less than {100 * ORDER:.0f} point apart" if effect == "nothing" and more else ""
-    sentence = f"Of the pairs that differ in {first}, less of it gets more in **{other}** {under}, "
-    sentence += f"**{gdpo}** under GDPO{near}."
-    headline = f"under GDPO {gdpo} of the pairs come the wrong way round, {other} {under}."
-    no = "**Not as it stands:**" if effect == "hurts" else "**No better in order:**"
-    return Answer(effect, title, sentence, "evidence", headline=f"{no} {headline}" if more > 0 else "")
+    effect = _held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
+    near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
+    sentence = f"Of the pairs that differ in {first}, the answer with less of it gets the larger advantage in "
+    sentence += f"**{other}** {under} and in **{gdpo}** under GDPO{near}."
+    return Answer(effect, title, sentence + _not_followed(report, effect, abs(more) >= ORDER), "evidence")
+
+
+def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
+    """Say that training goes by the push, where a figure and the push do not go together."""
+    change = _change_of_primary(report)
+    if not differs or change is None or effect in ("helps", "hurts"):
+        return ""
+    moves = {1: "rises", 0: "stays as it is", -1: "falls"}[change.sign]
+    return f" The push on {change.name} {moves}, and training goes by the push."
 
 
 def _scales(report: AuditReport) -> Answer:
@@ -173,25 +315,24 @@ def _scales(report: AuditReport) -> Answer:
     of_weights, of_products = [max(x) / min(x) if min(x) else float("inf") for x in zip(*sizes, strict=True)]
     if of_weights >= UNDONE * of_products:
         undo = "The weights seem to undo the scales already; under GDPO they make the rewards unequal again"
-        return Answer("hurts", title, f"{told}. {undo}.", "train", "undone")
+        return Answer(_held(report, -1), title, f"{told}. {undo}.", "train", "undone")
     if first is None:
         return Answer("mixed", title, f"{told}. Whether it should, is open.", "train", "difficulty")
     k = names.index(first)
     matters = f"{first}, which matters most, {takes[k]}." + ("" if k == most else f" {told}.")
-    # A share that grows is praise only for the reward that matters most, and only where others had more.
+    # A share that grows is praise only for the reward that matters most, only where others had more, and only where
+    # the push on it grows too.
     if moved[k] >= MOVED and now[k] < max(now):
-        return Answer("helps", title, matters, "train", "scales")
-    return Answer("mixed", title, matters, "train", "difficulty")
+        return Answer(_held(report, 1), title, matters, "train", "scales")
+    return Answer(_held(report, -1) if moved[k] <= -MOVED else "mixed", title, matters, "train", "difficulty")
 
 
 def _ties(report: AuditReport) -> Answer:
     grpo, gdpo = (report.methods[m]["tied_pairs"] or 0.0 for m in ("grpo", "gdpo"))
     sentence = f"Of the pairs of different answers GRPO ties **{percent(grpo)}**, GDPO **{percent(gdpo)}**."
-    if not grpo - gdpo >= TIED:
-        return Answer("nothing", "Ties", sentence, "lab")
-    if isnan(_inversions(report, "gdpo")):
-        return Answer("mixed", "Ties", f"{sentence} Whether the better one then comes first, is open.", "evidence")
-    return Answer("mixed" if _order(report).headline else "helps", "Ties", sentence, "evidence")
+    moved = abs(grpo - gdpo) >= TIED
+    effect = _held(report, (1 if grpo > gdpo else -1) if moved else 0)
+    return Answer(effect, "Ties", sentence + _not_followed(report, effect, moved), "evidence" if moved else "lab")
 
 
 def _constant(report: AuditReport) -> Answer:
@@ -215,16 +356,22 @@ def _conflict(report: AuditReport) -> Answer:
     if found := _found(report, "conflict"):
         (a, b), correlation = cast(list[str], found["rewards"]), signed(cast(float, found["correlation"]))
         sentence = (
-            f"{a} and {b} pull against each other ({correlation}). Under GDPO their weights alone decide; a gate "
+            f"{a} and {b} pull against each other: their correlation inside groups is {correlation}. Under GDPO their "
+            "weights alone decide which one gives way; a gate decides it whatever the weights are."
         )
-        return Answer("hurts", "Conflict", f"{sentence}decides whatever these are.", "train", "gated")
-    return Answer("nothing", "Conflict", "No two rewards pull against each other.", "train", "conflict")
+        return Answer(_held(report, -1), "Conflict", sentence, "train", "gated")
+    pairs = [(x, r["name"], other) for r in report.rewards for other, x in r["correlations"].items() if x is not None]
+    lowest, a, b = min(pairs, default=(0.0, "", ""))
+    lower = f" The lowest correlation inside groups is {signed(lowest)}, of {a} and {b}." if lowest < 0 else ""
+    sentence = f"No two rewards pull strongly against each other.{lower}"
+    return Answer("nothing", "Conflict", sentence, "train", "conflict")
 
 
 def _noise(report: AuditReport) -> Answer:
     title, loud = "Nearly constant noise", "GDPO makes it as loud as its weight says"
     if found := _found(report, "reward-noise"):
         share = percent(cast(float, found["faint_groups"]))
-        sentence = f"{found['reward']} is nearly constant in {share} of the groups in which it differs at all. {loud}."
-        return Answer("hurts", title, sentence, "train", "noise")
+        sentence = f"{found['reward']} is nearly constant in {share} of the groups in which it differs at all. {loud}, "
+        sentence += "at the cost of the push on the others."
+        return Answer(_held(report, -1), title, sentence, "train", "noise")
     return Answer("nothing", title, f"No reward varies by next to nothing. Where one does, {loud}.", "train", "noise")

@@ -110,20 +110,38 @@ def test_the_program_prints_what_the_page_says(default, framework, gate):
 
 def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number():
     found = [effects(lab) for lab in tasks()]
-    assert all(len(one) == 6 for one in found)
-    moved = [{title: effect for title, effect in one.items() if effect != "nothing"} for one in found]
+    assert all(len(of_task) == 8 for of_task in found)
+    moved = [{title: effect for title, effect in of_task.items() if effect != "nothing"} for of_task in found]
+    push, others, order, shares = (
+        "Push on correctness",
+        "Push on other rewards",
+        "Order by correctness",
+        "Shares of the update",
+    )
     assert moved == [
-        {"Shares of the update": "helps", "Ties": "helps"},
-        {"Order by correctness": "hurts", "Shares of the update": "mixed", "Ties": "mixed"},
+        {push: "helps", others: "mixed", shares: "helps", "Ties": "helps"},
+        {push: "hurts", others: "mixed", order: "hurts", shares: "hurts", "Ties": "mixed"},
         {},
-        {"Order by correctness": "hurts", "Shares of the update": "mixed"},
+        {push: "hurts", others: "mixed", order: "hurts", shares: "hurts"},
     ]
     assert set(effects(list(tasks())[3], "conciseness").values()) == {"nothing"}, "a gate takes the number's harm"
     verdicts = [advice.verdict(advice.advise(advise.report_of(lab, "none"))) for lab in tasks()]
-    assert verdicts[0] == "**Yes, for the shares of the update and ties.** None of these checks speaks against it."
-    assert verdicts[1].startswith("**Not as it stands:** under GDPO 9 % of the pairs come the wrong way round, 0 %")
-    assert verdicts[3].startswith("**Not as it stands:** under GDPO 12 % of the pairs come the wrong way round, 0 %")
+    assert verdicts[0].startswith("**Yes, for the push on correctness, shares of the update and ties.** It changes")
+    no = "**Not as it stands:** GDPO pushes correctness less than GRPO does. What speaks against it: order by"
+    assert verdicts[1].startswith(no) and verdicts[3].startswith(no)
     assert verdicts[2] == "**It would change next to nothing** on these rewards."
+
+
+def test_what_a_weight_of_zero_new_ties_and_a_mild_conflict_mean_is_said():
+    """T8, T11 and T12 of the page's review."""
+    first, *_, nothing, _ = tasks()
+    unweighted = advice.advise(advise.report_of(replace(first, weights=(0.0, 1.0, 1.0)), "none"))
+    assert "has the weight 0" in advice.verdict(unweighted) and "Yes" not in advice.verdict(unweighted)
+    tied = advice.advise(advise.report_of(replace(nothing, pays=(1.0, 3.0, 10.0)), "none"))
+    (ties,) = [answer for answer in tied if answer.title == "Ties"]
+    assert ties.effect != "nothing" and "GRPO ties **0 %**, GDPO **9 %**" in text_of(ties.sentence)
+    (conflict,) = [answer for answer in unweighted if answer.title == "Conflict"]
+    assert "not" not in conflict.sentence and "pull strongly" in conflict.sentence and "−0.30" in conflict.sentence
 
 
 MADE = SAMPLES[3]
@@ -151,7 +169,7 @@ def test_a_verdict_is_in_words_that_need_no_second_look():
     mixed = "It changes the ties, for better and for worse."
     assert said(Ties="mixed") == f"**It may help or hurt.** {mixed}"
     assert said(Ties="mixed", Scales="helps") == f"**Yes, for the scales.** {mixed}"
-    assert said(Noise="hurts", Ties="mixed") == f"**Not as it stands.** It hurts by noise. {mixed}"
+    assert said(Noise="hurts", Ties="mixed") == f"**Not as it stands.** What speaks against it: noise. {mixed}"
     assert said(Silent="steps") == "**It would take longer steps** and aim no better."
     assert said(Ties="nothing") == "**It would change next to nothing** on these rewards."
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isnan, sqrt
+from math import isnan
 from typing import Any
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_advantages import contradicted_weights
 from gdpo_audit.findings.forecast import forecasts_of
 from gdpo_audit.findings.shares import weights_for
-from gdpo_audit.findings.thresholds import MOVED, PUSH_MOVED
+from gdpo_audit.findings.thresholds import MOVED, push_noise
 from gdpo_audit.findings.trials import Gate, Trial
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError
@@ -152,14 +152,9 @@ def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
     return max(good, key=lambda row: _gain(row, ran, first), default=None)
 
 
-def _noise(row: Setting) -> float:
-    """Return how much a push may differ by chance."""
-    return max(PUSH_MOVED, 1 / sqrt(max(row.tried_on, 1)))
-
-
 def _rises(row: Setting, ran: Setting, name: str) -> bool:
     """Whether the push on a reward is larger than as it ran, by more than noise."""
-    return row.push[name] - ran.push[name] > _noise(row)
+    return row.push[name] - ran.push[name] > push_noise(row.tried_on)
 
 
 def _may_fall(row: Setting, name: str) -> bool:
@@ -176,7 +171,9 @@ def _gain(row: Setting, ran: Setting, first: str) -> float:
 
 def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
     """Return the setting with its reason, what it does to the primary reward, and its cost, what falls elsewhere."""
-    others = [name for name in row.push if name != primary and ran.push[name] - row.push[name] > _noise(row)]
+    others = [
+        name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)
+    ]
     worse = listing(f"the push on {name} {moved_push(row, ran, name)}" for name in others)
     cost = f"It costs: {worse}." if others else "No push on another reward falls by more than noise."
     return replace(row, recommended=True, why=f"the push on {primary} goes {moved_push(row, ran, primary)}", cost=cost)

@@ -1,5 +1,7 @@
 """The thresholds of the findings, each with its reason. A finding's evidence repeats the thresholds that it used."""
 
+from math import sqrt
+
 DOMINATES = 0.6  # share of the update: more than all other rewards together, with room for noise
 DOMINATES_BY = 2.0  # times what its weight asks for, or the others at most their part over this: less may be meant
 BY_SCALE = 1 / 3  # of the way to what its weight asks for: a share that GDPO moves by less is not a matter of scale
@@ -46,3 +48,12 @@ FEW_GROUPS = 30  # a share of the groups is uncertain by a tenth and more below
 VARYING, DEGREES = 4, 3  # groups in which a reward varies, and responses per reward: of fewer one follows by chance
 MISSING_OF_TOTAL = 0.1  # of the variance of a total: what is in no column may then decide against what is
 NO_SPREAD = 1e-11  # of the variance of a reward that others do not explain: float32's round-off
+
+
+def push_noise(responses: int) -> float:
+    """Return how much a push measured on so many responses may differ by chance.
+
+    >>> push_noise(100), push_noise(1_000_000)
+    (0.1, 0.02)
+    """
+    return max(PUSH_MOVED, 1 / sqrt(max(responses, 1)))
