@@ -86,7 +86,10 @@ def _settings(f: Facts) -> Iterator[tuple[Setting, Trial]]:
         if weights is not None and _differ(weights, own):
             words = listing(f"{r} {number(w)}" for r, w in zip(f.rewards, f.printed(weights), strict=True))
             do = f"Set the weights {words}" if method == f.method else f"Use {NAMES[method]} with the weights {words}"
-            yield _tried(f, f"{NAMES[method]}, shares as asked", do, Trial(method, weights))
+            setting, trial = _tried(f, f"{NAMES[method]}, shares as asked", do, Trial(method, weights))
+            # Where the weights nearly cancel a reward, their rounding alone moves the shares far from what was sought.
+            title = setting.title if setting.off < MOVED else f"{NAMES[method]}, other weights"
+            yield replace(setting, title=title), trial
 
 
 def _asked(f: Facts) -> dict[int, float]:
