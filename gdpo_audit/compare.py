@@ -16,7 +16,8 @@ from gdpo_audit.findings.words import weights_in_turn, weights_in_words
 from gdpo_audit.json_types import RunPart
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import Table, comparable, shown_method, writer
-from gdpo_core._errors import expect
+from gdpo_audit.speeds import PooledSpeed, pooled_speeds
+from gdpo_core._errors import InputError, expect
 from gdpo_core._words import MISSING, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -93,6 +94,10 @@ class Changes:
     steps_b: int
     groups: Annotated[int, Meta(description="In the run that has the fewest.")]
     figures: tuple[Change, ...]
+    speeds: Annotated[
+        tuple[PooledSpeed, ...],
+        Meta(description="How fast each reward follows a push, over all runs; empty where a log does not tell it."),
+    ]
     level: Annotated[float, Meta(description="Of the intervals.")] = field(default=LEVEL, kw_only=True)
     clear_by_seed: Annotated[
         float, Meta(description="Share of the figures that are clear in simulated runs which differ in the seed alone.")
@@ -144,8 +149,17 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
         steps_a=min(map(len, tables_a)),
         steps_b=min(map(len, tables_b)),
         figures=tuple(figures),
+        speeds=_speeds(runs),
         clear_by_seed=round(1 - LEVEL, 4) if several else SEEDS_CLEAR,
     )
+
+
+def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
+    """Return how fast each reward follows a push; empty where one of the logs does not tell it."""
+    try:
+        return pooled_speeds(runs)
+    except InputError:  # as of a log that is too short
+        return ()
 
 
 def _columns(
@@ -262,6 +276,26 @@ def figures_table(c: Changes) -> Table:
         [_row(x, c.unit) for x in c.figures],
         caveat(c),
     )
+
+
+def speeds_table(c: Changes) -> Table | None:
+    """Return the speed of each reward in the runs of either side and over all of them; None where none is known."""
+    if not c.speeds:
+        return None
+    sides = (slice(len(c.runs_a)), slice(len(c.runs_a), None))
+    rows = [
+        [x.reward, *(_with_error(x.of_runs(side)) for side in sides), _with_error((x.speed, x.error))] for x in c.speeds
+    ]
+    caveat = (
+        "A speed is how far the logit of a reward’s rate moves in a step for a push of 1, with its standard error. It "
+        "belongs to the model and the reward: where A and B agree, a forecast from either run can be trusted more."
+    )
+    return Table("How fast each reward follows a push", ["reward", "A", "B", "together"], rows, caveat)
+
+
+def _with_error(speed: tuple[float, float] | None) -> str:
+    """Return a speed with its standard error in words; a dash where it is not known."""
+    return MISSING if speed is None else f"{speed[0]:.3f} ± {speed[1]:.3f}"
 
 
 def _row(x: Change, unit: str) -> list[str]:

@@ -25,6 +25,11 @@ class PooledSpeed:
     between: float
     by_run: tuple[tuple[float, float] | None, ...]
 
+    def of_runs(self, runs: slice) -> tuple[float, float] | None:
+        """Return the speed and its error over some of the runs; None where none of these has the reward."""
+        known = np.array([x for x in self.by_run[runs] if x is not None])
+        return pool(known[:, 0], known[:, 1])[:2] if len(known) else None
+
 
 def pooled_speeds(reports: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
     """Return the speed of every reward over runs of one model, which may have other methods and weights.

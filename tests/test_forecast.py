@@ -1,5 +1,6 @@
 """The forecast: held against coins that follow its very model, against settings that change nothing, and bad input."""
 
+import sys
 import time
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import torch
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.findings.forecast import logged_groups
+from gdpo_audit.compare import changes, speeds_table
+from gdpo_audit.findings.logged_groups import logged_groups
+from gdpo_audit.report.html import document
+from gdpo_audit.report.terminal import show
 from gdpo_audit.speeds import pooled_speeds
 from gdpo_core.forecasting import Course, fit_speeds, pool, times_of
 
@@ -173,6 +177,40 @@ def test_speeds_of_several_runs_are_pooled(simulated):
     assert abs(a.speed - SPEEDS["a"]) < 3 * a.error and abs(b.speed - SPEEDS["b"]) < 3 * b.error
     assert a.error < min(error for _, error in a.by_run)
     assert pool(np.array([0.1]), np.array([0.02]))[:2] == pytest.approx((0.1, 0.02))
+
+
+def test_a_comparison_says_how_fast_each_reward_followed_its_push_in_either_run(simulated):
+    one, other = simulated[:2]
+    compared = changes(one, other)
+    assert compared.speeds == pooled_speeds([one, other])
+    table = speeds_table(compared)
+    for row, pooled in zip(table.rows, compared.speeds, strict=True):
+        (a, error_a), (b, error_b) = pooled.by_run
+        assert row == [
+            pooled.reward,
+            *(f"{x:.3f} ± {e:.3f}" for x, e in ((a, error_a), (b, error_b), (pooled.speed, pooled.error))),
+        ]
+    assert pooled_speeds(simulated)[0].of_runs(slice(1)) == pytest.approx(pooled_speeds([one])[0].by_run[0])
+    short = report_of(simulate("grpo", [1, 1], 19, 1)[0])
+    assert changes(one, short).speeds == () and speeds_table(changes(one, short)) is None
+
+
+def test_a_recommendation_without_a_forecast_says_what_that_would_take(capsys):
+    """A log of 19 steps is one step short; the sentence stands below the verdict, and in the file."""
+
+    def paid(steps):
+        rows = simulate("grpo", [1, 5], steps, 1)[0]
+        return report_of([row | {"b": 5 * row["b"]} for row in rows], primary="a")
+
+    report = paid(19)
+    assert any(row.recommended for row in report.plan)
+    note = "A forecast takes a log of at least 20 steps; this log has 19."
+    assert report.forecast_note == note and note in document(report)
+    show([report], sys.stdout)
+    assert note in capsys.readouterr().out
+    longer = paid(60)
+    told = longer.recommended_forecast.rewards["a"]
+    assert told.low > 0 and longer.forecast_note == told.why == ""
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

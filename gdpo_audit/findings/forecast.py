@@ -1,7 +1,7 @@
 """Forecasts, with intervals, of what the run would have learnt under another setting; they start from its course."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,20 +10,17 @@ import torch
 from numpy.typing import NDArray
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.trials import Gate, Trial, behind
+from gdpo_audit.findings.logged_groups import LoggedGroups, logged_groups, what_is_lacking
+from gdpo_audit.findings.trials import Gate, Trial
 from gdpo_audit.findings.what_if import METHODS
-from gdpo_audit.logs.names import reward_column
-from gdpo_audit.recipe.recipe import starts_of, tensors_of
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name, width
 from gdpo_core._json import jsonable
 from gdpo_core.conventions import NAMES
-from gdpo_core.forecasting import Array, Course, DifferingGroups, Pushes, Speeds, fit_speeds, integrate, times_of
-from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.registry import method_for, method_named
+from gdpo_core.forecasting import Array, Course, Pushes, Speeds, fit_speeds, integrate, times_of
 
-FEWEST_STEPS, MOST_STEPS = 20, 100_000
+MOST_STEPS = 100_000
 UNKNOWN = 1.0  # standard deviation of the logarithm of a speed from which on nothing is said
 _DRAWS = 100
 _QUANTILE = 1.2816  # of the normal distribution, for 80 of 100
@@ -100,20 +97,15 @@ def forecast_of(
     f: Facts, method: object = None, weights: object = None, gate: object = None, steps: object = None
 ) -> Forecast:
     """Forecast a setting from the facts of a run; the arguments are those of `AuditReport.forecast`."""
-    log = logged_groups(f)
-    setting = _checked(f, log.course, method, weights, gate, steps)
-    own = log.pushes(f.method, f.setup.weights)
-    speeds = fit_speeds(log.course, own)
-    after = log.pushes(setting.method, setting.weights, setting.gate)
-    compared = _compare(speeds, own, after, setting.steps)
-    rewards = {name: _reward_forecast(log, speeds, compared, own, after, k) for k, name in enumerate(f.rewards)}
+    forecaster = _Forecaster(f)
+    setting = _checked(f, forecaster.log.course, method, weights, gate, steps)
     return Forecast(
         method=setting.method,
         weights=dict(zip(f.rewards, f.printed(setting.weights), strict=True)),
         gate=None if setting.gate is None else setting.gate.named(f.rewards),
         steps=setting.steps,
-        from_steps=len(log.course.time),
-        rewards=rewards,
+        from_steps=len(forecaster.log.course.time),
+        rewards=forecaster.rewards(Trial(setting.method, setting.weights, setting.gate), setting.steps),
         notes=(*_notes(f), OF_WHAT),
     )
 
@@ -123,17 +115,38 @@ def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, dict[str, 
 
     Raises InputError where the log does not tell enough.
     """
-    log = logged_groups(f)
-    own, steps = log.pushes(f.method, f.setup.weights), int(log.course.time[-1]) + 1
-    speeds = fit_speeds(log.course, own)
+    forecaster = _Forecaster(f)
+    steps = int(forecaster.log.course.time[-1]) + 1
+    forecasts = [forecaster.rewards(trial, steps) for trial in trials]
+    return [
+        {name: {"difference": x.difference, "low": x.low, "high": x.high} for name, x in rewards.items()}
+        for rewards in forecasts
+    ]
 
-    def told(trial: Trial) -> dict[str, dict[str, float | None]]:
-        after = log.pushes(trial.method, trial.weights, trial.gate)
-        compared = _compare(speeds, own, after, steps)
-        made = {name: _reward_forecast(log, speeds, compared, own, after, k) for k, name in enumerate(f.rewards)}
-        return {n: {"difference": x.difference, "low": x.low, "high": x.high} for n, x in made.items()}
 
-    return [told(trial) for trial in trials]
+def why_no_forecast(f: Facts) -> str:
+    """Return in a sentence what the log lacks for a forecast; an empty one where it lacks nothing."""
+    lacking = what_is_lacking(f)
+    return f"A forecast takes {lacking[0]}; this log has {lacking[1]}." if lacking else ""
+
+
+class _Forecaster:
+    """The run as it went, from which any other setting is forecast."""
+
+    def __init__(self, f: Facts) -> None:
+        self.names = f.rewards
+        self.log = logged_groups(f)
+        self.own = self.log.pushes(f.method, f.setup.weights)
+        self.speeds = fit_speeds(self.log.course, self.own)
+
+    def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
+        """Return the forecast of each reward under a setting."""
+        after = self.log.pushes(trial.method, trial.weights, trial.gate)
+        compared = _compare(self.speeds, self.own, after, steps)
+        return {
+            name: _reward_forecast(self.log, self.speeds, compared, self.own, after, k)
+            for k, name in enumerate(self.names)
+        }
 
 
 def _notes(f: Facts) -> Iterator[str]:
@@ -146,15 +159,10 @@ def _notes(f: Facts) -> Iterator[str]:
 
 def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
     """Return the speed of each reward that differs and its standard error, each from its own course alone."""
-    log = logged_groups(f)
-    speeds = fit_speeds(log.course, log.pushes(f.method, f.setup.weights))
-    pairs = zip(f.rewards, speeds.fitted.tolist(), speeds.error.tolist(), log.range, strict=True)
+    run = _Forecaster(f)
+    fitted, errors = run.speeds.fitted.tolist(), run.speeds.error.tolist()
+    pairs = zip(f.rewards, fitted, errors, run.log.range, strict=True)
     return {name: (speed, error) for name, speed, error, width in pairs if not np.isnan(width)}
-
-
-def logged_groups(f: Facts) -> "_LoggedGroups":
-    """Return what forecasts stand on, from the log once more, as a report keeps no rows of it."""
-    return _LoggedGroups(f if f.tables else replace(f, tables=f.run.sample, _trials={}))
 
 
 # --- what is asked for ------------------------------------------------------------------------------------------------
@@ -192,131 +200,6 @@ def _gate(f: Facts, gate: object) -> Gate:
         number = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
         expect(number, f"forecast, gate, {name}", "a finite number", repr(value))
     return Gate(k, opens, float(threshold), float(otherwise))
-
-
-# --- what the log holds -----------------------------------------------------------------------------------------------
-
-
-class _LoggedGroups:
-    """The parts of a log that its forecasts need: its course, and the groups on which pushes are measured."""
-
-    def __init__(self, f: Facts) -> None:
-        where = f.run.path
-        whole, steps = not f.run.total_only, len(f.steps)
-        known, several = not (f.contradicted or f.lacks_a_reward), bool((f.totals.rewards.degrees > 0).any())
-        for holds, expected, got in (
-            (whole, "a log with each reward in a column of its own", f"one total, in {where}"),
-            (several, "groups of several responses", f"none, in {where}"),
-            (known, "a log whose advantages a known method makes of its rewards", f"others, in {where}"),
-            (steps >= FEWEST_STEPS, f"a log of at least {FEWEST_STEPS} steps", f"{steps}, in {where}"),
-        ):
-            expect(holds, "forecast", expected, got)
-        self.facts = f
-        self.low, self.high = (np.array(x, dtype=float) for x in (f.totals.rewards.low, f.totals.rewards.high))
-        self.range = np.where(self.high > self.low, self.high - self.low, np.nan)  # NaN: constant or missing
-        self.table = pl.concat(f.sample).drop("advantage", strict=False)
-        self.starts = starts_of(self.table["group"].to_numpy())
-        self.sizes = np.diff(self.starts, append=len(self.table))
-        self.values = self._values(self.table)
-        self.distances = self._distances(self.values)
-
-    def _values(self, table: pl.DataFrame) -> Array:
-        """(K, responses) the rewards."""
-        return np.stack([table[reward_column(name)].to_numpy() for name in self.facts.rewards])
-
-    def _distances(self, values: Array) -> Array:
-        """(K, responses) the rewards less the means of their groups; 0 where they are missing."""
-        return np.nan_to_num(values - self._means(values).repeat(self.sizes, axis=1))
-
-    def _means(self, values: Array) -> Array:
-        """(K, groups) the means of the groups; NaN where a reward is missing in one."""
-        there = np.add.reduceat(~np.isnan(values), self.starts, axis=1)
-        sums = np.add.reduceat(np.nan_to_num(values), self.starts, axis=1)
-        return np.divide(sums, there, out=np.full(sums.shape, np.nan), where=there > 0)
-
-    @cached_property
-    def course(self) -> Course:
-        """The mean of each reward at each step, between its least and its largest value."""
-        batches = self.facts.batches
-        step, which = np.unique(batches.step, return_inverse=True)
-        total, present = (
-            np.stack([np.bincount(which, row, len(step)) for row in rows], axis=1)
-            for rows in (batches.rewards.total, batches.rewards.present)
-        )
-        means = np.divide(total, present, out=np.full(total.shape, np.nan), where=present > 0)
-        rates = (means - self.low) / self.range
-        rates[:, np.isnan(self.range)] = 0.5
-        return Course(time=(step - step[0]).astype(float), rates=rates, dispersion=self._dispersion(rates))
-
-    def _dispersion(self, rates: Array) -> Array:
-        """(K,) the variance of a step's rate by how the means of its groups differ, in units of rate (1 − rate)."""
-        means = (self._means(self.values) - self.low[:, None]) / self.range[:, None]
-        batch = self.table["batch"].to_numpy()[self.starts]
-        firsts = starts_of(batch)
-        held = np.add.reduceat((~np.isnan(means)).astype(int), firsts, axis=1)  # groups that hold the reward
-        middle = np.add.reduceat(np.nan_to_num(means), firsts, axis=1) / np.maximum(held, 1)
-        apart = means - middle.repeat(np.diff(firsts, append=len(batch)), axis=1)
-        squares = np.add.reduceat(np.nan_to_num(apart) ** 2, firsts, axis=1)
-        several = held > 1
-        variances = squares / np.maximum(held * (held - 1), 1)
-        variance = (variances * several).sum(1) / np.maximum(several.sum(1), 1)
-        known = variance / np.maximum(np.nanmean(rates * (1 - rates), axis=0), 1e-9)
-        return np.where(np.isnan(self.range), 1.0, np.maximum(known, 1e-6))
-
-    def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
-        """Return how a setting pushes the rewards, measured on the groups and continued by what varies in them."""
-        table = self.table if gate is None else self.table.with_columns(behind(gate, self.facts.rewards))
-        values = self.values if gate is None else self._values(table)
-        sources = self.distances if gate is None else self._distances(values)
-        a = np.nan_to_num(self._advantages(table, method, weights))
-        spread, of_rewards = (np.sqrt((x**2).mean(1)) for x in (sources, self.distances))
-        size = np.sqrt((a**2).mean()) * of_rewards
-        measured = np.divide(self.distances @ a / len(a), size, out=np.zeros(len(size)), where=size > 0)
-        cross, among = (
-            sources @ x.T / len(a) / np.maximum(np.outer(spread, of_x), 1e-300)
-            for x, of_x in ((self.distances, of_rewards), (sources, spread))
-        )
-        return Pushes(
-            course=self.course,
-            measured=measured,
-            weights=np.array(weights),
-            decoupled=method_named(method).decoupled,
-            spread=spread,
-            sources=among,
-            cross=cross,
-            differing=self._differing,
-            gate=None if gate is None else (gate.reward, gate.on, self._passes(gate, values)),
-        )
-
-    def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
-        """(responses,) what a method makes of these rewards."""
-        convention = ALL_CONVENTIONS[self.facts.setup.convention]
-        log = tensors_of(table, self.facts.rewards)
-        if convention.last_step == "tokens" and log.lengths is None:
-            convention = replace(convention, last_step="responses")
-        formula, batch = method_for(method, log.read(convention, weights))
-        return batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
-
-    def _passes(self, gate: Gate, values: Array) -> float:
-        """Return how often a reward passes behind its gate, over the product of the rates of the two."""
-        k, on = gate.reward, gate.on
-        passing = self._rates(self.values)
-        return float(self._rates(values)[k] / max(passing[k] * passing[on], 1e-9))
-
-    def _rates(self, values: Array) -> Array:
-        """(K,) the mean of each reward between its least and its largest value."""
-        there = np.maximum((~np.isnan(values)).sum(1), 1)
-        return (np.nan_to_num(values).sum(1) / there - self.low) / self.range
-
-    @cached_property
-    def _differing(self) -> DifferingGroups:
-        """Count the groups that have different values of each reward, by its rate."""
-        ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
-        rates = self._rates(self.values)
-        degrees = max(len(self.table) - len(self.starts), 1)
-        inside = (self.distances**2).sum(1) / degrees / self.range**2
-        part = np.clip(inside / np.maximum(rates * (1 - rates), 1e-9), 0.02, 1.0)
-        return DifferingGroups.of(np.where(ends.all(1), part, np.nan), int(np.median(self.sizes)))
 
 
 # --- the forecast -----------------------------------------------------------------------------------------------------
@@ -359,7 +242,7 @@ def _compare(speeds: Speeds, own: Pushes, after: Pushes, steps: int) -> _Compare
 
 
 def _reward_forecast(
-    log: _LoggedGroups, speeds: Speeds, compared: _Compared, own: Pushes, after: Pushes, k: int
+    log: LoggedGroups, speeds: Speeds, compared: _Compared, own: Pushes, after: Pushes, k: int
 ) -> RewardForecast:
     """The forecast of one reward, in its own unit."""
     unit, least = float(log.range[k]), float(log.low[k])
@@ -385,7 +268,7 @@ def _reward_forecast(
     )
 
 
-def _why_open(log: _LoggedGroups, speeds: Speeds, k: int) -> str:
+def _why_open(log: LoggedGroups, speeds: Speeds, k: int) -> str:
     """Return the sentence that says why a reward has no forecast; an empty one where it has one."""
     name, steps = log.facts.rewards[k], len(log.course.time)
     if np.isnan(log.range[k]):

@@ -210,7 +210,7 @@ def _gated(f: Facts, ran: Setting) -> list[tuple[Setting, Trial]]:
 def _with_forecasts(f: Facts, tried: Sequence[tuple[Setting, Trial]]) -> list[Setting]:
     """Return the settings with what is forecast of each reward, where one is primary and the log tells enough."""
     rows = [row for row, _ in tried]
-    if f.setup.primary is None or f.recipe is None:
+    if f.setup.primary is None:
         return rows
     try:
         forecasts = forecasts_of(f, [trial for _, trial in tried[1:]])

@@ -13,7 +13,7 @@ import polars as pl
 from gdpo_audit.findings.examples import MOST, ExampleGroup, example_groups, with_texts
 from gdpo_audit.findings.facts import LISTED, Facts, Finding, Phase, ValueFacts, ratio
 from gdpo_audit.findings.findings import KINDS, Link, links
-from gdpo_audit.findings.forecast import Forecast, forecast_of
+from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
 from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
 from gdpo_audit.findings.plan import Setting, moved_push
@@ -137,9 +137,20 @@ class AuditReport(Displayed):
         if best is None or self._facts is None:
             return None
         try:
-            return self.forecast(best.method, best.weights, best.gate)
+            return self.forecast(best.method, best.weights)  # a gate is never recommended
         except InputError:  # fewer steps than a forecast needs, or the log is no longer there
             return None
+
+    @property
+    def forecast_note(self) -> str:
+        """Return in a sentence why the recommended setting has no forecast of the primary reward; empty if it has."""
+        primary = self.run["primary"]
+        if primary is None or not any(row.recommended for row in self.plan):
+            return ""
+        forecast = self.recommended_forecast
+        if forecast is not None:
+            return forecast.rewards[primary].why
+        return "" if self._facts is None else why_no_forecast(self._facts)
 
     @property
     def push(self) -> dict[str, dict[str, float]]:

@@ -114,7 +114,8 @@ def _first(report: AuditReport) -> Html:
     forecast = report.recommended_forecast
     primary = report.run["primary"]
     if forecast is None or primary is None:
-        return _verdict(report)
+        lacking = report.forecast_note
+        return join(_verdict(report), tag("p", lacking, kind="what-ran") if lacking else "")
     return tag("div", tag("div", _verdict(report)), forecast_picture(forecast, primary), kind="first")
 
 

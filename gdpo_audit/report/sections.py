@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gdpo_audit.compare import Changes, figures_table, settings_table
+from gdpo_audit.compare import Changes, figures_table, settings_table, speeds_table
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
@@ -75,4 +75,4 @@ def changes_sections(c: Changes) -> list[Section]:
     """What changed between runs."""
     named = (("A", c.a, c.runs_a), ("B", c.b, c.runs_b))
     runs = {side: "\n".join(paths) if len(paths) > 1 else name for side, name, paths in named}
-    return [Section(facts=runs), Section(tables=[settings_table(c), figures_table(c)])]
+    return [Section(facts=runs), Section(tables=[settings_table(c), figures_table(c), speeds_table(c)])]

@@ -54,6 +54,7 @@ def console_of(file: TextIO) -> Console:
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
     """What to do, what ran, the findings, and the sections below them but for the formulas."""
     _paragraph(console, report.what_first, "bold")
+    _paragraph(console, report.forecast_note)
     _paragraph(console, report.what_ran)
     (plan, *above), below = above_and_below(report)
     shown = 1 if any(row.recommended for row in report.plan) else 0

@@ -1,0 +1,153 @@
+"""The parts of a log that its forecasts need: its course, and the groups on which pushes are measured."""
+
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.trials import Gate, behind
+from gdpo_audit.logs.names import reward_column
+from gdpo_audit.recipe.recipe import starts_of, tensors_of
+from gdpo_core._errors import InputError
+from gdpo_core.forecasting import Array, Course, DifferingGroups, Pushes
+from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.registry import method_for, method_named
+
+FEWEST_STEPS = 20
+
+
+def what_is_lacking(f: Facts) -> tuple[str, str] | None:
+    """Return what a forecast takes and what the log has in its place; None where the log has all of it."""
+    conditions = (
+        (not f.run.total_only, "a log with each reward in a column of its own", "one total"),
+        (bool((f.totals.rewards.degrees > 0).any()), "groups of several responses", "none"),
+        (
+            not (f.contradicted or f.lacks_a_reward),
+            "a log whose advantages a known method makes of its rewards",
+            "others",
+        ),
+        (len(f.steps) >= FEWEST_STEPS, f"a log of at least {FEWEST_STEPS} steps", f"{len(f.steps)}"),
+    )
+    return next(((expected, got) for holds, expected, got in conditions if not holds), None)
+
+
+def logged_groups(f: Facts) -> "LoggedGroups":
+    """Return what forecasts stand on, from the log once more, as a report keeps no rows of it. Raises InputError."""
+    return LoggedGroups(f if f.tables else replace(f, tables=f.run.sample, _trials={}))
+
+
+class LoggedGroups:
+    """The parts of a log that its forecasts need: its course, and the groups on which pushes are measured."""
+
+    def __init__(self, f: Facts) -> None:
+        if lacking := what_is_lacking(f):
+            expected, got = lacking
+            raise InputError(f"forecast: expected {expected}, got {got}, in {f.run.path}")
+        self.facts = f
+        self.low, self.high = (np.array(x, dtype=float) for x in (f.totals.rewards.low, f.totals.rewards.high))
+        self.range = np.where(self.high > self.low, self.high - self.low, np.nan)  # NaN: constant or missing
+        self.table = pl.concat(f.sample).drop("advantage", strict=False)
+        self.starts = starts_of(self.table["group"].to_numpy())
+        self.sizes = np.diff(self.starts, append=len(self.table))
+        self.values = self._values(self.table)
+        self.distances = self._distances(self.values)
+
+    def _values(self, table: pl.DataFrame) -> Array:
+        """(K, responses) the rewards."""
+        return np.stack([table[reward_column(name)].to_numpy() for name in self.facts.rewards])
+
+    def _distances(self, values: Array) -> Array:
+        """(K, responses) the rewards less the means of their groups; 0 where they are missing."""
+        return np.nan_to_num(values - self._means(values).repeat(self.sizes, axis=1))
+
+    def _means(self, values: Array) -> Array:
+        """(K, groups) the means of the groups; NaN where a reward is missing in one."""
+        there = np.add.reduceat(~np.isnan(values), self.starts, axis=1)
+        sums = np.add.reduceat(np.nan_to_num(values), self.starts, axis=1)
+        return np.divide(sums, there, out=np.full(sums.shape, np.nan), where=there > 0)
+
+    @cached_property
+    def course(self) -> Course:
+        """The mean of each reward at each step, between its least and its largest value."""
+        batches = self.facts.batches
+        step, which = np.unique(batches.step, return_inverse=True)
+        total, present = (
+            np.stack([np.bincount(which, row, len(step)) for row in rows], axis=1)
+            for rows in (batches.rewards.total, batches.rewards.present)
+        )
+        means = np.divide(total, present, out=np.full(total.shape, np.nan), where=present > 0)
+        rates = (means - self.low) / self.range
+        rates[:, np.isnan(self.range)] = 0.5
+        return Course(time=(step - step[0]).astype(float), rates=rates, dispersion=self._dispersion(rates))
+
+    def _dispersion(self, rates: Array) -> Array:
+        """(K,) the variance of a step's rate by how the means of its groups differ, in units of rate (1 − rate)."""
+        means = (self._means(self.values) - self.low[:, None]) / self.range[:, None]
+        batch = self.table["batch"].to_numpy()[self.starts]
+        firsts = starts_of(batch)
+        held = np.add.reduceat((~np.isnan(means)).astype(int), firsts, axis=1)  # groups that hold the reward
+        middle = np.add.reduceat(np.nan_to_num(means), firsts, axis=1) / np.maximum(held, 1)
+        apart = means - middle.repeat(np.diff(firsts, append=len(batch)), axis=1)
+        squares = np.add.reduceat(np.nan_to_num(apart) ** 2, firsts, axis=1)
+        several = held > 1
+        variances = squares / np.maximum(held * (held - 1), 1)
+        variance = (variances * several).sum(1) / np.maximum(several.sum(1), 1)
+        known = variance / np.maximum(np.nanmean(rates * (1 - rates), axis=0), 1e-9)
+        return np.where(np.isnan(self.range), 1.0, np.maximum(known, 1e-6))
+
+    def pushes(self, method: str, weights: tuple[float, ...], gate: Gate | None = None) -> Pushes:
+        """Return how a setting pushes the rewards, measured on the groups and continued by what varies in them."""
+        table = self.table if gate is None else self.table.with_columns(behind(gate, self.facts.rewards))
+        values = self.values if gate is None else self._values(table)
+        sources = self.distances if gate is None else self._distances(values)
+        a = np.nan_to_num(self._advantages(table, method, weights))
+        spread, of_rewards = (np.sqrt((x**2).mean(1)) for x in (sources, self.distances))
+        size = np.sqrt((a**2).mean()) * of_rewards
+        measured = np.divide(self.distances @ a / len(a), size, out=np.zeros(len(size)), where=size > 0)
+        cross, among = (
+            sources @ x.T / len(a) / np.maximum(np.outer(spread, of_x), 1e-300)
+            for x, of_x in ((self.distances, of_rewards), (sources, spread))
+        )
+        return Pushes(
+            course=self.course,
+            measured=measured,
+            weights=np.array(weights),
+            decoupled=method_named(method).decoupled,
+            spread=spread,
+            sources=among,
+            cross=cross,
+            differing=self._differing,
+            gate=None if gate is None else (gate.reward, gate.on, self._passes(gate, values)),
+        )
+
+    def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
+        """(responses,) what a method makes of these rewards."""
+        convention = ALL_CONVENTIONS[self.facts.setup.convention]
+        log = tensors_of(table, self.facts.rewards)
+        if convention.last_step == "tokens" and log.lengths is None:
+            convention = replace(convention, last_step="responses")
+        formula, batch = method_for(method, log.read(convention, weights))
+        return batch.zero_unrewarded(formula(batch).advantages).flatten().numpy()
+
+    def _passes(self, gate: Gate, values: Array) -> float:
+        """Return how often a reward passes behind its gate, over the product of the rates of the two."""
+        k, on = gate.reward, gate.on
+        passing = self._rates(self.values)
+        return float(self._rates(values)[k] / max(passing[k] * passing[on], 1e-9))
+
+    def _rates(self, values: Array) -> Array:
+        """(K,) the mean of each reward between its least and its largest value."""
+        there = np.maximum((~np.isnan(values)).sum(1), 1)
+        return (np.nan_to_num(values).sum(1) / there - self.low) / self.range
+
+    @cached_property
+    def _differing(self) -> DifferingGroups:
+        """Count the groups that have different values of each reward, by its rate."""
+        ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
+        rates = self._rates(self.values)
+        degrees = max(len(self.table) - len(self.starts), 1)
+        inside = (self.distances**2).sum(1) / degrees / self.range**2
+        part = np.clip(inside / np.maximum(rates * (1 - rates), 1e-9), 0.02, 1.0)
+        return DifferingGroups.of(np.where(ends.all(1), part, np.nan), int(np.median(self.sizes)))
