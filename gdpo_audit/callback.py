@@ -32,7 +32,7 @@ class AuditCallback(TrainerCallback):
         audit/constant_groups/NAME       of the groups that hold the reward, the share in which it is constant
         audit/groups_with_ties/METHOD    of the groups whose rewards differ, the share with a tie
         audit/silent_groups/METHOD       the share of the groups in which every advantage is 0
-        audit/inversions/METHOD          of the pairs that differ in the primary reward, the share the wrong way round
+        audit/inversions/METHOD          of the pairs that differ in the primary reward, the share in the wrong order
 
     What the log does not tell is left out.
 

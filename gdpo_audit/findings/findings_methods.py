@@ -108,14 +108,14 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
-    """The weights above which no pair is the wrong way round, or that there is none beside which others still count."""
+    """Say above which weights no pair is in the wrong order, or that beside no such weight the others still count."""
     on, now = f.rewards[primary], number(f.unit * f.setup.weights[primary])
     largest = max(abs(w) for k, w in enumerate(f.setup.weights) if k != primary)
     usable = {m: w for m, w in needed.items() if isfinite(w) and w <= t.BREAK_EVEN * largest}
     if not usable:
         return f"No usable weight on {on} ends that (now {now})."
     weights = listing(f"{number(_round_up(f.unit * w))} under {NAMES[m]}" for m, w in usable.items())
-    return f"With a weight on {on} above {weights} (now {now}), no pair would be the wrong way round."
+    return f"With a weight on {on} above {weights} (now {now}), no pair would be in the wrong order."
 
 
 def _round_up(weight: float) -> float:

@@ -227,7 +227,7 @@ def plan_table(report: AuditReport) -> Table | None:
     names = " / ".join(r["name"] for r in report.rewards)
     head = ["setting", f"push: {names}", f"shares: {names}"]
     told = primary is not None and any(row.forecast for row in report.plan)
-    of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong way round", f"{primary} constant"]
+    of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "in wrong order", f"{primary} constant"]
     head += [*of_primary * (primary is not None), "tied pairs", "silent groups"]
     for n, row in enumerate(report.plan):
         shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
