@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import gdpo_core
 from gdpo_audit.compare import Changes, headline
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.findings.what_if import WhatIf
@@ -28,7 +29,8 @@ from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, notebook_html, script, style, tag, text
 from gdpo_core._words import count, listing
 
-SCRIPT = (Path(__file__).parent / "answers.js").read_text(encoding="utf-8")
+_FORMULAS = Path(gdpo_core.__file__).parent / "board" / "formulas.js"
+SCRIPT = "".join(path.read_text(encoding="utf-8") for path in (_FORMULAS, Path(__file__).parent / "answers.js"))
 CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 STYLE = style(CSS)
 _PAGE = _theme.css(":root") + (Path(__file__).parent / "document.css").read_text(encoding="utf-8")
