@@ -67,9 +67,11 @@ const gdpoFormulas = (() => {
     const largest = most(n.map((_, i) => terms.reduce((sum, t) => sum + Math.abs(t[i] || 0), 0)));
     const { mean, std, count, away } = deviations(s, n, c, largest * w.length * UNIT);
     const farther = c.mean_of_others && count > 1 ? count / (count - 1) : 1;
-    const by = s.map((_, i) => (method === "grpo" ? divisor(at(std, i), c.sum_eps, c) : at(std, i) === 0 && !c.leave_one_out ? Infinity : 1));
-    const own = (away) => away.map((v, i) => (farther * v) / by[i]); // eq. 1, 2: A_j = (s_j − mean_G s) / std_G s
-    return { ...group, empty, z, terms, s, mean, std, a: own(away), parts: terms.map((t) => own(deviations(t, n, c).away)) };
+    const by = (i) => (method === "grpo" ? divisor(at(std, i), c.sum_eps, c) : 1);
+    const own = (away) => away.map((v, i) => (farther * v) / by(i)); // eq. 1, 2: A_j = (s_j − mean_G s) / std_G s
+    const equal = std === 0 && !c.leave_one_out; // the sums are, but for round-off
+    const a = own(equal ? away.map((v) => 0 * v) : away);
+    return { ...group, empty, z, terms, s, mean, std, a, parts: terms.map((t) => own(deviations(t, n, c).away)) };
   }
 
   // Sums of normalised rewards; 0 in a group in which they cancel but for round-off.

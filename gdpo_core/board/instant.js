@@ -1,0 +1,95 @@
+// What the browser draws of a state in the frame of the click, by formulas.js: everything of drawing.py but its words,
+// which the core sends. Numbers are written as _words.py writes them.
+const gdpoInstant = (() => {
+  const { advantages, selection, push, levels, withoutEps, total, ratio } = gdpoFormulas;
+  const METHODS = ["grpo", "grpo_no_std", "gdpo"]; // what formulas.js knows
+  const ROUND_OFF = 1e-9; // as tie_tolerance has it of float64
+
+  // Decimals with halves to even, as Python has them: only a multiple of 1/2^(places + 1) is a half.
+  function fixed(x, places) {
+    const size = Math.abs(x);
+    if ((size * 2 ** (places + 1)) % 2 !== 1) return size.toFixed(places);
+    const low = Math.floor(size * 10 ** places);
+    return ((low + (low % 2)) / 10 ** places).toFixed(places);
+  }
+
+  function signed(x, places = 2) {
+    const text = fixed(x, places);
+    return Number(text) ? `${x < 0 ? "−" : "+"}${text}` : text;
+  }
+
+  function percent(share) {
+    const size = Math.abs(Number((100 * share).toFixed(6)));
+    const minus = share < 0 && size ? "−" : "";
+    if (size === 0 || size === 100) return `${minus}${size} %`;
+    if (size < 0.1) return minus ? "about 0 %" : "under 0.1 %";
+    const beside = Math.abs(Number((100 - size).toFixed(6)));
+    if (beside < 0.1) return `${size < 100 ? (minus ? "under −99.9" : "over 99.9") : minus ? "under −100" : "over 100"} %`;
+    return `${minus}${fixed(size, Math.min(size, beside) < 1 ? 1 : 0)} %`;
+  }
+
+  // So many significant digits, without zeros at the end.
+  function number(x, digits) {
+    const power = x ? Math.floor(Math.log10(Math.abs(x))) : 0;
+    const minus = x < 0 ? "−" : "";
+    if (power < -4 || power >= digits) {
+      const [mantissa, exponent] = Math.abs(x).toExponential(digits - 1).split("e");
+      return `${minus}${Number(mantissa)}e${exponent[0] === "-" ? "-" : "+"}${exponent.slice(1).padStart(2, "0")}`;
+    }
+    return `${minus}${Number(fixed(x, digits - 1 - power))}`;
+  }
+
+  // What one method makes of a state: A, each reward's part, the sums, the levels, ties, shares of the update, pushes.
+  function compute({ marks, pays, weights, lengths }, method, c) {
+    const r = pays.map((pay, k) => marks.map((row) => row[k] * pay));
+    const group = { n: marks.map(() => 1), over: c.last_step === "tokens" ? lengths : undefined, r };
+    const [made] = advantages([group], method, weights, c);
+    const exact = withoutEps(method, c);
+    const level = levels(made.a, exact ? advantages([{ ...group, stats: undefined }], method, weights, exact)[0].a : made.a, ROUND_OFF);
+    const squares = total(group.n, (i) => made.a[i] ** 2);
+    const sums = selection(group, made.a, ROUND_OFF);
+    return {
+      a: made.a,
+      parts: made.a.map((_, i) => made.parts.map((own) => own[i])),
+      s: made.s,
+      level,
+      ties: tiesOf(marks, level),
+      shares: squares ? made.parts.map((own) => ratio(total(group.n, (i) => (made.a[i] ? own[i] * made.a[i] : 0)), squares)) : null,
+      pushes: sums.map((own) => push(own.pushed, own.squares, squares)),
+    };
+  }
+
+  // The advantages that answers with different marks share, highest first.
+  function tiesOf(marks, level) {
+    const sets = new Map();
+    level.forEach((number, answer) => sets.set(number, [...(sets.get(number) ?? []), answer]));
+    const found = [...sets].sort(([x], [y]) => y - x).map(([, answers]) => ({ answers, mixes: new Set(answers.map((i) => `${marks[i]}`)).size }));
+    return found.filter(({ mixes }) => mixes > 1);
+  }
+
+  // A drawing without words; null where a method of the state is the core's alone.
+  function draw(state, { base, rules, primary, lengths }) {
+    if (!METHODS.includes(state.method)) return null;
+    const both = [base, state.method].map((method) => compute({ ...state, lengths }, method, rules[state.convention]));
+    const [left, right] = both;
+    const binary = state.marks.every((row) => row.every((mark) => mark === 0 || mark === 1));
+    const passes = primary === null ? null : state.marks.map((row) => row[primary] > 0);
+    const pairs = passes ? passes.flatMap((low, i) => (low ? [] : passes.flatMap((high, j) => (high ? [[i, j]] : [])))) : [];
+    return {
+      state,
+      a: both.map(({ a }) => a),
+      said: both.map(({ a }) => a.map((x) => signed(x))),
+      sums_said: left.s.map((x) => number(x, binary ? 2 : 3)),
+      order: [...state.marks.keys()].sort((i, j) => right.level[j] - right.level[i] || left.level[j] - left.level[i] || i - j),
+      right: passes,
+      parts: both.map(({ parts }) => parts),
+      ties: both.map(({ ties }) => ties),
+      wrong_first: [pairs.filter(([i, j]) => right.level[i] > right.level[j]).length, pairs.length],
+      shares: both.map(({ shares }) => shares),
+      percents: both.map(({ shares }) => (shares ?? []).map(percent)),
+      pushes: both.map(({ pushes }) => pushes.map((x) => signed(x))),
+    };
+  }
+
+  return { draw };
+})();
