@@ -33,8 +33,8 @@ const gdpoInstant = (() => {
     const power = x ? Math.floor(Math.log10(Math.abs(x))) : 0;
     const minus = x < 0 ? "−" : "";
     if (power < -4 || power >= digits) {
-      const [mantissa, exponent] = Math.abs(x).toExponential(digits - 1).split("e");
-      return `${minus}${Number(mantissa)}e${exponent[0] === "-" ? "-" : "+"}${exponent.slice(1).padStart(2, "0")}`;
+      const exponent = `${Math.abs(power)}`.padStart(2, "0");
+      return `${minus}${Number(fixed(x / 10 ** power, digits - 1))}e${power < 0 ? "-" : "+"}${exponent}`;
     }
     return `${minus}${Number(fixed(x, digits - 1 - power))}`;
   }
