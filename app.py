@@ -164,6 +164,34 @@ def lab_next():
     return
 
 
+# --- Your own cell ----------------------------------------------------------------------------------------------------
+
+
+@app.cell(hide_code=True)
+def your_own_cell_title():
+    mo.md("""
+    ## Your own cell
+
+    The cell below prints what both methods give the twelve answers. It runs again when you flip a mark on the board.
+    Write into it what you like: every variable of every cell is at hand.
+
+    **Exercise.** GDPO normalises each reward, adds the results by weight, and takes a batch step over the sums. Those
+    sums are `gdpo.weighted_sums`. Print them beside GDPO's advantages: what does the batch step change, and does any
+    answer change its place? Then flip marks until GDPO, too, gives a right and a wrong answer one advantage.
+    """)
+    return
+
+
+@app.cell
+def your_own_cell(convention, gdpo, grpo, lengths, rewards, weights):
+    # The board has computed `grpo` and `gdpo`; gc.advantages gives the same numbers, or those of another method.
+    for _method, _shown in (("grpo", grpo), ("gdpo", gdpo)):
+        _a = gc.advantages(rewards, _method, weights=weights, convention=convention, lengths=lengths)
+        assert (_a - _shown.advantages).abs().max() < 1e-5
+        print(_method, *(f"{_x:+.2f}" for _x in _a.tolist()))
+    return
+
+
 # --- Train ------------------------------------------------------------------------------------------------------------
 
 
@@ -746,18 +774,6 @@ def use_try(page, source):
 def use_more(shown, use, use_open):
     mo.stop(not use_open())
     use.claims.folds(shown())
-    return
-
-
-# --- Your own cell ----------------------------------------------------------------------------------------------------
-
-
-@app.cell
-def your_own_cell(convention, lengths, rewards, weights):
-    # Flip a mark: this runs again. Any variable of any cell is yours.
-    for _method in ("grpo", "gdpo"):
-        _a = gc.advantages(rewards, _method, weights=weights, convention=convention, lengths=lengths)
-        print(_method, *(f"{_x:+.2f}" for _x in _a.tolist()))
     return
 
 

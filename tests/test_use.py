@@ -72,7 +72,7 @@ def test_the_table_of_a_trainer_is_what_is_stored_of_it(default):
     assert "a missing reward is skipped = = row-without-rewards it is left out and gets 0 = it counts with sum 0" in (
         section(default, "axolotl")
     )
-    assert "lengths the last step counts responses the last step counts tokens" in section(default, "verl")
+    assert "lengths the batch step counts responses the batch step counts tokens" in section(default, "verl")
     assert "= a group of one keeps its raw reward" in text_of(configure.all_cases())
 
 
