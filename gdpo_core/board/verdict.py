@@ -165,7 +165,8 @@ def _distances(facts: Facts) -> str:
         return ""
     if facts.factor is not None:
         steps = "longer" if facts.factor > 1 else "shorter"
-        times = f"{number(facts.factor, 3)} times those of {base.name}"
+        digits = 4 if number(facts.factor, 3) == "1" else 3
+        times = f"{number(facts.factor, digits)} times those of {base.name}"
         return f"The advantages of {other.name} are {times}: {steps} steps in the same direction."
     gaps = [abs(x - y) for x, y in zip(base.advantages, other.advantages, strict=True)]
     most = gaps.index(max(gaps))
