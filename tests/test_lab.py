@@ -100,7 +100,9 @@ def test_headline_and_notes_say_what_becomes_of_the_largest_tie():
     assert number["notes"] == [
         {"side": 0, "answers": [7], "lines": ["answer 8, right", "four wrong answers overtake it"]}
     ]
-    assert "The score, conciseness, makes up 8 % of GRPO's update and 30 % of GDPO's." in text_of(number["verdict"][0])
+    assert "The score, conciseness, has a share of 8 % in GRPO's update and of 30 % in GDPO's." in text_of(
+        number["verdict"][0]
+    )
     d = draw(START)
     assert [one["lines"] for one in d["notes"]] == [
         ["8 answers, one advantage: 0.00", "advantage collapse: seven right, one wrong"],

@@ -284,6 +284,11 @@ def _(p):
     return not p.ties[0] and not p.ties[1] and not p.same_order
 
 
+@rule(r"{N} parts {W} answers that GRPO ties\.")
+def _(p, name, many):
+    return p.is_pile(count(many), 0) and p.parted() and name == p.name
+
+
 @rule(r"GRPO and {N} both tie {W} answers\.")
 def _(p, name, many):
     return p.is_pile(count(many), 0) and not p.parted()
@@ -418,12 +423,16 @@ def _(p, name, many, s):
     return int(many) == len(p.ties[1] - p.ties[0]) > 0 and fits(int(many), s)
 
 
-@rule(r"Only its ε parts (it|them|\d+ of them), by less than 0\.5 % of the largest advantage\.")
-def _(p, which):
+@rule(
+    r"Under {N} only an ε parts (the only tied pair|both tied pairs|all \d+ tied pairs|\d+ of \d+ tied pairs), by less "
+    r"than 0\.5 % of the largest advantage\."
+)
+def _(p, name, which):
     largest = max(map(abs, p.a[1]))
     by_eps = [(i, j) for i, j in p.ties[1] if abs(p.a[1][i] - p.a[1][j]) > 1e-9 * largest]
-    said = int(which.split()[0]) if which[0].isdigit() else len(p.ties[1])
-    return len(by_eps) == said and (which == "it") == (len(p.ties[1]) == 1)
+    ties = len(p.ties[1])
+    every = {1: "the only tied pair", 2: "both tied pairs"}.get(ties, f"all {ties} tied pairs")
+    return which == (every if len(by_eps) == ties else f"{len(by_eps)} of {ties} tied pairs")
 
 
 @rule(
@@ -436,7 +445,7 @@ def _(p, name):
     return alike and len(set(p.state.weights)) == 1 and p.ties[1] and p.state.method in ("gdpo", "mo_grpo")
 
 
-@rule(r"The score, c, makes up (.+ %) of GRPO's update and (.+ %) of {N}'s\.")
+@rule(r"The score, c, has a share of (.+ %) in GRPO's update and of (.+ %) in {N}'s\.")
 def _(p, before, after, name):
     return [before, after] == [percent(side[2]) for side in p.drawing["shares"]]
 
@@ -622,6 +631,8 @@ def judge(state):
         mostly = min(map(len, p.wrong)) * 2 > len(p.pairs)
         assert ("Not as it stands" in everything) == (mostly or state.weights[0] == 0)
         assert "The push on correctness is" in everything
+    if p.open[0]:
+        assert {p.right[i] for i in p.pile} == {True, False}, "a tie of right and wrong answers is what is outlined"
     for note in drawing["notes"][:1]:
         collapse = len(note["answers"]) > 1
         assert collapse == ("advantage collapse" in note["lines"][1]) == bool(p.ties[0] or p.ties[1])

@@ -93,9 +93,7 @@ def _of_order(facts: Facts) -> Iterator[str]:
     elif len({other.level[i] for i in facts.pile}) == 1:
         yield f"{base.name} and {other.name} both tie {word(len(facts.pile))} answers."
     else:
-        many = word(len(facts.pile))
-        yield f"{base.name} gives {many} answers one advantage; {other.name} parts them."
-        yield f"{base.name} gives {many} answers one advantage."
+        yield f"{other.name} parts {word(len(facts.pile))} answers that {base.name} ties."
 
 
 def _odd(facts: Facts, answer: int) -> bool:

@@ -139,10 +139,9 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
     if base.ties and new:
         said.append(f"{other.name} also ties {count(new, 'pair')} that {base.name} tells apart, which is a loss.")
     if other.by_eps:
-        which = (
-            "it" if len(other.tied) == 1 else "them" if other.by_eps == len(other.tied) else f"{other.by_eps} of them"
-        )
-        said.append(f"Only its ε parts {which}, by less than {percent(APART)} of the largest advantage.")
+        which = of_all(other.by_eps, len(other.tied), "tied pair")
+        less = f"by less than {percent(APART)} of the largest advantage"
+        said.append(f"Under {other.name} only an ε parts {which}, {less}.")
     if _one_spread(facts):
         said.append(ONE_SPREAD.format(other.name))
     return said
@@ -182,8 +181,9 @@ def _score(facts: Facts) -> str:
         return ""
     base, other = (percent(sum((side.shares or ())[k] for k in state.numbers)) for side in both)
     names = listing(state.name_of(k) for k in state.numbers)
-    score, makes = ("score", "makes") if len(state.numbers) == 1 else ("scores", "make")
-    return f"The {score}, {names}, {makes} up {base} of {both[0].name}'s update and {other} of {both[1].name}'s."
+    score, have = ("score", "has") if len(state.numbers) == 1 else ("scores", "have")
+    shares = f"{base} in {both[0].name}'s update and of {other} in {both[1].name}'s"
+    return f"The {score}, {names}, {have} a share of {shares}."
 
 
 def _alone(facts: Facts) -> str:
