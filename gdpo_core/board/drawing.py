@@ -1,6 +1,5 @@
 """What the board draws of a state: bars, sums, ties, shares, pushes, and the words beside them."""
 
-from dataclasses import asdict
 from functools import lru_cache
 
 from gdpo_core._words import listing, number, percent, signed
@@ -12,6 +11,7 @@ from gdpo_core.board.result import compute
 from gdpo_core.board.state import BASE, State
 from gdpo_core.board.verdict import verdict
 
+SET_BY_READERS = ("marks", "pays", "weights", "convention", "method")
 SHOWN = 0.005  # of the update: a share as far below 0, or above the whole, is put in words
 
 
@@ -21,7 +21,7 @@ def draw(state: State) -> dict:
     both = left, right = compute(state, BASE), compute(state, state.method)
     facts = facts_of(state, left, right)
     return {
-        "state": {name: x for name, x in asdict(state).items() if name not in ("lengths", "primary", "names")},
+        "state": {name: getattr(state, name) for name in SET_BY_READERS},
         "a": [one.advantages for one in both],
         "said": [[signed(a) for a in one.advantages] for one in both],
         "sums_said": [number(x, 2 if state.binary else 3) for x in left.sums],

@@ -1,6 +1,7 @@
 """The facts of a state: what either method ties, orders and raises. All that is said of a state is made of them."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 from gdpo_core._words import count
@@ -28,7 +29,7 @@ class Side:
     shares: tuple[float, ...] | None  # of the rewards in the update
     left_out: int  # how many answers it drops, as GD²PO does where their rewards disagree
 
-    @property
+    @cached_property
     def silent(self) -> bool:
         """Whether every advantage is 0."""
         return all(abs(a) <= ZERO for a in self.advantages)
@@ -47,22 +48,22 @@ class Facts:
     side: int  # the method whose largest tie is outlined: 0 for the one on the left, 1 for the other
     pile: tuple[int, ...]  # the answers of that tie; none where neither method ties any
 
-    @property
+    @cached_property
     def silent(self) -> bool:
         """Whether nothing is learnt under either method."""
         return self.base.silent and self.other.silent
 
-    @property
+    @cached_property
     def difference(self) -> float:
         """The largest difference between the two advantages of an answer."""
         return max(abs(x - y) for x, y in zip(self.base.advantages, self.other.advantages, strict=True))
 
-    @property
+    @cached_property
     def same_order(self) -> bool:
         """Whether both put the answers in the same order, ties included."""
         return self.base.level == self.other.level
 
-    @property
+    @cached_property
     def factor(self) -> float | None:
         """How many times the left method's advantages the other's are; None where they are no multiple of them."""
         x, y = self.base.advantages, self.other.advantages
@@ -72,32 +73,32 @@ class Facts:
         off = max(abs(b - times * a) for a, b in zip(x, y, strict=True))
         return times if off <= PROPORTIONAL * max(map(abs, y)) else None
 
-    @property
+    @cached_property
     def new_ties(self) -> Pairs:
         """The pairs that the other method ties and the left one tells apart."""
         return self.other.tied - self.base.tied
 
-    @property
+    @cached_property
     def open_pairs(self) -> Pairs:
         """The pairs of a wrong and a right answer that the left method ties."""
         return frozenset(pair for pair in self.pairs if tied(self.base, pair))
 
-    @property
+    @cached_property
     def well_broken(self) -> Pairs:
         """Those of them in which the other method puts the right answer above."""
         return frozenset((i, j) for i, j in self.open_pairs if self.other.level[i] < self.other.level[j])
 
-    @property
+    @cached_property
     def badly_broken(self) -> Pairs:
         """Those of them in which the other method puts the wrong answer above."""
         return self.open_pairs & self.other.wrong_order
 
-    @property
+    @cached_property
     def weight(self) -> float | None:
         """What the primary reward weighs; None where no reward is primary."""
         return None if self.state.primary is None else self.state.weights[self.state.primary]
 
-    @property
+    @cached_property
     def mostly_wrong(self) -> bool:
         """Whether more than half of the pairs of a wrong and a right answer are in the wrong order, under both."""
         return min(len(self.base.wrong_order), len(self.other.wrong_order)) * 2 > len(self.pairs)
