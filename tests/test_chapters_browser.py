@@ -243,7 +243,7 @@ def test_the_drop_falls_piles_up_and_lets_go(visit):
     assert at_rest(page) == end
     page.get_by_text("advantage", exact=True).first.focus()
     page.keyboard.press("Tab")  # to the task that is chosen, from which an arrow goes to the next one
-    for said in ("The same arithmetic,", "Here both are alike.", "A number leaves no t"):
+    for said in ("Here the odd one out", "Both methods agree.", "No ties, but GDPO pr"):
         page.keyboard.press("ArrowRight")
         becomes(page, "() => document.querySelector('h1').textContent.slice(0, 20)", said)
 

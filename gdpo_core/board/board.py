@@ -158,6 +158,7 @@ class Board(anywidget.AnyWidget):
             self.method,
             self._lengths,
             self._primary,
+            tuple(self.names),
         )
 
     @property
