@@ -7,7 +7,7 @@ from gdpo_core import CONVENTIONS
 from gdpo_core.successors import SUCCESSORS, TITLES
 
 PAYS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
-HEAVIEST = 5.0
+HEAVIEST = 10.0
 LARGEST = 1e9  # a reward's size
 BASE = "grpo"  # the method on the left
 METHODS = {m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS)}  # those on the right
