@@ -120,9 +120,10 @@ function render({ model, el, signal }) {
   // A deed that was done is told where everybody looks, for as long as it takes to read; its own place keeps the tick.
   const finished = make("p", { class: "finished", role: "status" });
   let told = model.get("finished").length;
-  let telling = 0;
+  let [telling, touched] = [0, false]; // what a link shows was nobody's deed
+  for (const way of ["pointerdown", "keydown", "input"]) window.addEventListener(way, () => (touched = true), { capture: true, signal });
   model.on("change:finished", () => {
-    finished.textContent = `✓ Done: ${model.get("finished").slice(told).join(" ")}`;
+    if (touched) finished.textContent = `✓ Done: ${model.get("finished").slice(told).join(" ")}`;
     told = model.get("finished").length;
     clearTimeout(telling);
     telling = setTimeout(() => (finished.textContent = ""), 4000);
