@@ -40,8 +40,9 @@ def lab_claim(headline):
     mo.md(f"""
     # {headline}
 
-    Twelve answers to one request. A method turns their marks into a push for each, up or down: its
-    {term("advantage")}. A filled dot is a wrong answer. **Flip a mark.**
+    Twelve answers to one request, three marks each. GRPO and GDPO are two ways of turning the marks into an
+    {term("advantage")}: how hard training pushes the model towards an answer, or away from it. GRPO adds the marks,
+    then normalises the sum; GDPO normalises each mark, then adds. **Flip a mark.**
     """)
     return
 

@@ -91,8 +91,8 @@ def test_arrays_tensors_and_booleans_are_read_as_they_print():
         assert Board(rewards).marks == [[0.1, 1], [0.7, 0]]
     board = Board([[1], [0]], answers=(text for text in ("a", None)), logged=(None, 0.5))
     assert (board.answers, board.logged) == (["a", "answer 2"], ["–", "+0.50"])
-    board = Board(np.array([[True], [False]]), weights=torch.tensor([8.0]), convention=gc.TRL, names=("ok",))
-    assert (board.weights, board.convention, board.choices["heaviest"]) == ([8.0], "trl", 8.0)
+    board = Board(np.array([[True], [False]]), weights=torch.tensor([12.0]), convention=gc.TRL, names=("ok",))
+    assert (board.weights, board.convention, board.choices["heaviest"]) == ([12.0], "trl", 12.0)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from gdpo_core.board.drawing import draw
 from gdpo_core.board.facts import facts_of
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import METHODS, PAYS, UNDEFINED, State
+from views.address import DEEDS
 from views.lab import answers, books, depth
 from views.nav import Nav
 
@@ -245,7 +246,7 @@ def board() -> Board:
 
 
 REFUSED = [
-    {"marks": [[1]]}, {"marks": [[1, 0, {}]] * 12}, {"pays": [0, 1, 1]}, {"pays": [1, 1, 1e9]}, {"weights": [1, 1, 9]},
+    {"marks": [[1]]}, {"marks": [[1, 0, {}]] * 12}, {"pays": [0, 1, 1]}, {"pays": [1, 1, 1e9]}, {"weights": [1, 1, 11]},
     {"weights": [float("nan"), 1, 1]}, {"method": "x"}, {"convention": None}, {"active": 12},
     {"convention": "nemo_rl_loo", "method": "corr_grpo"},
 ]  # fmt: skip
@@ -273,6 +274,13 @@ def test_a_method_is_refused_where_its_convention_does_not_define_it():
     for method, convention in itertools.product(METHODS, gc.CONVENTIONS):
         if [method, convention] not in UNDEFINED:
             compute(replace(START, method=method, convention=convention), method)
+
+
+def test_a_deed_is_told_once_and_not_where_a_link_says_that_it_was_done():
+    page = Nav({"done": "order"}, False)
+    said = [page.deed(name, done) for name, done in (("tie", False), ("tie", True), ("tie", True), ("order", True))]
+    assert ["✓ Done:" in one for one in said] == [False, True, True, True]
+    assert page.finished == [DEEDS["tie"]]
 
 
 def test_a_deed_is_ticked_where_a_plain_loop_sees_it_done():

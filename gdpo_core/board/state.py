@@ -8,7 +8,7 @@ from gdpo_core._words import clip
 from gdpo_core.successors import SUCCESSORS, TITLES
 
 PAYS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
-HEAVIEST = 5.0
+HEAVIEST = 10.0
 LARGEST = 1e9  # a reward's size
 LONGEST = 40  # characters of a reward's name in a sentence
 BASE = "grpo"  # the method on the left
