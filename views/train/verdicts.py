@@ -114,7 +114,7 @@ def _first(steps: Steps, every: str, epochs: int) -> Html:
     (first, ahead), (second, behind) = steps.items()
     head = join(f"{NAMES[first]} brings {every} to p = {LEVEL:g} in ", _epochs(first, max(ahead), True), ", ")
     if max(behind) == inf:
-        return join(head, f"{NAMES[second]} does not in {epochs}.")
+        return join(head, f"{NAMES[second]} does not within {epochs}.")
     return join(head, f"{NAMES[second]} in ", _epochs(second, max(behind)), ".")
 
 
