@@ -269,30 +269,32 @@ def train_weights(pictures, scenario, setting, train):
 
 
 @app.cell
-def train_by_hand(editing, setting):
-    # The same policy in a few lines of torch, to be changed here: what a step does, and what each method makes of it.
+def train_by_hand(editing, scenario, setting):
+    # The same policy in a few lines of torch, and below it what the library makes of the same numbers: change the step,
+    # the batch step or a number here, and run the cell. In run mode nobody sees it.
     mo.stop(not editing or setting.arms or setting.noise or setting.together)
     import torch
 
-    def bernoulli(method, p0, scale, weights, epochs, seed=0):
-        draw = torch.Generator().manual_seed(seed)
-        logits, course = torch.tensor(p0).logit(), [p0]
+    p0, epochs = setting.p0, setting.epochs
+    pay, weight = setting.scale or (1.0,) * len(p0), setting.weights or (1.0,) * len(p0)
+
+    def bernoulli(method):
+        draw, logits, course = torch.Generator().manual_seed(0), torch.tensor(p0).logit(), [p0]
         for _ in range(epochs):
             p = logits.sigmoid()  # (coins,)
             b = torch.bernoulli(p.expand(setting.prompts, setting.rollouts, -1), generator=draw)  # 1: the coin earns
-            a = gc.advantages(b * torch.tensor(scale), method, weights=weights)  # (prompts, rollouts)
-            a = a / a.std().clamp(min=1e-6)  # the batch step, for both methods: steps of equal size
-            logits = logits + setting.lr * (a[..., None] * (b - p)).mean((0, 1))
+            advantages = gc.advantages(b * torch.tensor(pay), method, weights=weight)  # (prompts, rollouts)
+            advantages = advantages / advantages.std().clamp(min=1e-6)  # the batch step: steps of equal size
+            logits = logits + setting.lr * (advantages[..., None] * (b - p)).mean((0, 1))
             course.append(logits.sigmoid().tolist())
-        return torch.tensor(course)  # (epochs + 1, coins)
+        return gc.TrainingRun(method, torch.tensor([course]))  # p: (1, epochs + 1, coins)
 
-    _ones = (1.0,) * len(setting.p0)
-    by_hand = {
-        _method: bernoulli(_method, setting.p0, setting.scale or _ones, setting.weights or _ones, setting.epochs)
-        for _method in ("grpo", "gdpo")
-    }
-    # With the library: gc.train("gdpo", p0, scale=scale, weights=weights, epochs=epochs), over many seeds at once.
-    show({_method: dict(enumerate(_course[-1].tolist(), 1)) for _method, _course in by_hand.items()})
+    _rows = []
+    for _method in ("grpo", "gdpo"):
+        _trained = gc.train(_method, p0, scale=pay, weights=weight, epochs=epochs)
+        for _name, _run in (("by hand", bernoulli(_method)), ("gc.train", _trained)):
+            _rows.append([f"{_method.upper()}, {_name}", *_run.steps_to(0.9).median(0).values.tolist()])
+    show(html.table(["first epoch with p ≥ 0.9", *scenario.coins], _rows, "figures"))
     return
 
 
