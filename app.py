@@ -197,8 +197,33 @@ def your_own_cell(convention, gdpo, grpo, lengths, rewards, weights):
 
 
 @app.cell
+def train_headline(comparison, predict, setting, train):
+    # A policy of a few coins learns from several rewards, once under GRPO and once under GDPO. What to look for: at
+    # which epoch each line crosses 0.9, and which sliders below the plot move that.
+    mo.md(f"""
+    # {train.words.headline(comparison.value, predict.value)}
+
+    {train.words.lead(setting)}
+    """)
+    return
+
+
+@app.cell
+def train_caption(scenario, setting, train):
+    html.show(html.tag("h2", scenario.title), html.tag("p", train.words.caption(setting)))
+    return
+
+
+@app.cell
+def train_play(editing, train):
+    play = train.play.Play(editing=editing)
+    mo.ui.anywidget(play)
+    return (play,)
+
+
+@app.cell
 def train_files(train_open):
-    # Train. Coins that learn from several rewards: set-up and controls → setting → runs → curves.
+    # Train's set-ups and their small pictures. Set-up and controls → setting → runs → curves.
     mo.stop(not train_open())
     from views import train  # with Altair
 
@@ -219,16 +244,109 @@ def train_choices(page, scenarios, train):
 
 
 @app.cell
-def train_sketches(comparison, pictures, scenarios, shown, train):
-    sketches = train.cards.sketches(scenarios, pictures, comparison.value, shown())
-    return (sketches,)
+def train_setting(comparison, controls, scenario, shown, third, train):
+    setting = train.controls.setting_of(scenario, comparison.value, controls.value, shown())
+    methods = [*train.runs.COMPARED, *([third.value] if third.value else [])]
+    return methods, setting
 
 
 @app.cell
-def train_headline(comparison, guesses, predict, scenarios, sketches, train):
-    _kinds = train.cards.kinds(scenarios, sketches, comparison.value)
+def train_runs(methods, setting, train):
+    # p of each run: (seeds, epochs + 1, coins). Each is gc.train(method, p0, scale=…, weights=…, epochs=…, …) with the
+    # values of the setting, computed in another process and once for all visitors.
+    try:
+        with mo.status.spinner("Training", remove_on_exit=True):
+            runs = train.runs.train(setting, methods)
+            limits = train.runs.train_limits(setting, methods)
+    except gc.InputError as _error:
+        mo.stop(True, html.show(html.callout(f"This can't be trained. {html.reason(_error)}")))
+    return limits, runs
+
+
+@app.cell
+def train_curves(as_given, graded, guesses, limits, methods, play, predict, runs, scenario, setting, train):
+    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
+    play.epochs, play.shown = setting.epochs, scenario.id
+    mo.stop(predict.value and not guesses.value[scenario.id], html.show(html.div("asked", guesses[scenario.id])))
+    html.show(
+        html.div("verdict", train.verdicts.result(setting, scenario.coins, runs), role="status"),
+        train.panels.draw(scenario, setting, runs, limits),
+        html.div("below", train.panels.key(methods), train.words.why(scenario, setting, _given)),
+    )
+    return
+
+
+@app.cell
+def train_controls(as_linked, linked, reset, scenario, train):
+    as_given = train.controls.scenario_values(scenario)
+    controls = train.controls.elements(scenario, as_linked if (scenario.id, reset.value) == (linked, 0) else as_given)
+    train.controls.panel(scenario, controls)
+    return as_given, controls
+
+
+@app.cell
+def train_further(comparison, controls, reset, third, train):
+    train.controls.further(controls, comparison, third, reset)
+    return
+
+
+@app.cell
+def train_weights(pictures, scenario, setting, train):
+    # Of the conflict: where the right answer ends at other weights of being concise.
+    html.show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)) if setting.arms else "")
+    return
+
+
+@app.cell
+def train_by_hand(editing, scenario, setting):
+    # The same policy in a few lines of torch, and below it what the library makes of the same numbers: change the step,
+    # the batch step or a number here, and run the cell. In run mode nobody sees it.
+    mo.stop(not editing or setting.arms or setting.noise or setting.together)
+    import torch
+
+    p0, epochs = setting.p0, setting.epochs
+    pay, weight = setting.scale or (1.0,) * len(p0), setting.weights or (1.0,) * len(p0)
+
+    def bernoulli(method):
+        draw, logits, course = torch.Generator().manual_seed(0), torch.tensor(p0).logit(), [p0]
+        for _ in range(epochs):
+            p = logits.sigmoid()  # (coins,)
+            b = torch.bernoulli(p.expand(setting.prompts, setting.rollouts, -1), generator=draw)  # 1: the coin earns
+            advantages = gc.advantages(b * torch.tensor(pay), method, weights=weight)  # (prompts, rollouts)
+            advantages = advantages / advantages.std().clamp(min=1e-6)  # the batch step: steps of equal size
+            logits = logits + setting.lr * (advantages[..., None] * (b - p)).mean((0, 1))
+            course.append(logits.sigmoid().tolist())
+        return gc.TrainingRun(method, torch.tensor([course]))  # p: (1, epochs + 1, coins)
+
+    _rows = []
+    for _method in ("grpo", "gdpo"):
+        _trained = gc.train(_method, p0, scale=pay, weights=weight, epochs=epochs)
+        for _name, _run in (("by hand", bernoulli(_method)), ("gc.train", _trained)):
+            _rows.append([f"{_method.upper()}, {_name}", *_run.steps_to(0.9).median(0).values.tolist()])
+    show(html.table(["first epoch with p ≥ 0.9", *scenario.coins], _rows, "figures"))
+    return
+
+
+@app.cell
+def train_set_ups():
+    mo.md("""
+    ## The set-ups: choose one to see its curves
+    """)
+    return
+
+
+@app.cell
+def train_try(guesses, page, predict):
+    _done = sum(map(bool, guesses.value.values())) >= 3
+    _deed = page.deed("guess", _done)
+    show(html.div("trying", _deed if _done or not predict.value else "", predict))
+    return
+
+
+@app.cell
+def train_summary(comparison, guesses, predict, scenarios, sketches, train):
     _score = train.cards.score(scenarios, sketches, guesses.value) if predict.value else None
-    html.show(train.words.headline(comparison.value, _kinds, _score), html.div("choices", comparison, predict))
+    html.show(train.cards.summary(scenarios, sketches, comparison.value, _score))
     return
 
 
@@ -242,6 +360,12 @@ def train_cards(linked, requested_scenario, scenarios, train):
 
 
 @app.cell
+def train_sketches(comparison, pictures, scenarios, shown, train):
+    sketches = train.cards.sketches(scenarios, pictures, comparison.value, shown())
+    return (sketches,)
+
+
+@app.cell
 def train_pictures(comparison, gallery, guesses, predict, scenarios, sketches, train):
     _guesses = guesses.value if predict.value else None
     gallery.html = str(train.cards.gallery(scenarios, sketches, comparison.value, _guesses))
@@ -251,82 +375,20 @@ def train_pictures(comparison, gallery, guesses, predict, scenarios, sketches, t
 @app.cell
 def train_scenario(chosen, scenarios):
     scenario = scenarios[chosen.value["chosen"]]
-    html.show(html.tag("h2", scenario.title))
     return (scenario,)
 
 
 @app.cell
-def train_controls(as_linked, linked, reset, scenario, third, train):
-    as_given = train.controls.scenario_values(scenario)
-    controls = train.controls.elements(scenario, as_linked if (scenario.id, reset.value) == (linked, 0) else as_given)
-    train.controls.panel(scenario, controls, third, reset)
-    return as_given, controls
-
-
-@app.cell
-def train_setting(comparison, controls, scenario, shown, third, train):
-    setting = train.controls.setting_of(scenario, comparison.value, controls.value, shown())
-    methods = [*train.runs.COMPARED, *([third.value] if third.value else [])]
-    return methods, setting
-
-
-@app.cell
-def train_waiting(as_given, graded, guesses, predict, scenario, setting, sketches, train):
-    # Shown while the next cell trains, where the card has a sketch of it that the reader may see.
-    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
-    mo.stop(not _given or (predict.value and not guesses.value[scenario.id]))
-    html.show(train.cards.waiting(scenario, sketches[scenario.id]))
-    return
-
-
-@app.cell
-def train_runs(methods, setting, train):
-    # p of each run: (seeds, epochs + 1, coins). They are trained in another process, once for all visitors.
-    try:
-        with mo.status.spinner("Training", remove_on_exit=True):
-            runs = train.runs.train(setting, methods)
-            limits = train.runs.train_limits(setting, methods)
-    except gc.InputError as _error:
-        mo.stop(True, html.show(html.callout(f"This can't be trained. {html.reason(_error)}")))
-    return limits, runs
-
-
-@app.cell
-def train_curves(as_given, graded, guesses, limits, predict, runs, scenario, setting, train):
-    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
-    mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
-    html.show(
-        html.div("verdict", train.words.result(setting, scenario.coins, runs), role="status"),
-        train.panels.draw(scenario, setting, runs, limits),
-        train.words.why(scenario, setting, _given),
-    )
-    return
-
-
-@app.cell
-def train_try(guesses, page):
-    show(page.deed("guess", sum(map(bool, guesses.value.values())) >= 3))
-    return
-
-
-@app.cell
-def train_weights(pictures, scenario, setting, train):
-    # Of the conflict: where the right answer ends at other weights of being concise.
-    html.show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)) if setting.arms else "")
-    return
-
-
-@app.cell
 def train_depth(limits, methods, runs, scenario, setting, train):
-    mo.accordion(
-        {
-            "What is trained, and how": html.show(html.div("fold", train.words.how_it_learns(setting))),
-            "Every median, in all three comparisons": mo.lazy(
-                lambda: train.panels.medians_table(scenario, setting, methods)
-            ),
-            "The curves as a table": mo.lazy(lambda: train.panels.curves_table(scenario, runs, limits)),
-        },
-        multiple=True,
+    html.show(
+        html.fold("What is trained, and how", train.words.how_it_learns(setting)),
+        html.fold(
+            "Every median, in all three comparisons",
+            html.element(mo.lazy(lambda: train.panels.medians_table(scenario, setting, methods))),
+        ),
+        html.fold(
+            "The curves as a table", html.element(mo.lazy(lambda: train.panels.curves_table(scenario, runs, limits)))
+        ),
     )
     return
 
@@ -338,7 +400,6 @@ def train_next():
             "next",
             "Coins are a toy. ",
             html.tag("a", "What coins predict, held against a language model", href="?at=evidence#trained"),
-            " · ",
             html.tag("a", "On 963 real prompts: how often does it happen? →", href="?at=evidence"),
         )
     )

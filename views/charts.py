@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from gdpo_core._theme import METHODS, VALUES
-from gdpo_core._words import percent, signed
+from gdpo_core._words import count, percent, signed
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEVEL
 from gdpo_core.successors import TITLES as NAMES
@@ -43,55 +43,70 @@ def _filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Fi
 
 # --- Train --------------------------------------------------------------------------------------------------------
 
+LEFT, RIGHT = 50, 14  # px beside the curves of a panel, the same in each; theme.css draws them from left to right
+
 
 def learning(
-    rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], low: float
+    rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], upright: str
 ) -> Filled:
     """How likely one coin or answer is, by epoch: median, band and limit of each method, and where it is learnt.
 
-    rows: as `curves` gives them, of one coin; marks: method, epoch, level, label and its place (0: left of the curves)
-    of each that gets there, the first one first; methods: their names; low: where the axis begins.
+    rows: as `curves` gives them, of one coin; marks: method, epoch and level of each that gets there, the first one
+    first, and where its number stands: beside which epoch, and in which slot (0 left of it, 1 right of it, 2 right of
+    slot 1); methods: their names; upright: the title of the upright axis.
     """
     ends = (
-        ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks) or "neither within these epochs"
+        ", ".join(f"{mark['method']} after {count(mark['epoch'], 'epoch')}" for mark in marks)
+        or "neither within these epochs"
     )
     described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; learnt: {ends}."
-    spec = _panel(methods, low) | {"title": title, "params": [{"name": "end", "value": rows[-1]["epoch"]}]}
-    return _filled(spec, described, rows=list(rows), marks=list(marks))
+    spec = _panel(methods, upright) | {"title": title, "params": [{"name": "end", "value": rows[-1]["epoch"]}]}
+    looks = {NAMES[m]: look.colour for m, look in METHODS.items()}
+    inked = [dict(mark) | {"ink": _inked(looks.get(mark["method"], GREY.colour))} for mark in marks]
+    return _filled(spec, described, rows=list(rows), marks=inked)
+
+
+def _inked(colour: str) -> str:
+    """A colour for text: mixed with the ink of the page, dark or light, to be read on its paper."""
+    return f"color-mix(in oklab, {colour} 74%, {INK})"
 
 
 @lru_cache(maxsize=32)
-def _panel(methods: tuple[str, ...], low: float) -> dict:
+def _panel(methods: tuple[str, ...], upright: str) -> dict:
     color, dash, shape = _looks(methods)
     # From the data it would be the extent of every layer, and some have no data.
     epochs = alt.Scale(domain=[0, alt.ExprRef("end")], nice=False)
-    x = alt.X("epoch:Q", title=None, scale=epochs, axis=alt.Axis(tickCount=4, format="d"))
+    x = alt.X("epoch:Q", title="epoch", scale=epochs, axis=alt.Axis(tickCount=4, format="d"))
 
     def y(name: str) -> alt.Y:
-        ticks = alt.Axis(values=[low, 0.5, LEVEL], format=".1~f")
-        return alt.Y(f"{name}:Q", title=None, scale=alt.Scale(domain=[low, 1]), axis=ticks)
+        # The same room on the left of each panel, with and without a title: their curves have one width.
+        ticks = alt.Axis(values=[0, 0.5, LEVEL, 1], format=".1~f", minExtent=LEFT, maxExtent=LEFT, titleX=15 - LEFT)
+        return alt.Y(f"{name}:Q", title=upright or None, scale=alt.Scale(domain=[0, 1]), axis=ticks)
 
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("epoch:Q")]
     tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high", "limit")]
     base = alt.Chart(alt.NamedData("rows")).encode(x, color)
-    marks = alt.Chart(alt.NamedData("marks")).encode(x, y("level"), color)
+    marks = alt.Chart(alt.NamedData("marks")).encode(x, color)
     line = alt.Chart(_inline([{"level": LEVEL}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=GREY.colour)
     layers = [
         line.encode(y("level")),
+        marks.mark_rule(strokeWidth=1.2, strokeDash=[3, 3], aria=False).encode(y=alt.datum(0), y2=alt.datum(1)),
         base.mark_area(opacity=0.15).encode(y("low"), alt.Y2("high:Q")),
         base.mark_line(strokeWidth=1, opacity=0.8).encode(y("limit"), detail="method:N"),
         base.mark_line(strokeWidth=2.5).encode(y("median"), dash),
         base.mark_point(opacity=0, size=200, aria=False).encode(y("median"), tooltip=tooltip),
-        marks.mark_point(filled=True, size=110, opacity=1, aria=False).encode(shape),
+        marks.mark_point(filled=True, size=130, opacity=1, aria=False).encode(y("level"), shape),
     ]
-    for n in range(len(methods) + 1):  # the first label stands left of the curves, the others right of them
-        align: Literal["left", "right"] = "left" if n else "right"
-        place = {"dx": 9, "dy": 2 + 13 * n} if n else {"dx": -9, "dy": -9}
-        text = marks.transform_filter(alt.datum.place == n).encode(text="label:N")
-        layers.append(
-            text.mark_text(align=align, dx=place["dx"], dy=place["dy"], fontSize=14, fontWeight=700, aria=False)
-        )
-    return _typed(alt.layer(*layers), "", "").properties(height=236).to_dict()
+    bold = {"fontSize": 17, "fontWeight": 600, "aria": False}
+    ink = alt.Color("ink:N", scale=None)
+    for slot, dx in enumerate((-3, 3, 36)):  # above the curves: left of an upright line, right of it, beside another
+        align: Literal["left", "right"] = "left" if slot else "right"
+        text = marks.transform_filter(alt.datum.slot == slot).encode(ink, x="beside:Q", y=alt.datum(1), text="epoch:Q")
+        layers.append(text.mark_text(align=align, dx=dx, dy=-11, **bold))
+    # Where no number stands there is as much room for one.
+    room = alt.Chart(_inline([{"level": LEVEL}])).mark_point(opacity=0, size=4, aria=False).encode(y=alt.value(-20))
+    around = {"left": 0, "right": RIGHT, "top": 4, "bottom": 2}
+    return _typed(alt.layer(*layers, room), "", "").properties(height=278, padding=around).to_dict()
 
 
 # --- the Evidence -------------------------------------------------------------------------------------------------
