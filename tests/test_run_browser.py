@@ -106,7 +106,9 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
         if len(files) > 1:
             named = "Your files: completions_00001.parquet and 3 more, 128 responses"
             assert page.locator(".named").inner_text() == named
-            assert page.get_by_label("Sample", exact=True).evaluate("e => e.selectedOptions[0].text") == "your files"
+            assert (
+                page.get_by_label("Log to show", exact=True).evaluate("e => e.selectedOptions[0].text") == "your files"
+            )
             assert page.locator(".whose").count() == 0
             clear = page.get_by_role("button", name="Click to clear files")
             assert clear.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= 16
@@ -184,10 +186,10 @@ def test_corrections_change_the_report_and_go_with_the_files_which_a_sample_leav
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
     page.wait_for_function("() => !new URLSearchParams(location.search).has('run-primary')")
-    page.get_by_label("Sample", exact=True).select_option("verl, v1 trainer")
+    page.get_by_label("Log to show", exact=True).select_option("verl, v1 trainer")
     page.locator(".whose").get_by_text("verl 0.9").wait_for()
     page.wait_for_function("() => new URLSearchParams(location.search).get('run-sample') === 'verl_v1'")
-    page.get_by_label("Sample", exact=True).select_option("your files")
+    page.get_by_label("Log to show", exact=True).select_option("your files")
     verdict(page).get_by_text(WEIGHTS).wait_for()
 
 

@@ -43,10 +43,10 @@ def value(x: object) -> str:
 def label(key: str) -> str:
     """The name of a piece of evidence as words.
 
-    >>> label("update_share")
-    'update share'
+    >>> label("update_share"), label("inversions")
+    ('update share', 'wrong order')
     """
-    return key.replace("_", " ")
+    return "wrong order" if key == "inversions" else key.replace("_", " ")
 
 
 def source_facts(report: AuditReport) -> dict[str, str]:
@@ -188,6 +188,7 @@ class Table:
     prose: bool = False  # whether its cells hold words, else numbers
     on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
     blocks: Sequence[str] = ()  # columns of block characters, for a terminal: HTML draws these courses
+    deep: bool = False  # in HTML on a phone it waits behind its title
     folds: bool = True  # on a phone, if it is wide; else what comes first stands there, and the rest is scrolled to
 
 
@@ -216,7 +217,8 @@ def rewards_table(report: AuditReport) -> Table:
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
     meaning = f"{meaning.rstrip()} Mean: first → last quarter."
     rows = list(zip(*columns.values(), strict=True))
-    return Table("What each reward did", list(columns), rows, meaning, blocks=("over the run", "its course"))
+    blocks = ("over the run", "its course")
+    return Table("What each reward did", list(columns), rows, meaning, blocks=blocks, deep=True)
 
 
 def plan_table(report: AuditReport) -> Table | None:
@@ -227,7 +229,7 @@ def plan_table(report: AuditReport) -> Table | None:
     names = " / ".join(r["name"] for r in report.rewards)
     head = ["setting", f"push: {names}", f"shares: {names}"]
     told = primary is not None and any(row.forecast for row in report.plan)
-    of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong way round", f"{primary} constant"]
+    of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong order", f"{primary} constant"]
     head += [*of_primary * (primary is not None), "tied pairs", "silent groups"]
     for n, row in enumerate(report.plan):
         shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
@@ -312,7 +314,7 @@ def by_table(report: AuditReport) -> Table | None:
         return None
     column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]
     several, primary = comparable(report), report.run["primary"]
-    head = [column, "groups", "silent", *["inversions"] * bool(primary), *(r["name"] for r in report.rewards)]
+    head = [column, "groups", "silent", *["wrong order"] * bool(primary), *(r["name"] for r in report.rewards)]
     rows = []
     for part in report.by:
         value_of = MISSING if part["value"] is None else clip(one_line(part["value"]), 40)

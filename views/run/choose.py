@@ -29,8 +29,8 @@ _BY_ID = {sample.id: sample for sample in SAMPLES}
 
 OPENING = """# Your log shows which reward shapes the advantages
 
-From **one column per reward and the advantages** the report tells the method, its weights, which reward drives the \
-update, what the other method would do, and the line that changes it."""
+From a log with **one column per reward and the advantages** the report tells which method ran and with which weights, \
+which reward drives the update, what another method would do, and which line changes it."""
 
 FILES = (
     "TRL and axolotl: the Parquet files in OUTPUT_DIR/completions, which log_completions=True and, for every step, "
@@ -47,7 +47,7 @@ def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
     linked = _BY_ID[page.given("run-sample", list(_BY_ID), SAMPLES[0].id)].title
     yours = {"your files" if len(files) > 1 else "your file": None} if files else {}
     options = yours | {one.title: one for one in SAMPLES}
-    return mo.ui.dropdown(options, value=next(iter(yours), linked), label="Sample")
+    return mo.ui.dropdown(options, value=next(iter(yours), linked), label="Log to show")
 
 
 def upload() -> mo.ui.file:
