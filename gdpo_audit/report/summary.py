@@ -243,7 +243,11 @@ def plan_table(report: AuditReport) -> Table | None:
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
     best = "←: recommended." if any(row.recommended for row in report.plan) else "None is recommended."
     return Table(
-        "Plan", head, rows, f"{EXPLAINED} Shares of the update. Each setting was tried on {where}. {best}", folds=False
+        "Plan",
+        head,
+        rows,
+        f"{EXPLAINED} Shares are parts of the update. Each setting was tried on {where}. {best}",
+        folds=False,
     )
 
 

@@ -6,6 +6,7 @@ import gdpo_core as gc
 from gdpo_audit.findings.examples import ExampleGroup
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.groups import title
+from gdpo_core._words import count
 from gdpo_core.board import Board
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from views.html import div, show, tag
@@ -42,7 +43,11 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
     about = "The log holds neither prompts nor answers." if prompt is None and group.completions is None else ""
     if group.convention not in gc.CONVENTIONS:
         about += f" The bars follow the paper's formulas, the run those of {ALL_CONVENTIONS[group.convention].name}."
-    note = "This group alone: a step over the whole batch is one over these answers here. What if one had passed?"
+    answers = count(len(group.rewards), "answer")
+    note = (
+        f"On this board the group is its own batch: GDPO's batch step runs over its {answers} alone. What if another "
+    )
+    note += "one had passed?"
     return show(
         tag("h2", "Groups that show it, and what if", kind="part"),
         div("asking", choice),
