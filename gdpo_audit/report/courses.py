@@ -273,12 +273,12 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
         )
     interval = f"{_signed(told.low)} to {_signed(told.high)}"
     bold = tag("b", f"{name} {_signed(told.difference)}")
-    heading = tag("figcaption", "Forecast: ", bold, f" over {count(forecast.steps, 'step')} (80 %: {interval})")
+    heading = tag("figcaption", "Forecast: ", bold, f" (80 % interval {interval})")
     means = None if logged is None else series_of(logged, column(MEAN, name))
     over = f"over {count(forecast.steps, 'step')}, 80 % interval {interval}"
     drawn = _forecast_svg(forecast, told, means, f"{name} {_signed(told.difference)} {over}, under {setting}")
     legend = f"Dashed: the run as it was{'; dots: its logged means' * (means is not None)}. Solid: {setting}, with its "
-    legend += "80 % band. Right: by how much the mean over the steps differs."
+    legend += f"80 % band. Right: by how much the mean over the {count(forecast.steps, 'step')} differs."
     kind = f"foretold {reward_look(list(forecast.rewards).index(name))}"
     return tag("figure", heading, drawn, tag("p", " ".join([legend, *forecast.notes])), kind=kind)
 

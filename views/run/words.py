@@ -13,7 +13,11 @@ _VALUE = {
     "parts": r"\S+=[\d.]*\d",
     "weight": r"\S+=[\d.]*\d",
 }
-_SENTENCES = {  # of options that the page has no text for
+_SENTENCES = {  # what the page has other words for
+    "Open: name": "Name",
+    "open: name": "name",
+    "Open: should": "Your decision: should",
+    "open: should": "your decision: should",
     "(--primary)": "(in the menu above)",
     "The option --reward": f"“{TEXTS['rewards'][0]}”",
     "(--reward names rewards)": f"(“{TEXTS['rewards'][0]}” takes columns in)",
@@ -30,7 +34,7 @@ def on_page(sentence: str) -> str:
     """Return a sentence of the audit with the page's controls in place of the options of the command line.
 
     >>> on_page("Open: name the reward that matters most (--primary): a or b.")
-    'Open: name the reward that matters most (in the menu above): a or b.'
+    'Name the reward that matters most (in the menu above): a or b.'
     >>> on_page("give group_size, the responses per prompt, as --group-size N, or the column, as --group prompt (x)")
     'give the responses per prompt, in “Responses per prompt”, or the column, in “Group column”: prompt (x)'
     >>> on_page("name those that are, of --reward acc --reward 'two words' --reward=-x")
