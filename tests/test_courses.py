@@ -191,6 +191,18 @@ def test_a_report_with_a_recommended_forecast_shows_it_first():
         assert made.index("verdict-line") < made.index("Forecast: ") < made.index("What each reward did")
 
 
+def test_a_report_whose_forecast_is_open_shows_the_course_and_why():
+    report = audited.report()
+    object.__setattr__(
+        report, "recommended_forecast", forecast("correctness", difference=None, low=None, high=None, why="It stood.")
+    )
+    made = str(opening(report))
+    assert (
+        "Its course: <b>correctness" in made
+        and "<b>No forecast</b> under GDPO, weights correctness 1: It stood." in made
+    )
+
+
 def test_names_are_text():
     for made in (courses(audited.report((NASTY, "b"))), forecast_picture(forecast(NASTY), NASTY)):
         assert not Page(str(made)).all("script") and 'alert("1")' in Page(str(made)).text

@@ -157,8 +157,8 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
     return drawn
 
 
-def course_picture(report: AuditReport, name: str) -> Html:
-    """Return the mean of one reward over the steps, large; empty for a log of one step."""
+def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Html:
+    """Return the mean of one reward over the steps, large; empty for a log of one step. more: what is said below it."""
     k = [reward["name"] for reward in report.rewards].index(name)
     steps, reward = report.steps["step"].to_list(), report.rewards[k]
     if len(steps) < 2:
@@ -171,7 +171,7 @@ def course_picture(report: AuditReport, name: str) -> Html:
     legend = "The mean of each step; the band is ± its noise, as far as neighbouring steps differ."
     legend += " Dashed: the step since when the mean is another." * (drawn.since is not None)
     return tag(
-        "figure", heading, _picture(name, drawn, axes, steps), tag("p", legend), kind=f"foretold {reward_look(k)}"
+        "figure", heading, _picture(name, drawn, axes, steps), tag("p", legend), more, kind=f"foretold {reward_look(k)}"
     )
 
 
@@ -225,12 +225,15 @@ def _svg(axes: Axes, said: str, *content: Html) -> Html:
 
 def _legend(report: AuditReport, shared: bool) -> str:
     """Return what the pictures show, in sentences."""
-    says = ["Mean: first → last quarter; its band is ± the noise of a step’s mean, from how neighbouring steps differ."]
+    says = [
+        "A mean’s heading is that of the first → last quarter of the run; its band is ± the noise of one step’s mean, "
+    ]
+    says[0] += "which is told from how neighbouring steps differ."
     if any(reward["changed_at"] is not None for reward in report.rewards[:DRAWN]):
-        says.append("Dashed: the step since when the mean is another.")
+        says.append("A dashed line stands at the step since when the mean is another.")
     method, why = shown_method(report)
     if method and comparable(report):
-        says.append(f"Push and share of the update: under {NAMES[method]}, {why}; their headings are of the whole run.")
+        says.append(f"Push and share of the update are those under {NAMES[method]}, {why}; headings: the whole run.")
     if not shared:
         says.append("Means share an axis where the rewards are of about one size.")
     if len(report.rewards) > DRAWN:
@@ -263,14 +266,9 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
     logged: the steps of the report, whose means are drawn behind the curves. A reward of which nothing can be said has
     a sentence in place of a picture.
     """
-    told = forecast.rewards[name]
-    setting = f"{NAMES[forecast.method]}, weights {weights_in_words(forecast.weights, False)}"
-    if gate := forecast.gate:
-        setting += f", {gate['reward']} only where {gate['on']} reaches {number(float(gate['threshold']))}"
+    told, setting = forecast.rewards[name], _setting(forecast)
     if told.difference is None or told.low is None or told.high is None:
-        return tag(
-            "figure", tag("figcaption", tag("b", "No forecast"), f" under {setting}: {told.why}"), kind="foretold"
-        )
+        return tag("figure", no_forecast(forecast, name), kind="foretold")
     interval = f"{_signed(told.low)} to {_signed(told.high)}"
     bold = tag("b", f"{name} {_signed(told.difference)}")
     heading = tag("figcaption", "Forecast: ", bold, f" (80 % interval {interval})")
@@ -281,6 +279,22 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
     legend += f"80 % band. Right: by how much the mean over the {count(forecast.steps, 'step')} differs."
     kind = f"foretold {reward_look(list(forecast.rewards).index(name))}"
     return tag("figure", heading, drawn, tag("p", " ".join([legend, *forecast.notes])), kind=kind)
+
+
+def no_forecast(forecast: Forecast, name: str) -> Html:
+    """Return why nothing can be said of a reward; empty where its forecast is known."""
+    told = forecast.rewards[name]
+    if told.difference is not None:
+        return Html()
+    return tag("p", tag("b", "No forecast"), f" under {_setting(forecast)}: {told.why}", kind="open")
+
+
+def _setting(forecast: Forecast) -> str:
+    """Return the setting of a forecast in words."""
+    setting = f"{NAMES[forecast.method]}, weights {weights_in_words(forecast.weights, False)}"
+    if gate := forecast.gate:
+        setting += f", {gate['reward']} only where {gate['on']} reaches {number(float(gate['threshold']))}"
+    return setting
 
 
 def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None, said: str) -> Html:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.controls import reward_look
-from gdpo_audit.report.courses import DRAWN, course_picture, forecast_picture
+from gdpo_audit.report.courses import DRAWN, course_picture, forecast_picture, no_forecast
 from gdpo_audit.report.summary import comparable, shown_method
 from gdpo_core import _html
 from gdpo_core._html import Html, join, tag
@@ -35,7 +35,11 @@ def _primary(report: AuditReport) -> Html:
     primary, forecast = report.run["primary"], report.recommended_forecast
     if primary is None:
         return Html()
-    return course_picture(report, primary) if forecast is None else forecast_picture(forecast, primary, report.steps)
+    if forecast is None:
+        return course_picture(report, primary)
+    if why := no_forecast(forecast, primary):
+        return course_picture(report, primary, why) or forecast_picture(forecast, primary)
+    return forecast_picture(forecast, primary, report.steps)
 
 
 def bars_of(report: AuditReport) -> list[Bars]:

@@ -199,15 +199,14 @@ def rewards_table(report: AuditReport) -> Table:
     meaning = not_comparable(report)
     if method and comparable(report):
         columns["push"] = [signed(r["push"].get(method)) for r in rewards]
-        columns["makes"] = [percent(r["update_share"].get(method)) for r in rewards]
+        columns["share"] = [percent(r["update_share"].get(method)) for r in rewards]
         shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
         columns["over the run"] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
         columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
-        against = "; below 0 the update works against it" * any(
-            (r["update_share"].get(method) or 0) < 0 for r in rewards
-        )
+        opposed = any((r["update_share"].get(method) or 0) < 0 for r in rewards)
+        against = " A reward with a share below 0 works against the update." * opposed
         explained = "" if report.plan else f"{EXPLAINED} "  # the plan, which stands first, says it too
-        meaning = f"Push, makes (of the update) and punished: under {NAMES[method]}, {why}{against}. {explained}"
+        meaning = f"Push, share of the update and punished are those under {NAMES[method]}, {why}.{against} {explained}"
         meaning += none_made_it(report)
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
@@ -215,7 +214,7 @@ def rewards_table(report: AuditReport) -> Table:
     columns["since step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["gained"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
-    meaning = f"{meaning.rstrip()} Mean: first → last quarter."
+    meaning = f"{meaning.rstrip()} The mean is that of the first → last quarter of the run."
     rows = list(zip(*columns.values(), strict=True))
     blocks = ("over the run", "its course")
     return Table("What each reward did", list(columns), rows, meaning, blocks=blocks, deep=True)

@@ -33,10 +33,11 @@ From a log with **one column per reward and the advantages** the report tells wh
 which reward drives the update, what another method would do, and which line changes it."""
 
 FILES = (
-    "TRL and axolotl: the Parquet files in OUTPUT_DIR/completions, which log_completions=True and, for every step, "
-    "logging_steps=1 write. verl, ms-swift, NeMo-RL: their JSONL dump. Anything else: a table (CSV, JSON, JSONL, "
-    "Parquet) with one column per reward. In a terminal gdpo audit PATH says the same. Without advantages (verl) the "
-    "method stays open, with a total alone (verl's v1 trainer, NeMo-RL) most does.",
+    "TRL and axolotl write Parquet files into OUTPUT_DIR/completions if log_completions=True, and for every step if "
+    "logging_steps=1. verl, ms-swift and NeMo-RL write a JSONL dump. Anything else: a table (CSV, JSON, JSONL, "
+    "Parquet) with one column per reward. In a terminal, gdpo audit PATH says the same. Where a log holds no "
+    "advantages (verl), it cannot show which method ran; where it holds only the total of the rewards (verl's v1 "
+    "trainer, NeMo-RL), most of the report stays open.",
     "Files are read in this server's memory and forgotten when you clear them or a few minutes after you leave; "
     "nothing is stored or sent on.",
 )

@@ -39,8 +39,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
-        "With equal scales and equal starts all methods coincide. The usual demo leaves out GDPO's last step, so it "
-        "takes longer steps.",
+        "With equal scales and equal starts all methods coincide. The usual demo leaves out GDPO's batch step, so "
+        "its steps are longer.",
         ("train", "demo"),
     )
     yield (
