@@ -672,6 +672,7 @@ def run_claim(run_open):
     mo.stop(not run_open())
     from views import run
 
+    # Look for the bars: is the reward that matters most the one that the update pushes? Upload a log, or take a sample.
     mo.md(run.choose.OPENING)
     return (run,)
 
@@ -785,8 +786,16 @@ def use_claim(use_open):
     import gdpo_audit as ga
     from views import use
 
-    mo.md(use.configure.OPENING)
+    # Look for whether your rewards are those of the left column or of the right one: then copy the lines, or leave it.
+    mo.md(use.claims.OPENING)
     return ga, use
+
+
+@app.cell
+def use_which(use, use_open):
+    mo.stop(not use_open())
+    use.which.section()
+    return
 
 
 @app.cell
@@ -799,9 +808,9 @@ def use_choices(own_framework, page, use):
 
 
 @app.cell
-def use_controls(gate, source, trainer):
+def use_controls(gate, source, trainer, use):
     # A gate is of the Lab's rewards.
-    mo.hstack([trainer, *[gate] * (source.value == "lab"), source], justify="start", gap=1, wrap=True)
+    use.configure.controls(trainer, *[gate] * (source.value == "lab"), source)
     return
 
 
@@ -822,7 +831,7 @@ def use_advice(audited_run, ga, gate, shown, source, use, use_open):
     _of_run = source.value == "run"
     judged = audited_run if _of_run else use.advise.report_of(shown(), gate.value)
     advice = ga.advise(judged) if judged else []
-    use.advise.section(advice, judged, _of_run)
+    use.advise.section(advice, judged, None if _of_run else shown())
     return advice, judged
 
 
