@@ -1,9 +1,8 @@
 """Write data/bfcl_requests.parquet: the requests behind the squares of Evidence, and a right answer to each.
 
 They are those of the package bfcl-eval, which `make parity` installs; another folder of its `data` can be given. The
-answer is made of the values that the leaderboard accepts: the first of each, and nothing that may be left out. One
-prompt requires an argument of which no value is accepted (simple_python_200), so that its answer is empty. BFCL's own
-checker accepts all others.
+answer is made of the values that the leaderboard accepts: the first of each, and nothing that may be left out. BFCL's
+own checker accepts all of them.
 """
 
 import importlib.util
@@ -27,11 +26,7 @@ def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[s
 
     >>> answer([{"area": {"base": [10, 10.0], "sides": [[3, 4]], "unit": ["cm", ""]}}], {"area": ["base", "sides"]})
     '[area(base=10, sides=[3, 4])]'
-    >>> answer([{"area": {"base": [""]}}], {"area": ["base"]})
-    ''
     """
-    if any(not _accepted(args[name]) for call in accepted for f, args in call.items() for name in required[f]):
-        return ""
     calls = [(name, args) for call in accepted for name, args in call.items()]
     return f"[{', '.join(f'{name}({_arguments(args, required[name])})' for name, args in calls)}]"
 
@@ -41,14 +36,9 @@ def _arguments(args: Mapping[str, list], required: list[str]) -> str:
     return ", ".join(f"{name}={_first(values)!r}" for name, values in sent.items())
 
 
-def _accepted(values: list) -> list:
-    """Return the values of an argument; "" stands for none."""
-    return [value for value in values if value != ""]
-
-
 def _first(values: list) -> object:
-    """Return the first accepted value; inside a dictionary each entry has accepted values of its own."""
-    return _plain(_accepted(values)[0])
+    """Return the first accepted value, "" being none; inside a dictionary each entry has accepted values of its own."""
+    return _plain(next(value for value in values if value != ""))
 
 
 def _plain(value: object) -> object:
