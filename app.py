@@ -520,7 +520,7 @@ def evidence_forecasts(evidence, page):
 @app.cell
 def evidence_speeds(evidence):
     # Why a forecast works: how fast a reward follows a push is nearly the same in every set-up.
-    html.show(html.lazily(evidence.forecasts.speeds_part))
+    html.show(evidence.forecasts.speeds_fold())
     return
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from experiments.forecasts import CLEAR, FORECASTS, RUNS, SPEEDS, judge, what_came
 from experiments.setups import REWARDS, setup_named
+from gdpo_core import _html
 from gdpo_core._words import count, decimal, listing, percent, signed
 from views import charts, html
 from views.experiment import PARAMETERS
@@ -187,6 +188,11 @@ def _seeds(setup: str, setting: str) -> int:
 @lru_cache(maxsize=1)
 def _runs() -> pl.DataFrame:
     return pl.read_parquet(RUNS).with_columns(pl.col("setup", "row", "reward").cast(pl.String))
+
+
+def speeds_fold() -> Html:
+    """Show the speeds once the reader comes near; on a phone they wait behind a title."""
+    return _html.fold("How fast does each reward follow a push?", html.lazily(speeds_part), kind="part")
 
 
 def speeds_part() -> Html:

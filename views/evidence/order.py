@@ -3,7 +3,7 @@
 from math import ceil
 
 from gdpo_core._words import count, listing, percent
-from gdpo_core.bfcl.prompts import WEIGHTS, Choice, Pairs
+from gdpo_core.bfcl.prompts import PUSH_WEIGHTS, Choice, Pairs
 from gdpo_core.ties import Order
 from views import charts, html
 from views.html import Html, join, paragraphs, table, tag
@@ -37,15 +37,14 @@ def _stand(n: int) -> str:
 def _ties_said(choice: Choice, first: Pairs) -> str:
     tied = first.order("grpo", choice.weight).tied
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
-    weights = weights_said(choice)
     if not tied:
-        return f"With {weights} GRPO ties no right answer with a wrong one, so there is no tie to break."
+        return "GRPO ties no right answer with a wrong one, so there is no tie to break."
     if not broken.pairs:
         kept = "keeps the only tie" if tied == 1 else f"keeps all {count(tied)} ties"
-        return f"With {weights} GDPO {kept} of a right and a wrong answer that GRPO has."
+        return f"GDPO {kept} of a right and a wrong answer that GRPO has."
     whole = "the only tie" if tied == 1 else f"all {count(tied)} ties"
     some = whole if broken.pairs == tied else f"{count(broken.pairs)} of the {count(tied)} ties"
-    return f"With {weights} GDPO breaks {some} of a right and a wrong answer that GRPO has, {_end(broken)}."
+    return f"GDPO breaks {some} of a right and a wrong answer that GRPO has, {_end(broken)}."
 
 
 def _end(broken: Order) -> str:
@@ -154,4 +153,4 @@ def weights_table(first: Pairs) -> Html:
     columns = weight_rows(first)
     heads = [f"{m.upper()}, {of}" for of, lines in columns.items() for m in lines]
     lines = [line for by_method in columns.values() for line in by_method.values()]
-    return table(["weight", *heads], [[f"{w:g}", *(percent(x[w], 1) for x in lines)] for w in WEIGHTS], "figures")
+    return table(["weight", *heads], [[f"{w:g}", *(percent(x[w], 1) for x in lines)] for w in PUSH_WEIGHTS], "figures")

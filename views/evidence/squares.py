@@ -80,24 +80,27 @@ def _square(name: str, outcome: str) -> Html:
 def legend(outcomes: Outcomes, answers: int) -> Html:
     """Draw a line for the prompts in which GRPO ties answers and one for the others, each outcome with its count."""
     counts, texts = outcomes.counts, {name: text.format(answers=answers) for name, text in LEGEND.items()}
-    if more := outcomes.wrong - counts["wrong"]:
-        texts["both"] += f", but in {count(more)} it breaks another in the wrong order"
-    lines = [_line(title, names, counts, texts) for title, names in LINES.items()]
+    more = outcomes.wrong - counts["wrong"]
+    notes = {"both": f"In {count(more)} of these it breaks another tie in the wrong order."} if more else {}
+    lines = [_line(title, names, counts, texts, notes) for title, names in LINES.items()]
     label = "Highlight what happens to a prompt"
     return tag("div", *lines, kind="legend", role="radiogroup", aria_label=label)
 
 
-def _line(title: str, names: tuple[str, ...], counts: dict[str, int], texts: dict[str, str]) -> Html:
-    chips = [_chip(name, counts[name], texts[name]) for name in names if counts[name] or name != "gdpo"]
+def _line(
+    title: str, names: tuple[str, ...], counts: dict[str, int], texts: dict[str, str], notes: dict[str, str]
+) -> Html:
+    there = [name for name in names if counts[name] or name != "gdpo"]
+    chips = [_chip(name, counts[name], texts[name], notes.get(name)) for name in there]
     if "untied" in names:
         chips.append(_chip("", sum(counts.values()), "all prompts"))
     return tag("div", tag("b", title), *chips)
 
 
-def _chip(name: str, n: int, text: str) -> Html:
+def _chip(name: str, n: int, text: str, note: str | None = None) -> Html:
     swatch = tag("span", tag("i"), kind=f"swatch {name}", aria_hidden="true") if name else ""
     inside = swatch, tag("b", count(n)), f" {text}"
-    return tag("span", *inside, kind="chip", data_id=name, role="radio", aria_label=f"{count(n)}: {text}")
+    return tag("span", *inside, kind="chip", data_id=name, role="radio", title=note, aria_label=f"{count(n)}: {text}")
 
 
 def as_table(data: Published, outcomes: Outcomes) -> str:
