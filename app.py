@@ -411,7 +411,9 @@ def train_next():
 
 @app.cell
 def evidence_data(evidence_open):
-    # The graded answers of many models to real prompts, and the controls that draw from them.
+    # What to look for: GRPO ties answers that differ in four of ten prompts. GDPO breaks most of these ties, many
+    # of them in the wrong order. Does that harm? Move the weight of correctness and watch the push. Then look whether
+    # what the push foretells came true when a small language model was trained.
     mo.stop(not evidence_open())
     from gdpo_core.bfcl import prompts
     from views import draws, evidence  # with Altair, which takes as long as all else that a first visitor waits for
@@ -421,54 +423,32 @@ def evidence_data(evidence_open):
 
 
 @app.cell
-def evidence_claim(evidence, outcomes, verdicts):
-    html.show(evidence.sentences.claim(verdicts, outcomes))
+def evidence_claim(choice, evidence, outcomes, verdicts):
+    html.show(evidence.sentences.claim(verdicts, outcomes), evidence.sentences.lead(verdicts, choice))
     return
 
 
 @app.cell
-def evidence_lead(choice, evidence, first, marks, spread, verdicts):
-    html.show(evidence.sentences.lead(verdicts, choice, marks, first, spread))
+def evidence_ties(choice, evidence, outcomes, verdicts):
+    # The first question: how often does GRPO tie what differs? A square is a prompt.
+    html.show(evidence.sentences.ties(verdicts, choice, outcomes))
     return
-
-
-@app.cell
-def evidence_controls(page, prompts, verdicts):
-    _most, _default = len(verdicts.models), ".".join(prompts.REWARDS)
-    _graders = page.given("evidence-graders", prompts.GRADED, _default)
-    answers_drawn = mo.ui.slider(
-        2,
-        _most,
-        value=min(page.given("evidence-group"), _most),
-        label="Answers per prompt",
-        show_value=True,
-        debounce=True,
-    )
-    draw_number = mo.ui.number(0, prompts.DRAWS - 1, value=page.given("evidence-draw"), label="Draw")
-    graders = mo.ui.array(
-        [
-            mo.ui.dropdown({words: key for key, words in one.items()}, one[key], label=f"{mark} is")
-            for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders.split("."), strict=True)
-        ]
-    )
-    html.show(html.fold("Other answers, other graders", html.div("asking", answers_drawn, draw_number, *graders)))
-    return answers_drawn, draw_number, graders
 
 
 @app.cell
 def evidence_marks(answers_drawn, correctness_weight, draw_number, graders, prompts, verdicts):
     choice = prompts.Choice(answers_drawn.value, draw_number.value, tuple(graders.value), correctness_weight.value)
-    marks = prompts.marks_of(verdicts, choice)  # (prompts, answers, rewards)
-    return choice, marks
+    marks = prompts.marks_of(verdicts, choice.weighing(1))  # (prompts, answers, rewards)
+    first = prompts.pairs(marks)  # of a right and a wrong answer: from which weight on the right one is first
+    return choice, first, marks
 
 
 @app.cell
 def evidence_outcomes(choice, marks, prompts):
-    # What each method ties, and what happens to each prompt: a square each.
+    # What each method ties, and what happens to each prompt.
     ties = {method: gc.collapse(marks, method, weights=choice.weights) for method in ("grpo", "gdpo")}
     outcomes = prompts.outcomes(marks, ties)
-    first = prompts.pairs(marks)  # of a right and a wrong answer: from which weight on the right one is first
-    return first, outcomes, ties
+    return outcomes, ties
 
 
 @app.cell
@@ -503,7 +483,7 @@ def evidence_pointed(ask_prompt, picture):
 def evidence_drawing(choice, chosen_prompt, evidence, first, kinds, outcomes, picture, verdicts):
     prompt = chosen_prompt() or verdicts.tasks[first.worst()]
     kinds.widget.html = str(evidence.squares.legend(outcomes, choice.group_size))
-    picture.widget.html = str(evidence.squares.squares(verdicts, outcomes, choice.group_size, kinds.value["chosen"]))
+    picture.widget.html = str(evidence.squares.squares(verdicts, outcomes, kinds.value["chosen"]))
     picture.widget.chosen = prompt
     return (prompt,)
 
@@ -531,7 +511,7 @@ def evidence_prompt(ask_prompt, choice, evidence, find, marks, outcomes, prompt,
     html.show(
         html.div("asking", step_back, step_on, find),
         unknown,
-        evidence.opened.prompt(verdicts, choice, marks, ties, prompt),
+        html.div("opened-prompt", evidence.opened.prompt(verdicts, choice, marks, ties, prompt)),
     )
     return step_back, step_on
 
@@ -552,8 +532,38 @@ def evidence_board(choice, evidence, marks, prompt, verdicts):
 
 
 @app.cell
+def evidence_controls(page, prompts, verdicts):
+    _most, _default = len(verdicts.models), ".".join(prompts.REWARDS)
+    _graders = page.given("evidence-graders", prompts.GRADED, _default)
+    answers_drawn = mo.ui.slider(
+        2,
+        _most,
+        value=min(page.given("evidence-group"), _most),
+        label="Answers per prompt",
+        show_value=True,
+        debounce=True,
+    )
+    draw_number = mo.ui.number(0, prompts.DRAWS - 1, value=page.given("evidence-draw"), label="Draw")
+    graders = mo.ui.array(
+        [
+            mo.ui.dropdown({words: key for key, words in one.items()}, one[key], label=f"{mark} is")
+            for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders.split("."), strict=True)
+        ]
+    )
+    html.show(html.fold("Other answers, other graders", html.div("asking", answers_drawn, draw_number, *graders)))
+    return answers_drawn, draw_number, graders
+
+
+@app.cell
+def evidence_push(choice, evidence, first, verdicts):
+    # The second question: does it help to break the ties? A policy gradient follows covariances, not the order of
+    # pairs.
+    html.show(evidence.pushed.part(verdicts, choice, first))
+    return
+
+
+@app.cell
 def evidence_weight(page, prompts):
-    # Which answer comes first where GDPO breaks a tie, in all pairs, and as correctness weighs more.
     correctness_weight = mo.ui.slider(
         steps=prompts.WEIGHTS,
         value=page.given("evidence-weight", prompts.WEIGHTS),
@@ -566,83 +576,80 @@ def evidence_weight(page, prompts):
 
 
 @app.cell
-def evidence_priorities(choice, evidence, first, verdicts):
-    # First what either update raises: a policy gradient follows covariances, not the order of pairs.
-    html.show(
-        evidence.pushed.part(verdicts, choice),
-        html.charts(evidence.pushed.curve(verdicts, choice), "small"),
-        evidence.sentences.verdict(choice, first),
-        html.charts(evidence.sentences.bars(choice, first), "small"),
-        html.charts(evidence.sentences.curves(choice, first), "small"),
-    )
+def evidence_curve(choice, evidence, verdicts):
+    html.show(html.charts(evidence.pushed.curve(verdicts, choice), "small"))
     return
 
 
 @app.cell
-def evidence_draws(choice, draws):
-    spread = draws.spread(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
-    return (spread,)
-
-
-@app.cell
-def evidence_sizes(choice, evidence, first, prompts, verdicts):
-    # Further down, each computed when the reader comes near it.
+def evidence_order(choice, evidence, first):
+    # Who comes first is another question than what is learnt: a fold.
     html.show(
-        evidence.sentences.section(
-            "More or fewer answers per prompt",
-            lambda: evidence.sizes.part(prompts.by_size(verdicts, choice), choice),
-            {
-                "All shares by answers per prompt and by weight of correctness": lambda: html.join(
-                    evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
-                    evidence.sentences.weights_table(first),
-                    evidence.pushed.curve_table(verdicts, choice),
-                )
-            },
-        )
-    )
-    return
-
-
-@app.cell
-def evidence_counts(evidence):
-    html.show(
-        evidence.sentences.section(
-            "How much can survive",
-            evidence.counting.part,
-            {"The counts as tables": evidence.counting.tables},
-        )
+        evidence.sentences.deeper(evidence.order.title(choice, first), lambda: evidence.order.part(choice, first))
     )
     return
 
 
 @app.cell
 def evidence_trained(evidence):
+    # The third question: does it come true in training? Forecasts that were committed before the runs, and what came.
+    html.show(evidence.forecasts.part())
+    return
+
+
+@app.cell
+def evidence_forecasts(evidence, page):
+    _given = page.given("evidence-forecast", evidence.forecasts.names())
+    forecasts = mo.ui.anywidget(
+        Pick(evidence.forecasts.picture(evidence.forecasts.load()), _given or evidence.forecasts.widest_miss())
+    )
+    forecasts
+    return (forecasts,)
+
+
+@app.cell
+def evidence_speeds(evidence):
+    # Why a forecast works: how fast a reward follows a push is nearly the same in every set-up.
+    html.show(evidence.forecasts.speeds_fold())
+    return
+
+
+@app.cell
+def evidence_courses(evidence, forecasts):
+    # What was forecast of the chosen setting, as it ran and as set, beside what came.
+    html.show(evidence.forecasts.curves(forecasts.value["chosen"] or evidence.forecasts.widest_miss()))
+    return
+
+
+@app.cell
+def evidence_sizes(choice, evidence, first, prompts, verdicts):
+    # What goes deeper is computed when its fold is opened.
     html.show(
-        evidence.sentences.section(
-            "A language model, small but real",
-            evidence.trained.part,
-            {
-                "Both curves of every forecast": evidence.forecasts.all_curves,
-                "Every forecast and what came": evidence.forecasts.results_table,
-                "What the coins had predicted": evidence.trained.coins,
-                "The curves of GRPO and GDPO": evidence.trained.all_curves,
-                "Every prediction of the coins and its rule": evidence.trained.results_table,
-                "What this can't show": evidence.trained.limits,
-            },
-            name="trained",
+        evidence.sentences.deeper(
+            evidence.sizes.title(verdicts, choice),
+            lambda: html.join(
+                evidence.sizes.part(prompts.by_size(verdicts, choice), choice),
+                evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
+                evidence.order.weights_table(first),
+                evidence.pushed.curve_table(verdicts, choice),
+            ),
         )
     )
     return
 
 
 @app.cell
-def evidence_paper(evidence):
+def evidence_folds(evidence):
     html.show(
-        evidence.sentences.section(
-            "What the paper measured on language models",
-            evidence.paper.part,
-            {"The paper's tables": evidence.paper.results_table},
-        )
+        evidence.sentences.deeper(
+            "Every forecast of the third question, and what came", evidence.forecasts.results_table
+        ),
+        evidence.sentences.deeper(evidence.trained.title(), evidence.trained.coins),
+        evidence.sentences.deeper("What can so small an experiment not show?", evidence.trained.limits),
+        evidence.sentences.deeper(
+            evidence.counting.title(), lambda: html.join(evidence.counting.part(), evidence.counting.tables())
+        ),
+        evidence.sentences.deeper(evidence.paper.title(), evidence.paper.part),
     )
     return
 
@@ -650,18 +657,27 @@ def evidence_paper(evidence):
 @app.cell
 def evidence_about(evidence, outcomes, verdicts):
     html.show(
-        evidence.sentences.more(
-            {
-                "What the marks ask for": evidence.about.readings,
-                "Whose answers these are": lambda: evidence.about.source_note(verdicts),
-            }
+        evidence.sentences.deeper("What do the marks ask for?", evidence.about.readings),
+        evidence.sentences.deeper("Whose answers are these?", lambda: evidence.about.source_note(verdicts)),
+        html.div(
+            "onward-row",
+            evidence.about.onward(),
+            mo.download(
+                lambda: evidence.squares.as_table(verdicts, outcomes).encode(),
+                "prompts.csv",
+                label="The squares as CSV",
+            ),
         ),
-        mo.download(
-            lambda: evidence.squares.as_table(verdicts, outcomes).encode(), "prompts.csv", label="The squares as CSV"
-        ),
-        evidence.about.onward(),
     )
     return
+
+
+@app.cell
+def evidence_draws(choice, draws, evidence, verdicts):
+    # Last, for it takes longest: what other draws of as many answers give.
+    spread = draws.spread(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
+    html.show(html.tag("p", evidence.sentences.draws_said(choice, len(verdicts.models), spread), kind="note"))
+    return (spread,)
 
 
 # --- Your run ---------------------------------------------------------------------------------------------------------
@@ -930,7 +946,7 @@ def train_address(as_given, comparison, controls, methods, page, scenario, scena
 
 
 @app.cell
-def evidence_address(choice, chosen_prompt, evidence, kinds, page, prompts):
+def evidence_address(choice, chosen_prompt, evidence, forecasts, kinds, page, prompts):
     page.write(
         "evidence",
         {
@@ -940,8 +956,9 @@ def evidence_address(choice, chosen_prompt, evidence, kinds, page, prompts):
             "evidence-graders": ".".join(choice.graders),
             "evidence-weight": choice.weight,
             "evidence-prompt": chosen_prompt(),
+            "evidence-forecast": forecasts.value["chosen"],
         },
-        {"evidence-graders": ".".join(prompts.REWARDS)},
+        {"evidence-graders": ".".join(prompts.REWARDS), "evidence-forecast": evidence.forecasts.widest_miss()},
         evidence.sentences.program(choice),
     )
     return

@@ -111,8 +111,10 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
 
 # --- the Evidence -------------------------------------------------------------------------------------------------
 
-PARTS = {"right": "right first", "tied": "tied", "wrong": "wrong first"}  # of a pair of a right and a wrong answer
+PARTS = {"right": "right order", "tied": "tied", "wrong": "wrong order"}  # of a pair of a right and a wrong answer
 INK = "currentColor"  # of the page, dark or light
+# Text in a method's colour is mixed with ink until its contrast is 4.5; a saved picture has black text instead.
+TEXT = {NAMES[m]: f"color-mix(in oklab, var(--{m.replace('_', '-')}) 64%, currentColor)" for m in METHODS}
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
@@ -154,51 +156,60 @@ def _bars(many: int) -> dict[str, Any]:
         head.mark_text(dy=-21, color=INK, **bold).encode(x=alt.value(0), text="bar:N"),
         head.mark_text(align="right", dy=21, fontSize=13, color=INK).encode(x=alt.value("width"), text="rest:N"),
     ]
-    chart = _typed(alt.layer(*layers), "Which answer comes first", "").properties(height=66 * many)
+    chart = _typed(alt.layer(*layers), "Order of right and wrong", "").properties(height=56 * many)
     return chart.to_dict()
 
 
 Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
+HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
 def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> Filled:
-    """The share with the wrong answer first as correctness weighs more; none: by method, from where on it is 0."""
+    """Draw the share in the wrong order as correctness weighs more; none: by method, above which weight it is 0."""
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
     labels = [
-        {"x": 5, "at": top * (0.98 - 0.14 * k), "method": NAMES[m], "label": f"{NAMES[m]}: none from {text}"}
+        {"x": HEAVIEST, "at": top * (0.94 - 0.16 * k), "method": NAMES[m], "label": f"{NAMES[m]}: none above {text}"}
         for k, (m, text) in enumerate(none.items())
     ]
     said = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
-    description = f"Wrong answer first, {of}: {'; '.join([said, *(row['label'] for row in labels)])}."
+    description = f"Wrong order, {of}: {'; '.join([said, *(row['label'] for row in labels)])}."
     return _filled(_weights(tuple(lines), top, of), description, **_rows(lines, now, labels))
 
 
 @lru_cache(maxsize=64)
 def _weights(methods: tuple[str, ...], top: float, of: str) -> dict[str, Any]:
-    ticks = alt.Axis(values=[1, 2, 3, 4, 5])
-    x = alt.X("x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, 5]), axis=ticks)
-    return _typed(_shares(methods, x, top, "weight"), f"wrong first, {of}", "").properties(height=110).to_dict()
+    return (
+        _typed(_shares(methods, _by_weight(), top, "weight"), f"wrong order, {of}", "").properties(height=110).to_dict()
+    )
+
+
+def _by_weight() -> alt.X:
+    ticks = alt.Axis(values=list(range(1, ceil(HEAVIEST))))
+    return alt.X("x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, HEAVIEST]), axis=ticks)
 
 
 def push_by_weight(lines: Lines, now: float) -> Filled:
-    """The push on correctness as it weighs more, from 0 to 1."""
+    """Draw the push on correctness as it weighs more, from 0 to 1."""
     said = ", ".join(
-        f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[5.0])} at 5" for m, line in lines.items()
+        f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[HEAVIEST])} at {HEAVIEST:g}"
+        for m, line in lines.items()
     )
+    ends = {m: line[HEAVIEST] for m, line in lines.items()}
+    # The label of the upper line stands below it where the two are far apart, and above it where they are not.
+    lower, upper = sorted(ends, key=lambda m: ends[m])
+    places = {lower: ends[lower] - 0.09, upper: ends[upper] + (-0.07 if ends[upper] - ends[lower] > 0.13 else 0.05)}
     labels = [
-        {"x": 5, "at": 0.3 - 0.14 * k, "method": NAMES[m], "label": f"{NAMES[m]} {signed(line[5.0])} at 5"}
-        for k, (m, line) in enumerate(lines.items())
+        {"x": HEAVIEST, "at": places[m], "method": NAMES[m], "label": f"{NAMES[m]} {signed(end)} at {HEAVIEST:g}"}
+        for m, end in ends.items()
     ]
     return _filled(_pushes(tuple(lines)), f"Push on correctness by its weight: {said}.", **_rows(lines, now, labels))
 
 
 @lru_cache(maxsize=4)
 def _pushes(methods: tuple[str, ...]) -> dict[str, Any]:
-    ticks = alt.Axis(values=[1, 2, 3, 4, 5])
-    x = alt.X("x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, 5]), axis=ticks)
-    layers = _shares(methods, x, 1.0, "weight", ".2f")
-    return _typed(layers, "push on correctness", "").properties(height=110).to_dict()
+    layers = _shares(methods, _by_weight(), 1.0, "weight", ".2f")
+    return _typed(layers, "push on correctness", "").properties(height=176).to_dict()
 
 
 def by_group_size(lines: Lines, title: str, now: int) -> Filled:
@@ -231,15 +242,25 @@ def _shares(methods: Sequence[str], x: alt.X, top: float, of: str, form: str = "
     y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
     color, dash, _ = _looks([NAMES[m] for m in methods])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=of), alt.Tooltip("share:Q", format=form)]
-    lines, now, labels = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now", "labels"))
-    text = labels.mark_text(align="right", fontSize=13, fontWeight=600)
+    lines, now = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now"))
+    labels = alt.Chart(alt.NamedData("labels")).encode(x, alt.Y("at:Q", title=None), text="label:N")
     return alt.layer(
         alt.Chart(alt.NamedData("now")).mark_rule(strokeDash=[1, 2], opacity=0.7, color=INK).encode(x),
         lines.mark_line(strokeWidth=2.5, clip=True).encode(y, dash),
         lines.mark_point(size=90, opacity=0).encode(y, tooltip=tooltip),
         now.mark_point(filled=True, size=50, opacity=1).encode(y),
-        text.encode(alt.Y("at:Q", title=None), text="label:N"),
+        *_coloured(labels, [NAMES[m] for m in methods]),
     )
+
+
+def _coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[alt.Chart]:
+    """Write the labels of each method in its colour."""
+    return [
+        labels.transform_filter(alt.datum.method == name).mark_text(
+            align="right", fontSize=13, fontWeight=600, color=TEXT[name], **place
+        )
+        for name in names
+    ]
 
 
 def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
@@ -257,13 +278,13 @@ def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
     end = alt.Chart(_inline([{"size": paper, "count": top, "label": "paper: up to here"}]))
-    labels = alt.Chart(_inline(_apart(ends, top))).mark_text(align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600)
+    labels = alt.Chart(_inline(_apart(ends, top))).encode(x, alt.Y("at:Q", title=None), text="label:N")
     layers = [
         end.mark_rule(color=GREY.colour, strokeDash=[1, 2]).encode(x),
-        end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=GREY.colour).encode(x, y, text="label:N"),
+        end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=INK).encode(x, y, text="label:N"),
         base.mark_line(strokeWidth=2).encode(dash),
         base.mark_point(filled=True, size=40, opacity=1).encode(shape, tooltip=tooltip),
-        labels.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
+        *_coloured(labels, [NAMES[m] for m in COMPARED], dx=-10, dy=-9),
     ]
     return _typed(alt.layer(*layers), title, description)
 
@@ -275,43 +296,6 @@ def _apart(ends: list[dict], top: float) -> list[dict]:
         least = placed[-1]["at"] + 0.085 * top if placed else 0
         placed.append(row | {"at": max(row["count"], least)})
     return placed
-
-
-def forest(rows: Sequence[Mapping], same: int) -> alt.LayerChart:
-    """A row per comparison under the title of its set-up: GDPO − GRPO with its interval, and what was predicted.
-
-    rows: setup, reward, coins, mean, low and high, ahead, verdict and said; same: points that are no difference yet.
-    """
-    places: list[str] = []  # from the top, each title in a place of its own
-    placed = []
-    for row in rows:
-        if row["setup"] not in places:
-            places.append(row["setup"])
-        places.append(f"{row['setup']}|{row['reward']}")
-        placed.append({**row, "at": places[-1], "missed": "" if row["verdict"] == "held" else row["verdict"]})
-    names = [NAMES["grpo"], NAMES["gdpo"], "neither"]
-    description = f"GDPO − GRPO in points, {len(rows)} comparisons: " + "; ".join(
-        f"{row['setup']}, {row['reward']}: {row['said']}, the coins said {signed(row['coins'], 1)}" for row in rows
-    )
-    axis = alt.Axis(labelExpr="split(datum.value, '|')[1] || ''", ticks=False, domain=False)
-    y = alt.Y("at:N", title=None, sort=places, scale=alt.Scale(domain=places), axis=axis)
-    x = alt.X("mean:Q", title="← GRPO ahead | GDPO ahead, points →", axis=alt.Axis(tickCount=6))
-    tooltip = [alt.Tooltip("said:N", title="found"), alt.Tooltip("coins:Q", title="the coins said", format="+.1f")]
-    color, _, shape = _looks(names, "ahead:N")
-    band = alt.Chart(_inline([{"low": -same, "high": same}])).mark_rect(opacity=0.1, color=INK)
-    heads = alt.Chart(_inline([{"at": place} for place in places if "|" not in place]))
-    base = alt.Chart(_inline(placed)).encode(y, tooltip=[*tooltip, "verdict:N"])
-    small = {"fontSize": 12, "color": INK}
-    layers = [
-        band.encode(alt.X("low:Q"), alt.X2("high:Q")),
-        base.mark_rule(strokeWidth=2).encode(alt.X("low:Q"), alt.X2("high:Q"), color),
-        base.mark_point(filled=True, size=80, opacity=1).encode(x, color, shape),
-        base.mark_point(size=70, color=INK, strokeWidth=1.3, shape="circle").encode(alt.X("coins:Q")),
-        base.mark_text(align="right", dx=-10, fontWeight=700, **small).encode(alt.X("low:Q"), text="missed:N"),
-        heads.mark_text(align="left", dx=-76, fontWeight=600, **small).encode(y, x=alt.value(0), text="at:N"),
-    ]
-    title = f"○ predicted by the coins · ●▲ found, with interval · band: ±{same} point"
-    return _typed(alt.layer(*layers), title, f"{description}.").properties(height=17 * len(places))
 
 
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
@@ -375,36 +359,6 @@ def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChar
     )
 
 
-def forecasts(rows: Sequence[Mapping], clear: int) -> alt.LayerChart:
-    """A point per forecast with its interval: across what was said, up what came; on the diagonal they agree.
-
-    rows: difference, low, high and came, in points; what, said and held; clear: points that are a clear difference.
-    """
-    inside = sum(row["held"] != "outside" for row in rows)
-    description = f"{len(rows)} forecasts, {inside} with what came inside their interval: " + "; ".join(
-        f"{row['what']}: {row['said']}" for row in rows
-    )
-    ends = [min(min(row["low"], row["came"]) for row in rows), max(max(row["high"], row["came"]) for row in rows)]
-    scale = alt.Scale(domain=ends, nice=True)
-    x = alt.X("difference:Q", title="forecast, points →", scale=scale)
-    y = alt.Y("came:Q", title="came, points →", scale=scale)
-    look = alt.Shape(
-        "held:N", legend=None, scale=alt.Scale(domain=["within its interval", "outside"], range=["circle", "cross"])
-    )
-    tooltip = [alt.Tooltip("what:N", title="row"), alt.Tooltip("said:N", title="in points")]
-    base = alt.Chart(_inline(rows)).encode(y, tooltip=tooltip)
-    diagonal = alt.Chart(_inline([{"difference": end, "came": end} for end in ends]))
-    band = alt.Chart(_inline([{"low": -clear, "high": clear}])).mark_rect(opacity=0.1, color=INK)
-    layers = [
-        band.encode(alt.Y("low:Q", scale=scale), alt.Y2("high:Q")),
-        diagonal.mark_line(color=INK, strokeDash=[4, 4], opacity=0.5).encode(x, y),
-        base.mark_rule(strokeWidth=1.5, opacity=0.5, color=INK).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q")),
-        base.mark_point(filled=True, size=70, opacity=1, color=METHODS["gdpo"].colour).encode(x, look),
-    ]
-    title = f"● within its 80 % interval · ✚ outside · band: ±{clear} points"
-    return _typed(alt.layer(*layers), title, f"{description}.").properties(height=380)
-
-
 def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
     """A dot per run and reward with its standard error: how fast the reward follows a push, by set-up.
 
@@ -420,19 +374,20 @@ def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
         base.mark_rule(opacity=0.4, color=INK).encode(alt.X("low:Q"), alt.X2("high:Q")),
         base.mark_point(filled=True, size=30, opacity=0.9, color=METHODS["gdpo"].colour).encode(x),
     ]
-    return _typed(alt.layer(*layers), "The speeds of all runs, set-up below set-up", description).properties(height=380)
+    return _typed(alt.layer(*layers), "Speeds of all runs, set-up below set-up", description).properties(height=300)
 
 
-def courses(rows: Sequence[Mapping], reward: str, said: str) -> Filled:
-    """The course of a reward as it ran and under a setting, both as forecast, and what came.
+def courses(rows: Sequence[Mapping], said: str) -> Filled:
+    """Draw the course of a reward as it ran and under a setting, both as forecast, and what came.
 
-    rows: line, step and rate; said: the forecast and what came, in words.
+    rows: line, step and rate; said: the reward, its forecast and what came, in words.
     """
-    return _filled(_courses(reward), f"{reward}: {said}.", lines=list(rows))
+    title = {"text": said.partition(": ")[0], "subtitle": said.partition(": ")[2]}
+    return _filled(_courses() | {"title": title}, f"{said}.", lines=list(rows))
 
 
-@lru_cache(maxsize=16)
-def _courses(reward: str) -> dict[str, Any]:
+@lru_cache(maxsize=1)
+def _courses() -> dict[str, Any]:
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
     y = alt.Y(
         "rate:Q",
@@ -447,4 +402,4 @@ def _courses(reward: str) -> dict[str, Any]:
     )
     tooltip = [alt.Tooltip("line:N"), alt.Tooltip("step:Q"), alt.Tooltip("rate:Q", format=".1%")]
     lines = alt.Chart(alt.NamedData("lines")).encode(x, y, colour, dash, tooltip=tooltip).mark_line(strokeWidth=2.2)
-    return _typed(alt.layer(lines), reward, "").properties(height=130).to_dict()
+    return _typed(alt.layer(lines), "", "").properties(height=110).to_dict()

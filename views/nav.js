@@ -75,7 +75,7 @@ function render({ model, el, signal }) {
   // Opens the fold with that id, or in the element of that id, and keeps it in sight until the reader moves or leaves.
   function reveal(id, tries = 600) {
     const place = document.getElementById(id);
-    const fold = place?.matches("details") ? place.firstElementChild : place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
+    const fold = place?.matches("h2") ? place : place?.matches("details") ? place.firstElementChild : place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
     if (!fold) return tries && setTimeout(reveal, 100, id, tries - 1);
     if (fold.ariaExpanded === "false" || fold.parentNode.open === false) fold.click();
     held.disconnect();

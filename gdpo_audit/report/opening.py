@@ -36,7 +36,8 @@ def _primary(report: AuditReport) -> Html:
     if primary is None:
         return Html()
     if forecast is None:
-        return course_picture(report, primary, report.forecast_note)
+        lacking = report.forecast_note
+        return course_picture(report, primary, tag("p", lacking) if lacking else "")
     if why := no_forecast(forecast, primary):
         return course_picture(report, primary, why) or forecast_picture(forecast, primary)
     return forecast_picture(forecast, primary, report.steps)
