@@ -151,6 +151,7 @@ SAID = [  # a link that a review found a false or odd headline under, and what i
     ({"weights": (2.0, 1.0, 1.0)}, 0, "One of these three is wrong. GRPO cannot see it."),
     ({"weights": (0.5, 0.5, 5.0)}, 1, "GDPO decides all 3 right–wrong ties wrongly."),
     ({"method": "sa_mrpo"}, 1, "SA-MRPO pushes four right answers down, GRPO none."),
+    ({"convention": "nemo_rl_loo"}, 0, "GDPO pushes nine right answers down, GRPO two."),
     ({"convention": "nemo_rl_loo"}, 1, "Three of these eight are wrong. GRPO cannot see which."),
     ({"method": "gd2po"}, 0, "GD²PO teaches nothing here; GRPO does."),
     ({"marks": ((1, 1, 1),) * 12}, 0, "Nothing to learn here."),
