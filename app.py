@@ -298,25 +298,24 @@ def train_weights(pictures, scenario, setting, train):
 
 
 @app.cell
-def train_by_hand(editing, scenario, setting):
-    # The same policy in a few lines of torch, and below it what the library makes of the same numbers: change the step,
-    # the batch step or a number here, and run the cell. In run mode nobody sees it.
+def train_by_hand(editing, runs, scenario, setting):
+    # The same policy in a few lines of torch, drawn anew at each run, beside what the library makes of these numbers:
+    # change the step, the batch step or a number here, and run the cell. In run mode nobody sees it.
     mo.stop(not editing or setting.arms or setting.noise or setting.together)
-    import torch
-
     p0, epochs = setting.p0, setting.epochs
     pay, weight = setting.scale or (1.0,) * len(p0), setting.weights or (1.0,) * len(p0)
 
     def bernoulli(method):
-        draw, logits, course = torch.Generator().manual_seed(0), torch.tensor(p0).logit(), [p0]
+        start = runs[method].p[0, 0]  # a tensor, (coins,)
+        logits, course = start.logit(), [start.tolist()]
         for _ in range(epochs):
             p = logits.sigmoid()  # (coins,)
-            b = torch.bernoulli(p.expand(setting.prompts, setting.rollouts, -1), generator=draw)  # 1: the coin earns
-            advantages = gc.advantages(b * torch.tensor(pay), method, weights=weight)  # (prompts, rollouts)
+            b = p.expand(setting.prompts, setting.rollouts, -1).bernoulli()  # 1: the coin earns its pay
+            advantages = gc.advantages(b * p.new_tensor(pay), method, weights=weight)  # (prompts, rollouts)
             advantages = advantages / advantages.std().clamp(min=1e-6)  # the batch step: steps of equal size
             logits = logits + setting.lr * (advantages[..., None] * (b - p)).mean((0, 1))
             course.append(logits.sigmoid().tolist())
-        return gc.TrainingRun(method, torch.tensor([course]))  # p: (1, epochs + 1, coins)
+        return gc.TrainingRun(method, start.new_tensor([course]))  # p: (1, epochs + 1, coins)
 
     _rows = []
     for _method in ("grpo", "gdpo"):
