@@ -83,7 +83,7 @@ def _(report):
             "setting": setting.title,
             "recommended": setting.recommended,
             **{f"share of {name}": round(share, 2) for name, share in setting.update_share.items()},
-            "wrong way round": setting.inversions,
+            "wrong order": setting.inversions,
             "tied pairs": setting.tied_pairs,
         }
         for setting in report.plan
