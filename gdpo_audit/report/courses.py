@@ -168,11 +168,10 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
     drawn = Course("mean", went, means, noise(present(means)), reward["changed_at"])
     axes = Axes((steps[0], steps[-1]), round_ends(*drawn.ends), width=460, height=180)
     heading = tag("figcaption", "Its course: ", tag("b", f"{name} {went}"), ", first to last quarter of the run")
-    legend = "The mean of each step; the band is ± its noise, as far as neighbouring steps differ."
-    legend += " Dashed: the step since when the mean is another." * (drawn.since is not None)
-    return tag(
-        "figure", heading, _picture(name, drawn, axes, steps), tag("p", legend), more, kind=f"foretold {reward_look(k)}"
-    )
+    legend = "The mean of each step; the band is ± its noise, as neighbouring steps show it."
+    legend += " The dashed line is the step since when it is another." * (drawn.since is not None)
+    picture = _picture(name, drawn, axes, steps, tag("text", "mean of a step", x=0, y=11))
+    return tag("figure", heading, picture, tag("p", legend), more, kind=f"foretold {reward_look(k)}")
 
 
 def alike(sizes: Sequence[float]) -> list[int]:
@@ -207,9 +206,9 @@ def _axes(
     return axes
 
 
-def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int]) -> Html:
-    """Return one figure of one reward over the steps."""
-    heading = tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
+def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading: Html | None = None) -> Html:
+    """Return one figure of one reward over the steps; heading: in place of the figure and its numbers."""
+    heading = heading or tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
     lines = [axes.frame()]
     if drawn.since is not None:
         lines.append(tag("path", kind="since", d=f"M{axes.x(drawn.since):.1f},{_TOP}V{axes.height - _BOTTOM}"))
