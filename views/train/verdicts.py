@@ -153,10 +153,10 @@ def _end(p: float) -> str:
     """A probability that never is always or never.
 
     >>> _end(0.98765), _end(0.9992), _end(0.0001)
-    ('p = 0.99', 'p > 0.99', 'p < 0.01')
+    ('p = 0.99', 'p over 0.99', 'p under 0.01')
     """
     said = probability(p)
-    return said.replace("over", "p >").replace("under", "p <") if " " in said else f"p = {said}"
+    return f"p {said}" if " " in said else f"p = {said}"
 
 
 def _of_third(setting: Setting, coins: Sequence[str], key: str, runs: Runs) -> str:
