@@ -114,23 +114,18 @@ def test_colours_stand_in_the_theme_alone():
     assert all(f"{name}: {value};" in texts[THEME] for text in texts.values() for value, name in filled.findall(text))
 
 
-# Sheets of chapters that are being written anew: their lines join these two rules with them.
-LATER = {"gdpo_audit/report/document.css", "gdpo_audit/report/report.css", "gdpo_core/board/board.css"}
-LATER |= {"gdpo_core/board/drop.css", "views/charts.py", "views/theme.css"}
-
-
 def test_bold_is_one_weight():
     weights = re.compile(r"font(?:-w|W)eight[\":=]+ ?(\d+)|\bfont: (\d+) ")
     for path in [*SHEETS, *SCRIPTS, *VIEWS]:
         used = {a or b for a, b in weights.findall(path.read_text("utf-8"))}
-        assert used <= {"400", "600"} or relative(path) in LATER, relative(path)
+        assert used <= {"400", "600"}, relative(path)
 
 
 def test_a_line_under_text_is_drawn_in_webkit_too():
     """WebKit leaves out a `text-decoration` that says more than which line."""
     for path in SHEETS:
         more = re.findall(r"text-decoration: \w+ \w", path.read_text("utf-8"))
-        assert not more or relative(path) in LATER, relative(path)
+        assert not more, relative(path)
 
 
 def test_sizes_of_text_and_spaces_are_those_of_the_theme():

@@ -251,7 +251,7 @@ function render({ model, el }) {
     order.hidden = true;
   }
 
-  function share({ shares: parts, percents, pushes }) {
+  function share({ shares: parts, percents, pushes, share_notes: told }) {
     const methods = [choices.base, title(now("method"))];
     const stake = (part, side) => {
       const said = percents[side];
@@ -260,14 +260,13 @@ function render({ model, el }) {
       return make("div", { class: `stake ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "parts", role: "img", "aria-label": label }, ...pieces));
     };
     shares.replaceChildren(make("span", { class: "soft", title: SHARE }, "Share of the update"), ...parts.map(stake));
-    const against = parts.flatMap((part, side) => (part ?? []).flatMap((x, k) => (x < -0.005 ? [`${names[k]} ${percents[side][k]} under ${methods[side]}`] : [])));
     const raise = (said, side) => {
       const label = `What the update raises under ${methods[side]}: ${names.map((name, k) => `${name} ${said[k]}`).join(", ")}`;
       const each = said.map((x, k) => make("span", { class: `r${k}` }, make("b", {}, labels[k]), ` ${x}`));
       return make("div", { class: `stake raised ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "pushes", role: "img", "aria-label": label }, ...each));
     };
     shares.append(make("span", { class: "soft" }, "What the update raises"), ...pushes.map(raise), make("small", { class: "soft" }, choices.push));
-    if (against.length) shares.append(make("small", { class: "soft" }, `overruled: ${against.join(", ")}`));
+    shares.append(...told.map((text) => make("small", { class: "soft" }, text)));
   }
 
   // --- the answer under the pointer --------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from views.html import element, show
 from views.train.runs import BAND, NAMES, Runs, curves, train
 from views.train.words import TITLES
 
-POINTS = 160  # of a curve, at most
+POINTS = 80  # of a curve, at most: as many as a panel can show apart, and no more to send
 ROOM = 0.085  # of the epochs: as wide as a number is
 
 

@@ -146,24 +146,24 @@ def _of_arms(setting: Setting, answers: Sequence[str], runs: Runs) -> list[Html 
         said = [f"settles on “{end}”" if end else "does not settle" for end in ends.values()]
         head = f"GRPO {said[0]}, GDPO {said[1].removeprefix('settles ') if all(ends.values()) else said[1]}."
     grpo, gdpo = (method(m, _end(p[0])) for m, p in last.items())
-    return [head, join("The right answer ends at ", grpo, " under GRPO and at ", gdpo, " under GDPO.")]
+    return [head, join("The right answer's probability ends ", grpo, " with GRPO and ", gdpo, " with GDPO.")]
 
 
 def _end(p: float) -> str:
-    """A probability that never is always or never.
+    """Where a probability ends, which never is always or never.
 
     >>> _end(0.98765), _end(0.9992), _end(0.0001)
-    ('p = 0.99', 'p over 0.99', 'p under 0.01')
+    ('at 0.99', 'over 0.99', 'under 0.01')
     """
     said = probability(p)
-    return f"p {said}" if " " in said else f"p = {said}"
+    return said if " " in said else f"at {said}"
 
 
 def _of_third(setting: Setting, coins: Sequence[str], key: str, runs: Runs) -> str:
     name, judged = NAMES[key], learnable(setting)
     if setting.arms:
         last = runs[key].p[:, -1, 0].median().item()
-        return f"Under {name} it ends at {_end(last)}."
+        return f"With {name} it ends {_end(last)}."
     if not judged:
         return ""
     every = "every coin" if len(judged) == len(coins) else _named([coins[k] for k in judged])

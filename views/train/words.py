@@ -76,7 +76,7 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, others: int) -> Ht
     )
     said += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
     dashed = f"{'One more (dashed) is' if others == 1 else f'{others} more (dashed) are'} about another comparison, "
-    conflicts = f"{cards - others - len(kinds)} are conflicts."
+    conflicts = f"{cards - others - len(kinds)} more are conflicts."
     return join(tag("b", UNDER[comparison]), said, dashed if others else "", conflicts)
 
 
