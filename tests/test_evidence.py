@@ -357,7 +357,7 @@ def test_the_curves_by_size_hold_the_numbers_and_say_where_gdpo_peaks():
         tied = looked(Choice(size))[2].tied
         assert all(found["prompts with a tie"][m][size] == tied[m] / 963 for m in prompts.METHODS)
     assert list(by_size) == [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 71]
-    assert sizes.title(DATA, Choice()).endswith("GRPO from 3.1 % to 82.5 % and GDPO from 3.1 % to 6.5 %")
+    assert sizes.title(DATA, Choice()).endswith("from 3.1 % to 82.5 % under GRPO and from 3.1 % to 6.5 % under GDPO")
     assert sizes.title(DATA, Choice(4, weight=2.0)) == sizes.title(DATA, Choice())
     said = told(sizes.part(by_size, Choice()))
     assert "under GDPO from 3.1 % to 6.5 %, with 15.1 % at 16" in said
