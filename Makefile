@@ -22,7 +22,7 @@ HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY
 WORKERS = -n logical --maxprocesses 4 --dist worksteal
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest $(WORKERS)
 
-.PHONY: run edit install check test static bench parity parity-trainer parity-ray jupyter documents faults fuzz \
+.PHONY: run edit install check test static bench parity parity-trainer parity-ray jupyter documents faults engines fuzz \
 	image fresh lowest resolves check-cpu clean
 
 run: $(VENV)/.installed-page
@@ -100,6 +100,11 @@ documents: $(VENV)/.installed-dev
 # What goes wrong around a server and a command, each tried for real; some minutes. It needs chromium.
 faults: $(VENV)/.installed-dev
 	$(VENV_PYTHON) -m pytest -p no:xdist -v $(wildcard tests/faults_*.py)
+
+# The page in Firefox and in WebKit. On Debian: apt-get install firefox-esr webkit2gtk-driver xvfb. PICTURES=FOLDER keeps
+# a picture of each chapter in each.
+engines: $(VENV)/.installed-dev
+	$(VENV_PYTHON) -m pytest -p no:xdist -v tests/engines.py
 
 # Each door that a stranger's bytes come in by, for so many seconds.
 SECONDS = 120

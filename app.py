@@ -40,8 +40,9 @@ def lab_claim(headline):
     mo.md(f"""
     # {headline}
 
-    Twelve answers to one request. A method turns their marks into a push for each, up or down: its
-    {term("advantage")}. A filled dot is a wrong answer. **Flip a mark.**
+    Twelve answers to one request, three marks each. GRPO and GDPO are two ways of turning the marks into an
+    {term("advantage")}: how hard training pushes the model towards an answer, or away from it. GRPO adds the marks,
+    then normalises the sum; GDPO normalises each mark, then adds. **Flip a mark.**
     """)
     return
 
@@ -164,12 +165,65 @@ def lab_next():
     return
 
 
+# --- Your own cell ----------------------------------------------------------------------------------------------------
+
+
+@app.cell(hide_code=True)
+def your_own_cell_title():
+    mo.md("""
+    ## Your own cell
+
+    The cell below prints what both methods give the twelve answers. It runs again when you flip a mark on the board.
+    Write into it what you like: every variable of every cell is at hand.
+
+    **Exercise.** GDPO normalises each reward, adds the results by weight, and takes a batch step over the sums. Those
+    sums are `gdpo.weighted_sums`. Print them beside GDPO's advantages: what does the batch step change, and does any
+    answer change its place? Then flip marks until GDPO, too, gives a right and a wrong answer one advantage.
+    """)
+    return
+
+
+@app.cell
+def your_own_cell(convention, gdpo, grpo, lengths, rewards, weights):
+    # The board has computed `grpo` and `gdpo`; gc.advantages gives the same numbers, or those of another method.
+    for _method, _shown in (("grpo", grpo), ("gdpo", gdpo)):
+        _a = gc.advantages(rewards, _method, weights=weights, convention=convention, lengths=lengths)
+        assert (_a - _shown.advantages).abs().max() < 1e-5
+        print(_method, *(f"{_x:+.2f}" for _x in _a.tolist()))
+    return
+
+
 # --- Train ------------------------------------------------------------------------------------------------------------
 
 
 @app.cell
+def train_headline(comparison, predict, setting, train):
+    # A policy of a few coins learns from several rewards, once under GRPO and once under GDPO. What to look for: at
+    # which epoch each line crosses 0.9, and which sliders below the plot move that.
+    mo.md(f"""
+    # {train.words.headline(comparison.value, predict.value)}
+
+    {train.words.lead(setting)}
+    """)
+    return
+
+
+@app.cell
+def train_caption(scenario, setting, train):
+    html.show(html.tag("h2", scenario.title), html.tag("p", train.words.caption(setting)))
+    return
+
+
+@app.cell
+def train_play(editing, train):
+    play = train.play.Play(editing=editing)
+    mo.ui.anywidget(play)
+    return (play,)
+
+
+@app.cell
 def train_files(train_open):
-    # Train. Coins that learn from several rewards: set-up and controls → setting → runs → curves.
+    # Train's set-ups and their small pictures. Set-up and controls → setting → runs → curves.
     mo.stop(not train_open())
     from views import train  # with Altair
 
@@ -190,16 +244,108 @@ def train_choices(page, scenarios, train):
 
 
 @app.cell
-def train_sketches(comparison, pictures, scenarios, shown, train):
-    sketches = train.cards.sketches(scenarios, pictures, comparison.value, shown())
-    return (sketches,)
+def train_setting(comparison, controls, scenario, shown, third, train):
+    setting = train.controls.setting_of(scenario, comparison.value, controls.value, shown())
+    methods = [*train.runs.COMPARED, *([third.value] if third.value else [])]
+    return methods, setting
 
 
 @app.cell
-def train_headline(comparison, guesses, predict, scenarios, sketches, train):
-    _kinds = train.cards.kinds(scenarios, sketches, comparison.value)
+def train_runs(methods, setting, train):
+    # p of each run: (seeds, epochs + 1, coins). Each is gc.train(method, p0, scale=…, weights=…, epochs=…, …) with the
+    # values of the setting, computed in another process and once for all visitors.
+    try:
+        with mo.status.spinner("Training", remove_on_exit=True):
+            runs = train.runs.train(setting, methods)
+            limits = train.runs.train_limits(setting, methods)
+    except gc.InputError as _error:
+        mo.stop(True, html.show(html.callout(f"This can't be trained. {html.reason(_error)}")))
+    return limits, runs
+
+
+@app.cell
+def train_curves(as_given, graded, guesses, limits, methods, play, predict, runs, scenario, setting, train):
+    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
+    play.epochs, play.shown = setting.epochs, scenario.id
+    mo.stop(predict.value and not guesses.value[scenario.id], html.show(html.div("asked", guesses[scenario.id])))
+    html.show(
+        html.div("verdict", train.verdicts.result(setting, scenario.coins, runs), role="status"),
+        train.panels.draw(scenario, setting, runs, limits),
+        html.div("below", train.panels.key(methods), train.words.why(scenario, setting, _given)),
+    )
+    return
+
+
+@app.cell
+def train_controls(as_linked, linked, reset, scenario, train):
+    as_given = train.controls.scenario_values(scenario)
+    controls = train.controls.elements(scenario, as_linked if (scenario.id, reset.value) == (linked, 0) else as_given)
+    train.controls.panel(scenario, controls)
+    return as_given, controls
+
+
+@app.cell
+def train_further(comparison, controls, reset, third, train):
+    train.controls.further(controls, comparison, third, reset)
+    return
+
+
+@app.cell
+def train_weights(pictures, scenario, setting, train):
+    # Of the conflict: where the right answer ends at other weights of being concise.
+    html.show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)) if setting.arms else "")
+    return
+
+
+@app.cell
+def train_by_hand(editing, runs, scenario, setting):
+    # The same policy in a few lines of torch, drawn anew at each run, beside what the library makes of these numbers:
+    # change the step, the batch step or a number here, and run the cell. In run mode nobody sees it.
+    mo.stop(not editing or setting.arms or setting.noise or setting.together)
+    p0, epochs = setting.p0, setting.epochs
+    pay, weight = setting.scale or (1.0,) * len(p0), setting.weights or (1.0,) * len(p0)
+
+    def bernoulli(method):
+        start = runs[method].p[0, 0]  # a tensor, (coins,)
+        logits, course = start.logit(), [start.tolist()]
+        for _ in range(epochs):
+            p = logits.sigmoid()  # (coins,)
+            b = p.expand(setting.prompts, setting.rollouts, -1).bernoulli()  # 1: the coin earns its pay
+            advantages = gc.advantages(b * p.new_tensor(pay), method, weights=weight)  # (prompts, rollouts)
+            advantages = advantages / advantages.std().clamp(min=1e-6)  # the batch step: steps of equal size
+            logits = logits + setting.lr * (advantages[..., None] * (b - p)).mean((0, 1))
+            course.append(logits.sigmoid().tolist())
+        return gc.TrainingRun(method, start.new_tensor([course]))  # p: (1, epochs + 1, coins)
+
+    _rows = []
+    for _method in ("grpo", "gdpo"):
+        _trained = gc.train(_method, p0, scale=pay, weights=weight, epochs=epochs)
+        for _name, _run in (("by hand", bernoulli(_method)), ("gc.train", _trained)):
+            _rows.append([f"{_method.upper()}, {_name}", *_run.steps_to(0.9).median(0).values.tolist()])
+    show(html.table(["first epoch with p ≥ 0.9", *scenario.coins], _rows, "figures"))
+    return
+
+
+@app.cell
+def train_set_ups():
+    mo.md("""
+    ## The set-ups: choose one to see its curves
+    """)
+    return
+
+
+@app.cell
+def train_try(guesses, page, predict):
+    _done = sum(map(bool, guesses.value.values())) >= 3
+    _deed = page.deed("guess", _done)
+    show(html.div("trying", _deed if _done or not predict.value else "", predict))
+    return
+
+
+@app.cell
+def train_summary(comparison, guesses, predict, scenarios, sketches, train):
     _score = train.cards.score(scenarios, sketches, guesses.value) if predict.value else None
-    html.show(train.words.headline(comparison.value, _kinds, _score), html.div("choices", comparison, predict))
+    html.show(train.cards.summary(scenarios, sketches, comparison.value, _score))
     return
 
 
@@ -213,6 +359,12 @@ def train_cards(linked, requested_scenario, scenarios, train):
 
 
 @app.cell
+def train_sketches(comparison, pictures, scenarios, shown, train):
+    sketches = train.cards.sketches(scenarios, pictures, comparison.value, shown())
+    return (sketches,)
+
+
+@app.cell
 def train_pictures(comparison, gallery, guesses, predict, scenarios, sketches, train):
     _guesses = guesses.value if predict.value else None
     gallery.html = str(train.cards.gallery(scenarios, sketches, comparison.value, _guesses))
@@ -222,82 +374,20 @@ def train_pictures(comparison, gallery, guesses, predict, scenarios, sketches, t
 @app.cell
 def train_scenario(chosen, scenarios):
     scenario = scenarios[chosen.value["chosen"]]
-    html.show(html.tag("h2", scenario.title))
     return (scenario,)
 
 
 @app.cell
-def train_controls(as_linked, linked, reset, scenario, third, train):
-    as_given = train.controls.scenario_values(scenario)
-    controls = train.controls.elements(scenario, as_linked if (scenario.id, reset.value) == (linked, 0) else as_given)
-    train.controls.panel(scenario, controls, third, reset)
-    return as_given, controls
-
-
-@app.cell
-def train_setting(comparison, controls, scenario, shown, third, train):
-    setting = train.controls.setting_of(scenario, comparison.value, controls.value, shown())
-    methods = [*train.runs.COMPARED, *([third.value] if third.value else [])]
-    return methods, setting
-
-
-@app.cell
-def train_waiting(as_given, graded, guesses, predict, scenario, setting, sketches, train):
-    # Shown while the next cell trains, where the card has a sketch of it that the reader may see.
-    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
-    mo.stop(not _given or (predict.value and not guesses.value[scenario.id]))
-    html.show(train.cards.waiting(scenario, sketches[scenario.id]))
-    return
-
-
-@app.cell
-def train_runs(methods, setting, train):
-    # p of each run: (seeds, epochs + 1, coins). They are trained in another process, once for all visitors.
-    try:
-        with mo.status.spinner("Training", remove_on_exit=True):
-            runs = train.runs.train(setting, methods)
-            limits = train.runs.train_limits(setting, methods)
-    except gc.InputError as _error:
-        mo.stop(True, html.show(html.callout(f"This can't be trained. {html.reason(_error)}")))
-    return limits, runs
-
-
-@app.cell
-def train_curves(as_given, graded, guesses, limits, predict, runs, scenario, setting, train):
-    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
-    mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
-    html.show(
-        html.div("verdict", train.words.result(setting, scenario.coins, runs), role="status"),
-        train.panels.draw(scenario, setting, runs, limits),
-        train.words.why(scenario, setting, _given),
-    )
-    return
-
-
-@app.cell
-def train_try(guesses, page):
-    show(page.deed("guess", sum(map(bool, guesses.value.values())) >= 3))
-    return
-
-
-@app.cell
-def train_weights(pictures, scenario, setting, train):
-    # Of the conflict: where the right answer ends at other weights of being concise.
-    html.show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)) if setting.arms else "")
-    return
-
-
-@app.cell
 def train_depth(limits, methods, runs, scenario, setting, train):
-    mo.accordion(
-        {
-            "What is trained, and how": html.show(html.div("fold", train.words.how_it_learns(setting))),
-            "Every median, in all three comparisons": mo.lazy(
-                lambda: train.panels.medians_table(scenario, setting, methods)
-            ),
-            "The curves as a table": mo.lazy(lambda: train.panels.curves_table(scenario, runs, limits)),
-        },
-        multiple=True,
+    html.show(
+        html.fold("What is trained, and how", train.words.how_it_learns(setting)),
+        html.fold(
+            "Every median, in all three comparisons",
+            html.element(mo.lazy(lambda: train.panels.medians_table(scenario, setting, methods))),
+        ),
+        html.fold(
+            "The curves as a table", html.element(mo.lazy(lambda: train.panels.curves_table(scenario, runs, limits)))
+        ),
     )
     return
 
@@ -309,7 +399,6 @@ def train_next():
             "next",
             "Coins are a toy. ",
             html.tag("a", "What coins predict, held against a language model", href="?at=evidence#trained"),
-            " · ",
             html.tag("a", "On 963 real prompts: how often does it happen? →", href="?at=evidence"),
         )
     )
@@ -321,7 +410,9 @@ def train_next():
 
 @app.cell
 def evidence_data(evidence_open):
-    # The graded answers of many models to real prompts, and the controls that draw from them.
+    # What to look for: GRPO ties answers that differ in four of ten prompts. GDPO breaks most of these ties, many
+    # of them in the wrong order. Does that harm? Move the weight of correctness and watch the push. Then look whether
+    # what the push foretells came true when a small language model was trained.
     mo.stop(not evidence_open())
     from gdpo_core.bfcl import prompts
     from views import draws, evidence  # with Altair, which takes as long as all else that a first visitor waits for
@@ -331,54 +422,32 @@ def evidence_data(evidence_open):
 
 
 @app.cell
-def evidence_claim(evidence, outcomes, verdicts):
-    html.show(evidence.sentences.claim(verdicts, outcomes))
+def evidence_claim(choice, evidence, outcomes, verdicts):
+    html.show(evidence.sentences.claim(verdicts, outcomes), evidence.sentences.lead(verdicts, choice))
     return
 
 
 @app.cell
-def evidence_lead(choice, evidence, first, marks, spread, verdicts):
-    html.show(evidence.sentences.lead(verdicts, choice, marks, first, spread))
+def evidence_ties(choice, evidence, outcomes, verdicts):
+    # The first question: how often does GRPO tie what differs? A square is a prompt.
+    html.show(evidence.sentences.ties(verdicts, choice, outcomes))
     return
-
-
-@app.cell
-def evidence_controls(page, prompts, verdicts):
-    _most, _default = len(verdicts.models), ".".join(prompts.REWARDS)
-    _graders = page.given("evidence-graders", prompts.GRADED, _default)
-    answers_drawn = mo.ui.slider(
-        2,
-        _most,
-        value=min(page.given("evidence-group"), _most),
-        label="Answers per prompt",
-        show_value=True,
-        debounce=True,
-    )
-    draw_number = mo.ui.number(0, prompts.DRAWS - 1, value=page.given("evidence-draw"), label="Draw")
-    graders = mo.ui.array(
-        [
-            mo.ui.dropdown({words: key for key, words in one.items()}, one[key], label=f"{mark} is")
-            for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders.split("."), strict=True)
-        ]
-    )
-    html.show(html.fold("Other answers, other graders", html.div("asking", answers_drawn, draw_number, *graders)))
-    return answers_drawn, draw_number, graders
 
 
 @app.cell
 def evidence_marks(answers_drawn, correctness_weight, draw_number, graders, prompts, verdicts):
     choice = prompts.Choice(answers_drawn.value, draw_number.value, tuple(graders.value), correctness_weight.value)
-    marks = prompts.marks_of(verdicts, choice)  # (prompts, answers, rewards)
-    return choice, marks
+    marks = prompts.marks_of(verdicts, choice.weighing(1))  # (prompts, answers, rewards)
+    first = prompts.pairs(marks)  # of a right and a wrong answer: from which weight on the right one is first
+    return choice, first, marks
 
 
 @app.cell
 def evidence_outcomes(choice, marks, prompts):
-    # What each method ties, and what happens to each prompt: a square each.
+    # What each method ties, and what happens to each prompt.
     ties = {method: gc.collapse(marks, method, weights=choice.weights) for method in ("grpo", "gdpo")}
     outcomes = prompts.outcomes(marks, ties)
-    first = prompts.pairs(marks)  # of a right and a wrong answer: from which weight on the right one is first
-    return first, outcomes, ties
+    return outcomes, ties
 
 
 @app.cell
@@ -413,7 +482,7 @@ def evidence_pointed(ask_prompt, picture):
 def evidence_drawing(choice, chosen_prompt, evidence, first, kinds, outcomes, picture, verdicts):
     prompt = chosen_prompt() or verdicts.tasks[first.worst()]
     kinds.widget.html = str(evidence.squares.legend(outcomes, choice.group_size))
-    picture.widget.html = str(evidence.squares.squares(verdicts, outcomes, choice.group_size, kinds.value["chosen"]))
+    picture.widget.html = str(evidence.squares.squares(verdicts, outcomes, kinds.value["chosen"]))
     picture.widget.chosen = prompt
     return (prompt,)
 
@@ -441,7 +510,7 @@ def evidence_prompt(ask_prompt, choice, evidence, find, marks, outcomes, prompt,
     html.show(
         html.div("asking", step_back, step_on, find),
         unknown,
-        evidence.opened.prompt(verdicts, choice, marks, ties, prompt),
+        html.div("opened-prompt", evidence.opened.prompt(verdicts, choice, marks, ties, prompt)),
     )
     return step_back, step_on
 
@@ -462,8 +531,38 @@ def evidence_board(choice, evidence, marks, prompt, verdicts):
 
 
 @app.cell
+def evidence_controls(page, prompts, verdicts):
+    _most, _default = len(verdicts.models), ".".join(prompts.REWARDS)
+    _graders = page.given("evidence-graders", prompts.GRADED, _default)
+    answers_drawn = mo.ui.slider(
+        2,
+        _most,
+        value=min(page.given("evidence-group"), _most),
+        label="Answers per prompt",
+        show_value=True,
+        debounce=True,
+    )
+    draw_number = mo.ui.number(0, prompts.DRAWS - 1, value=page.given("evidence-draw"), label="Draw")
+    graders = mo.ui.array(
+        [
+            mo.ui.dropdown({words: key for key, words in one.items()}, one[key], label=f"{mark} is")
+            for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders.split("."), strict=True)
+        ]
+    )
+    html.show(html.fold("Other answers, other graders", html.div("asking", answers_drawn, draw_number, *graders)))
+    return answers_drawn, draw_number, graders
+
+
+@app.cell
+def evidence_push(choice, evidence, first, verdicts):
+    # The second question: does it help to break the ties? A policy gradient follows covariances, not the order of
+    # pairs.
+    html.show(evidence.pushed.part(verdicts, choice, first))
+    return
+
+
+@app.cell
 def evidence_weight(page, prompts):
-    # Which answer comes first where GDPO breaks a tie, in all pairs, and as correctness weighs more.
     correctness_weight = mo.ui.slider(
         steps=prompts.WEIGHTS,
         value=page.given("evidence-weight", prompts.WEIGHTS),
@@ -476,83 +575,80 @@ def evidence_weight(page, prompts):
 
 
 @app.cell
-def evidence_priorities(choice, evidence, first, verdicts):
-    # First what either update raises: a policy gradient follows covariances, not the order of pairs.
-    html.show(
-        evidence.pushed.part(verdicts, choice),
-        html.charts(evidence.pushed.curve(verdicts, choice), "small"),
-        evidence.sentences.verdict(choice, first),
-        html.charts(evidence.sentences.bars(choice, first), "small"),
-        html.charts(evidence.sentences.curves(choice, first), "small"),
-    )
+def evidence_curve(choice, evidence, verdicts):
+    html.show(html.charts(evidence.pushed.curve(verdicts, choice), "small"))
     return
 
 
 @app.cell
-def evidence_draws(choice, draws):
-    spread = draws.spread(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
-    return (spread,)
-
-
-@app.cell
-def evidence_sizes(choice, evidence, first, prompts, verdicts):
-    # Further down, each computed when the reader comes near it.
+def evidence_order(choice, evidence, first):
+    # Who comes first is another question than what is learnt: a fold.
     html.show(
-        evidence.sentences.section(
-            "More or fewer answers per prompt",
-            lambda: evidence.sizes.part(prompts.by_size(verdicts, choice), choice),
-            {
-                "All shares by answers per prompt and by weight of correctness": lambda: html.join(
-                    evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
-                    evidence.sentences.weights_table(first),
-                    evidence.pushed.curve_table(verdicts, choice),
-                )
-            },
-        )
-    )
-    return
-
-
-@app.cell
-def evidence_counts(evidence):
-    html.show(
-        evidence.sentences.section(
-            "How much can survive",
-            evidence.counting.part,
-            {"The counts as tables": evidence.counting.tables},
-        )
+        evidence.sentences.deeper(evidence.order.title(choice, first), lambda: evidence.order.part(choice, first))
     )
     return
 
 
 @app.cell
 def evidence_trained(evidence):
+    # The third question: does it come true in training? Forecasts that were committed before the runs, and what came.
+    html.show(evidence.forecasts.part())
+    return
+
+
+@app.cell
+def evidence_forecasts(evidence, page):
+    _given = page.given("evidence-forecast", evidence.forecasts.names())
+    forecasts = mo.ui.anywidget(
+        Pick(evidence.forecasts.picture(evidence.forecasts.load()), _given or evidence.forecasts.widest_miss())
+    )
+    forecasts
+    return (forecasts,)
+
+
+@app.cell
+def evidence_speeds(evidence):
+    # Why a forecast works: how fast a reward follows a push is nearly the same in every set-up.
+    html.show(evidence.forecasts.speeds_fold())
+    return
+
+
+@app.cell
+def evidence_courses(evidence, forecasts):
+    # What was forecast of the chosen setting, as it ran and as set, beside what came.
+    html.show(evidence.forecasts.curves(forecasts.value["chosen"] or evidence.forecasts.widest_miss()))
+    return
+
+
+@app.cell
+def evidence_sizes(choice, evidence, first, prompts, verdicts):
+    # What goes deeper is computed when its fold is opened.
     html.show(
-        evidence.sentences.section(
-            "A language model, small but real",
-            evidence.trained.part,
-            {
-                "Both curves of every forecast": evidence.forecasts.all_curves,
-                "Every forecast and what came": evidence.forecasts.results_table,
-                "What the coins had predicted": evidence.trained.coins,
-                "The curves of GRPO and GDPO": evidence.trained.all_curves,
-                "Every prediction of the coins and its rule": evidence.trained.results_table,
-                "What this can't show": evidence.trained.limits,
-            },
-            name="trained",
+        evidence.sentences.deeper(
+            evidence.sizes.title(verdicts, choice),
+            lambda: html.join(
+                evidence.sizes.part(prompts.by_size(verdicts, choice), choice),
+                evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
+                evidence.order.weights_table(first),
+                evidence.pushed.curve_table(verdicts, choice),
+            ),
         )
     )
     return
 
 
 @app.cell
-def evidence_paper(evidence):
+def evidence_folds(evidence):
     html.show(
-        evidence.sentences.section(
-            "What the paper measured on language models",
-            evidence.paper.part,
-            {"The paper's tables": evidence.paper.results_table},
-        )
+        evidence.sentences.deeper(
+            "Every forecast of the third question, and what came", evidence.forecasts.results_table
+        ),
+        evidence.sentences.deeper(evidence.trained.title(), evidence.trained.coins),
+        evidence.sentences.deeper("What can so small an experiment not show?", evidence.trained.limits),
+        evidence.sentences.deeper(
+            evidence.counting.title(), lambda: html.join(evidence.counting.part(), evidence.counting.tables())
+        ),
+        evidence.sentences.deeper(evidence.paper.title(), evidence.paper.part),
     )
     return
 
@@ -560,18 +656,27 @@ def evidence_paper(evidence):
 @app.cell
 def evidence_about(evidence, outcomes, verdicts):
     html.show(
-        evidence.sentences.more(
-            {
-                "What the marks ask for": evidence.about.readings,
-                "Whose answers these are": lambda: evidence.about.source_note(verdicts),
-            }
+        evidence.sentences.deeper("What do the marks ask for?", evidence.about.readings),
+        evidence.sentences.deeper("Whose answers are these?", lambda: evidence.about.source_note(verdicts)),
+        html.div(
+            "onward-row",
+            evidence.about.onward(),
+            mo.download(
+                lambda: evidence.squares.as_table(verdicts, outcomes).encode(),
+                "prompts.csv",
+                label="The squares as CSV",
+            ),
         ),
-        mo.download(
-            lambda: evidence.squares.as_table(verdicts, outcomes).encode(), "prompts.csv", label="The squares as CSV"
-        ),
-        evidence.about.onward(),
     )
     return
+
+
+@app.cell
+def evidence_draws(choice, draws, evidence, verdicts):
+    # Last, for it takes longest: what other draws of as many answers give.
+    spread = draws.spread(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
+    html.show(html.tag("p", evidence.sentences.draws_said(choice, len(verdicts.models), spread), kind="note"))
+    return (spread,)
 
 
 # --- Your run ---------------------------------------------------------------------------------------------------------
@@ -582,6 +687,7 @@ def run_claim(run_open):
     mo.stop(not run_open())
     from views import run
 
+    # Look for the bars: is the reward that matters most the one that the update pushes? Upload a log, or take a sample.
     mo.md(run.choose.OPENING)
     return (run,)
 
@@ -695,8 +801,16 @@ def use_claim(use_open):
     import gdpo_audit as ga
     from views import use
 
-    mo.md(use.configure.OPENING)
+    # Look for whether your rewards are those of the left column or of the right one: then copy the lines, or leave it.
+    mo.md(use.claims.OPENING)
     return ga, use
+
+
+@app.cell
+def use_which(use, use_open):
+    mo.stop(not use_open())
+    use.which.section()
+    return
 
 
 @app.cell
@@ -709,9 +823,9 @@ def use_choices(own_framework, page, use):
 
 
 @app.cell
-def use_controls(gate, source, trainer):
+def use_controls(gate, source, trainer, use):
     # A gate is of the Lab's rewards.
-    mo.hstack([trainer, *[gate] * (source.value == "lab"), source], justify="start", gap=1, wrap=True)
+    use.configure.controls(trainer, *[gate] * (source.value == "lab"), source)
     return
 
 
@@ -732,7 +846,7 @@ def use_advice(audited_run, ga, gate, shown, source, use, use_open):
     _of_run = source.value == "run"
     judged = audited_run if _of_run else use.advise.report_of(shown(), gate.value)
     advice = ga.advise(judged) if judged else []
-    use.advise.section(advice, judged, _of_run)
+    use.advise.section(advice, judged, None if _of_run else shown())
     return advice, judged
 
 
@@ -746,18 +860,6 @@ def use_try(page, source):
 def use_more(shown, use, use_open):
     mo.stop(not use_open())
     use.claims.folds(shown())
-    return
-
-
-# --- Your own cell ----------------------------------------------------------------------------------------------------
-
-
-@app.cell
-def your_own_cell(convention, lengths, rewards, weights):
-    # Flip a mark: this runs again. Any variable of any cell is yours.
-    for _method in ("grpo", "gdpo"):
-        _a = gc.advantages(rewards, _method, weights=weights, convention=convention, lengths=lengths)
-        print(_method, *(f"{_x:+.2f}" for _x in _a.tolist()))
     return
 
 
@@ -843,7 +945,7 @@ def train_address(as_given, comparison, controls, methods, page, scenario, scena
 
 
 @app.cell
-def evidence_address(choice, chosen_prompt, evidence, kinds, page, prompts):
+def evidence_address(choice, chosen_prompt, evidence, forecasts, kinds, page, prompts):
     page.write(
         "evidence",
         {
@@ -853,8 +955,9 @@ def evidence_address(choice, chosen_prompt, evidence, kinds, page, prompts):
             "evidence-graders": ".".join(choice.graders),
             "evidence-weight": choice.weight,
             "evidence-prompt": chosen_prompt(),
+            "evidence-forecast": forecasts.value["chosen"],
         },
-        {"evidence-graders": ".".join(prompts.REWARDS)},
+        {"evidence-graders": ".".join(prompts.REWARDS), "evidence-forecast": evidence.forecasts.widest_miss()},
         evidence.sentences.program(choice),
     )
     return

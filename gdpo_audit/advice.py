@@ -343,7 +343,7 @@ def _constant(report: AuditReport) -> Answer:
         return Answer("nothing", title, "No group teaches anything, under any method.", "train", "live")
     if silent >= SILENT:
         sentence = (
-            f"**{percent(silent)}** of the groups teach nothing; GDPO's last step makes the others about "
+            f"**{percent(silent)}** of the groups teach nothing; GDPO's batch step makes the others about "
             f"{(1 / (1 - silent)) ** 0.5:.1f} times as long. That is a larger learning rate, no better aim."
         )
         return Answer("steps", title, sentence, "train", "live")

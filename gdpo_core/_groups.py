@@ -175,7 +175,7 @@ class Batch:
 
     @property
     def last_step(self) -> Reduction:
-        """Over what GDPO's last step averages: all responses, all tokens or each group."""
+        """Over what GDPO's batch step averages: all responses, all tokens or each group."""
         c = self.convention
         over = self.group if c.last_step == "group" else self.all_responses
         if c.last_step == "tokens":

@@ -252,7 +252,7 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
 
 
 def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """Σ_k w_k z_k minus its mean over what GDPO's last step averages, divided by its std plus eps."""
+    """Σ_k w_k z_k minus its mean over what GDPO's batch step averages, divided by its std plus eps."""
     c, over = batch.convention, batch.last_step
     mean, deviation = _centre_zero_sums(batch, s, over)
     std = std_of(deviation, over, c.ddof)

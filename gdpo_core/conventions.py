@@ -32,15 +32,15 @@ class Convention:
     ddof: int = 1  # taken off the count in every standard deviation
     group_eps: float = 0.0  # added to the standard deviation of a group
     grpo_eps: float | None = None  # the same in GRPO, where it differs
-    batch_eps: float = 0.0  # added to the spread of GDPO's last step
+    batch_eps: float = 0.0  # added to the spread of GDPO's batch step
     batch_eps_to: Literal["std", "variance"] = "std"  # what it is added to
-    last_step: Literal["responses", "tokens", "group"] = "responses"  # what GDPO's last step averages over
+    last_step: Literal["responses", "tokens", "group"] = "responses"  # what GDPO's batch step averages over
     missing: Literal["skipped", "propagates"] = "skipped"  # a missing reward; propagates: the statistic is NaN
     missing_is_zero_in_gdpo: bool = False  # GDPO of several rewards takes a missing one as a 0 that counts
     empty_counts: bool = False  # a response without any reward stays in the statistics with sum 0; else it gets 0
-    group_of_one: Literal["zero", "raw", "nan"] = "zero"  # raw: its mean is 0 and its std 1; nan: the last step fails
+    group_of_one: Literal["zero", "raw", "nan"] = "zero"  # raw: its mean is 0 and its std 1; nan: the batch step fails
     leave_one_out: bool = False  # mean and std of the other rollouts; where theirs is 0, nothing is divided
-    one_reward_is_grpo: bool = False  # GDPO of a single reward is GRPO, without the last step
+    one_reward_is_grpo: bool = False  # GDPO of a single reward is GRPO, without the batch step
     mean_of_others: bool = False  # RLOO: sums less the mean of the other rollouts; stds, and GDPO, are of all of them
 
     def __post_init__(self) -> None:
@@ -143,5 +143,5 @@ def exceptions(convention: Convention) -> tuple[str, ...]:
     if convention.leave_one_out:
         sentences.append("Where the other rollouts agree, so that their std is 0, nothing is divided.")
     if convention.one_reward_is_grpo:
-        sentences.append("GDPO of a single reward is GRPO, without the last step.")
+        sentences.append("GDPO of a single reward is GRPO, without the batch step.")
     return tuple(sentences)

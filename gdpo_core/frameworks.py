@@ -73,7 +73,7 @@ class Framework:
     evaluation_overwrites: bool = False  # an evaluation writes into the file of its step
     grpo_reads_score_alone: bool = False  # the total that the reward function returns beside the rewards
     zero_std_metric: str | None = None  # its share of groups whose summed reward is constant
-    zero_std_over_batch: bool = False  # that metric, where the last step of the method runs over the batch
+    zero_std_over_batch: bool = False  # that metric, where the batch step of the method runs over the batch
     filter_option: str | None = None  # which turns on a filter for groups with a constant sum, GDPO's too
     not_gdpo_because: str = ""  # why its GDPO may not have run though it was asked for
 

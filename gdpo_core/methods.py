@@ -85,7 +85,7 @@ def _gdpo(batch: Batch) -> Steps:
 
 
 def over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """GDPO's last step, over all responses, all tokens or each group once more, as the convention says."""
+    """GDPO's batch step, over all responses, all tokens or each group once more, as the convention says."""
     return normalise_over_batch(batch, s)  # eq. 6: A_j = (s_j − mean_B s) / std_B s
 
 

@@ -17,8 +17,9 @@ from gdpo_core._json import as_type, read_json
 from gdpo_core.training import Setting, TrainingRun
 
 LEVEL = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
-ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal
-VERDICTS = ("no difference", "GDPO faster", "GDPO slower", "neither gets there")  # on coins
+ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal,
+ALIKE_TIMES = 1.5  # unless one takes this many times as long as the other
+VERDICTS = SAME, FASTER, SLOWER, NEITHER = "no difference", "GDPO faster", "GDPO slower", "neither gets there"  # coins
 ENDS = ("right under both", "right under neither", "right under GDPO alone", "right under GRPO alone")  # on arms
 FROM_MARKS = "marks"  # in place of p0: the pass rates of marked answers, which are given later
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -81,10 +82,13 @@ def medians(run: TrainingRun, level: float = LEVEL) -> list[float]:
 def alike(a: float, b: float) -> bool:
     """Whether two medians count as equal.
 
-    >>> alike(100, 105), alike(100, 107), alike(18, 20), alike(inf, 3)
-    (True, False, True, False)
+    >>> alike(100, 105), alike(100, 107), alike(18, 20), alike(2, 4), alike(inf, 3)
+    (True, False, True, False, False)
     """
-    return a == b or (max(a, b) < inf and abs(a - b) <= max(ALIKE_EPOCHS, ALIKE_SHARE * max(a, b)))
+    if a == b:
+        return True
+    few, many = sorted((a, b))
+    return many < min(inf, ALIKE_TIMES * few) and many - few <= max(ALIKE_EPOCHS, ALIKE_SHARE * many)
 
 
 def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
@@ -95,8 +99,8 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
     """
     a, b = max(grpo), max(gdpo)
     if a == b == inf:
-        return VERDICTS[3]
-    return VERDICTS[0] if alike(a, b) else VERDICTS[1 if b < a else 2]
+        return NEITHER
+    return SAME if alike(a, b) else FASTER if b < a else SLOWER
 
 
 def verdict_on_arms(grpo: float, gdpo: float) -> str:

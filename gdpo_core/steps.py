@@ -32,7 +32,7 @@ class Explanation:
     z: Tensor | None  # (prompts, rollouts, rewards), where each reward is normalised on its own
     weighted_sums: Tensor  # (prompts, rollouts) of z, else of the raw rewards
     factors: Tensor | None  # (prompts, rollouts) what gd2po multiplies them by; 0 for a rollout that it drops
-    batch_mean: float | Tensor | None  # where there is a last step; (prompts,) if it looks at each group
+    batch_mean: float | Tensor | None  # where there is a batch step; (prompts,) if it looks at each group
     batch_std: float | Tensor | None
     advantages: Tensor  # (prompts, rollouts)
 

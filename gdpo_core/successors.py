@@ -57,7 +57,7 @@ SUCCESSORS = {
         "MO-GRPO",
         "Mitigating Reward Hacking of Group Relative Policy Optimization on Multi-Objective Problems",
         "2509.22047",
-        "A = Σ_k w_k (r_k − μ_k) / σ_k: GDPO without its last step",
+        "A = Σ_k w_k (r_k − μ_k) / σ_k: GDPO without its batch step",
     ),
     "dvao": Successor(
         "DVAO",
@@ -181,7 +181,7 @@ def _gd2po(batch: Batch) -> Steps:
 
 
 def _over_kept(batch: Batch, s: Tensor) -> Normalised:
-    """GDPO's last step over the rollouts that are kept; the others get 0. Their mean need not be 0 and is taken off."""
+    """GDPO's batch step over the rollouts that are kept; the others get 0. Their mean, which need not be 0, goes."""
     c, over, steps = batch.convention, batch.last_step, _gdpo(batch)
     dropped = _disagree(batch, steps.group.value, steps.sums)
     lost = torch.zeros_like(over.total(s), dtype=torch.bool) if batch.skips_missing else over.total(s).isnan()

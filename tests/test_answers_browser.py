@@ -1,6 +1,7 @@
 """The report that answers, in Chromium from file:// without a network: every figure is that of `report.what_if`."""
 
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 import gdpo_audit as ga
 from gdpo_audit.findings.what_if import FIGURES
-from gdpo_audit.report import answers, document
+from gdpo_audit.report import answers, controls, document
 from gdpo_core._words import percent, signed
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
@@ -123,10 +124,26 @@ def test_a_slider_moves_the_shares_the_lines_and_the_link_which_restores_them(op
     assert again.locator("[data-reward='1']").inner_text() == said
     assert again.get_by_label("method").input_value() == "gdpo"
     assert again.evaluate("document.documentElement.scrollWidth") <= 390
+    # A weight of a link beyond the ends of a slider is taken; without any weight there is nothing to learn and no line.
+    far = opened(report, "#w=1,99,0&m=gdpo")
+    assert far.get_by_label("weight of style").input_value() == "99" and "99.0" in far.locator(".asks pre").inner_text()
+    zero = opened(report, "#w=0,0,0&m=grpo")
+    assert "nothing is learnt" in zero.locator(".asks [role=status]").inner_text()
+    assert not zero.locator(".asks pre").is_visible() and zero.locator("[data-reward='1']").inner_text() == "–"
+    assert zero.locator("[data-figure='inversions']").inner_text() == "–"
     for broken in ("#w=1,two,1", "#w=1,,1", "#w=1,2", "#w=1,Infinity,1&m=constructor"):
         page = opened(report, broken)
         assert "were ignored: expected 3 numbers" in page.locator(".asks [role=status]").inner_text()
         assert page.locator("[data-reward='1']").inner_text() == before
+
+
+def test_the_sliders_reach_a_fifth_beyond_each_weight_that_the_report_names():
+    report = ga.audit(ga.read_run(SAMPLES / "published_answers.zip"), primary="correctness")
+    (inverted,) = (x for x in report.findings if x.id == "priority-inversion")
+    said = re.search(r"above ([\d.]+) under GRPO and ([\d.]+) under GDPO", inverted.message)
+    low, high = controls.slider_ends(report, report.answers["weights"])
+    assert low == 0 and high >= 1.2 * max(map(float, said.groups())) > 2
+    assert f'max="{high}"' in controls.answers(report)
 
 
 def test_a_name_of_a_log_stays_text_in_the_data_too(opened):

@@ -91,8 +91,8 @@ def test_arrays_tensors_and_booleans_are_read_as_they_print():
         assert Board(rewards).marks == [[0.1, 1], [0.7, 0]]
     board = Board([[1], [0]], answers=(text for text in ("a", None)), logged=(None, 0.5))
     assert (board.answers, board.logged) == (["a", "answer 2"], ["–", "+0.50"])
-    board = Board(np.array([[True], [False]]), weights=torch.tensor([8.0]), convention=gc.TRL, names=("ok",))
-    assert (board.weights, board.convention, board.choices["heaviest"]) == ([8.0], "trl", 8.0)
+    board = Board(np.array([[True], [False]]), weights=torch.tensor([12.0]), convention=gc.TRL, names=("ok",))
+    assert (board.weights, board.convention, board.choices["heaviest"]) == ([12.0], "trl", 12.0)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,11 @@ def test_what_only_an_eps_parts_is_a_tie():
     """TRL's eps makes a reward of 5 differ from one of 1 by less than two decimals show; the paper has none."""
     rewards = [[1, 1, 5]] * 8 + [[0, 1, 5]] * 2 + [[1, 1, 0]] * 2
     said = Board(rewards, convention="trl").drawing["verdict"]
-    assert said[0].startswith("GRPO tells all 3 kinds of answers apart, GDPO gives them only <b>2 advantages</b>.")
-    assert "GDPO still ties 4 pairs; only its ε parts them" in said[1]
+    assert said[0].startswith(
+        "<b>GDPO gives four answers one advantage; GRPO ties none.</b> That is a loss: 4 pairs of"
+    )
+    assert "Under GDPO only an ε parts all 4 tied pairs, by less than 0.5" in said[0]
     a = gc.gdpo(rewards, convention=gc.TRL)
     assert 1e-6 < abs(a[8] - a[10]) < 0.005
-    assert "GDPO still ties 4 pairs." in Board(rewards).drawing["verdict"][1]
+    assert "That is a loss: 4 pairs" in Board(rewards).drawing["verdict"][0]
+    assert "ε" not in Board(rewards).drawing["verdict"][0]

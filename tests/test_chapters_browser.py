@@ -124,7 +124,7 @@ ORDER = """() => [...[...document.querySelectorAll('marimo-anywidget')].map(e =>
 
 def test_a_journey_through_the_lab(visit):
     page = visit(width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
-    for selector in ("h1", ".drop", ".board .rows"):  # the first screen
+    for selector in ("h1", ".drop", ".board .rows", ".sentences b"):  # the first screen
         box = page.locator(selector).locator("visible=true").first.bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 900, selector
     page.get_by_role("button", name="Skip to the chapter").focus()
@@ -155,11 +155,19 @@ def test_a_journey_through_the_lab(visit):
     assert str(marks[3]) in source and len(source.splitlines()) <= 15
     # Every control moves the bars; ten flips in a second leave no stale number.
     page.get_by_role("button", name="Reset").click()
-    page.locator(".paying summary").click()
-    page.get_by_label("What a pass of style pays").select_option("10")
-    paid, weights = [[a, 10 * b, c] for a, b, c in GRADED], [2.5, 1, 1]
-    page.get_by_label("Weight of correctness").fill("2.5")
-    page.get_by_label("Formulas of").select_option("trl")
+    page.get_by_label("pay of style").select_option("10")
+    paid, weights = [[a, 10 * b, c] for a, b, c in GRADED], [10, 1, 1]
+    weight = page.get_by_label("weight of correctness")
+    weight.fill("10")
+    drawn(page, computed(paid, weights=weights))
+    # A deed that was done is told at the foot of the window.
+    done = page.locator(".finished")
+    done.get_by_text("✓ Done: give correctness a weight").wait_for()
+    box = done.bounding_box()
+    assert (box["height"], box["y"] + box["height"]) == (44, 900)
+    weight.fill("11")
+    assert page.get_by_role("alert").inner_text().endswith("from 0 to 10. The weight of correctness stays 10.")
+    page.get_by_label("formulas of").select_option("trl")
     page.get_by_label("Method on the right").select_option("dvao")
     drawn(page, computed(paid, right="dvao", weights=weights, convention=gc.TRL))
     page.get_by_role("button", name="Reset").click()
@@ -169,6 +177,8 @@ def test_a_journey_through_the_lab(visit):
         toggle(page, n, n % 3).click(no_wait_after=True)
         marks[n][n % 3] = 1 - marks[n][n % 3]
     drawn(page, computed(marks))
+    assert page.get_by_role("alert").count() == 0
+    done.wait_for(state="hidden")
 
 
 DOTS = """() => ["base", "other"].map(side => [...document.querySelectorAll("marimo-anywidget")].map(e => e.shadowRoot)
@@ -227,6 +237,15 @@ def test_dots_and_parts_stand_where_numpy_has_them(visit):
     assert page.locator(".board .bar.base .tick").first.is_visible()
 
 
+def places_below_the_headline(page):
+    """How far below it the rows, the verdict and the first deed stand."""
+    h1, *below = (
+        page.locator(selector).locator("visible=true").first.bounding_box()
+        for selector in ("h1", ".board .rows", ".board .verdict", ".deed")
+    )
+    return tuple(round(one["y"] - h1["y"] - h1["height"], 1) for one in below)
+
+
 def at_rest(page):
     """Where the dots stand after more than the rest between two motions without any."""
     page.wait_for_function(f"() => window.stood === (window.stood = JSON.stringify(({DOTS})()))", polling=700)
@@ -243,9 +262,18 @@ def test_the_drop_falls_piles_up_and_lets_go(visit):
     assert at_rest(page) == end
     page.get_by_text("advantage", exact=True).first.focus()
     page.keyboard.press("Tab")  # to the task that is chosen, from which an arrow goes to the next one
-    for said in ("The same arithmetic,", "Here both are alike.", "A number leaves no t"):
+    places = {places_below_the_headline(page)}
+    for said in ("Here the odd one out", "Both methods agree.", "No ties, but GDPO pr"):
         page.keyboard.press("ArrowRight")
         becomes(page, "() => document.querySelector('h1').textContent.slice(0, 20)", said)
+        settled(page)
+        for answer in (0, 9):
+            page.locator(".row").nth(answer).hover()
+            places.add(places_below_the_headline(page))
+        page.get_by_role("button", name="Why: each bar").dispatch_event("click")  # the focus stays
+        settled(page)
+        places.add(places_below_the_headline(page))
+    assert len(places) == 1, "nothing moves between tasks, rows and what adds up to a bar"
 
 
 def test_a_mark_that_is_a_number_is_typed_and_left_by_arrows(visit):
@@ -261,6 +289,14 @@ def test_a_mark_that_is_a_number_is_typed_and_left_by_arrows(visit):
     page.keyboard.press("Space")
     marks[8][1] = 1 - marks[8][1]
     drawn(page, computed(marks))
+    # A number beyond the limit is not taken: the cell says so, and the last good state stays.
+    score = page.get_by_label("Answer 8, conciseness")
+    score.fill("1e308")
+    score.press("Enter")
+    refused = page.get_by_role("alert").inner_text()
+    assert refused == "A mark here is a number of at most 1,000,000,000 in size. This one stays 1.5."
+    assert score.input_value() == "1.50" and score.get_attribute("aria-invalid")
+    drawn(page, computed(marks))
     ends = page.locator(".drop .picture").bounding_box()
     assert all(ends["x"] <= x <= ends["x"] + ends["width"] for side in page.evaluate(DOTS) for x, _ in side)
 
@@ -268,7 +304,6 @@ def test_a_mark_that_is_a_number_is_typed_and_left_by_arrows(visit):
 def test_on_a_phone_everything_can_be_touched(visit):
     page = visit(width=390, height=844, has_touch=True, is_mobile=True)
     drawn(page, computed(GRADED))
-    page.locator(".paying summary").tap()
     small = (
         page.locator(".board :is(button, select, input, summary, .toggle)")
         .locator("visible=true")
@@ -286,6 +321,10 @@ def test_on_a_phone_everything_can_be_touched(visit):
     sheet.wait_for()
     settled(page)
     row, box = page.locator(".row").nth(9).bounding_box(), sheet.bounding_box()
+    # The drop stays in sight, below the page's bar and above the row.
+    bar, drop = page.locator(".bar:has(nav)").bounding_box(), page.locator(".drop").bounding_box()
+    assert abs(drop["y"] - bar["height"]) <= 1 and drop["y"] + drop["height"] <= row["y"] + 1
+    assert drop["height"] <= 170 and row["height"] == pytest.approx(44, abs=1)
     assert row["y"] + row["height"] <= box["y"] + 1 and box["y"] + box["height"] == pytest.approx(844, abs=1)
     assert max(row["width"], box["width"]) <= 390
     assert "years=10" in sheet.inner_text() and sheet.evaluate("one => one.scrollWidth <= one.clientWidth")

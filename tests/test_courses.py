@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import audited
 import polars as pl
@@ -11,7 +12,8 @@ from test_report import NASTY, Page
 from gdpo_audit import report as drawn
 from gdpo_audit.findings.forecast import Forecast, RewardForecast
 from gdpo_audit.findings.over_time import sparkline
-from gdpo_audit.report.courses import DRAWN, Axes, courses, courses_of, forecast_picture
+from gdpo_audit.report.courses import DRAWN, Axes, courses, courses_of, forecast_band, forecast_picture
+from gdpo_audit.report.opening import opening
 
 POINT = re.compile(r"(-?[\d.]+),(-?[\d.]+)")
 
@@ -114,7 +116,7 @@ def test_a_forecast_has_both_curves_and_its_interval_on_one_axis():
     made = forecast_picture(forecast(), "a")
     ((said, (high, low, first, last, *_), points),) = plots(made)
     assert said.startswith("a +0.1 over 50 steps, 80 % interval +0.05 to +0.2, under GDPO, weights a 1")
-    axes = Axes((0, 50), (number(low), number(high)), width=380, height=130, right=120)
+    axes = Axes((0, 50), (number(low), number(high)), width=460, height=180, right=116)
     assert (first, last) == ("0", "50") and len(points) == 2 * 51
     assert points[0] == pytest.approx((axes.x(0), axes.y(0.2)), abs=0.051)
     assert points[-1] == pytest.approx((axes.x(50), axes.y(0.3)), abs=0.051)
@@ -124,6 +126,58 @@ def test_a_forecast_has_both_curves_and_its_interval_on_one_axis():
     assert float(re.search(r'cy="([\d.]+)"', made)[1]) == pytest.approx(strip.y(0.1), abs=0.051)
 
 
+@pytest.mark.parametrize("curve", [(0.2, *(0.3,) * 50), (0.2,) * 51], ids=["apart", "the same"])
+def test_the_band_of_a_forecast_has_the_ends_of_its_interval_as_means(curve):
+    told = forecast(difference=sum(curve[1:]) / 50 - 0.2, low=0.05, high=0.2, forecast=curve).rewards["a"]
+    below, above = forecast_band(told)
+    assert below[0] == above[0] == curve[0]
+    assert [sum(side[1:]) / 50 - 0.2 for side in (below, above)] == pytest.approx([0.05, 0.2])
+    assert all(low <= x <= high for low, x, high in zip(below, curve, above, strict=True)) or told.difference < 0.05
+
+
+def test_the_logged_means_stand_behind_a_forecast_one_at_each_step():
+    report = audited.report(steps=50)
+    made = forecast_picture(forecast("format"), "format", report.steps)
+    dots = re.search(r'<path class="logged" d="([^"]*)"', made)[1]
+    assert len(POINT.findall(dots)) == 50 and "dots: its logged means" in made
+    ((_, (high, low, *_), _),) = plots(made)
+    axes = Axes((0, 50), (number(low), number(high)), width=460, height=180, right=116)
+    heights = [float(y) for _, y in POINT.findall(dots)]
+    assert heights == pytest.approx([axes.y(x) for x in report.steps["mean:format"]], abs=0.051)
+
+
+def bars(made):
+    """The left end and the width of each bar, in hundredths of its axis, with what is said beside it."""
+    drawn = re.findall(
+        r'<span class="bar (\w+)"><svg.*?(?:<rect x="([\d.e-]+)" y="1" width="([\d.e-]+)".*?)?</svg>([^<]*)<', made
+    )
+    return [(look, *(float(x) for x in (left, width) if x), said) for look, left, width, said in drawn]
+
+
+def test_a_report_opens_with_the_push_and_share_of_each_reward():
+    report = audited.report()
+    found = bars(opening(report))
+    assert len(found) == 2 * len(report.rewards) and {look for look, *_ in found} == {"after"}
+    pushes = [0.9, 0.5, 0.1]
+    assert [width for _, _, width, _ in found[::2]] == pytest.approx([100 * x for x in pushes])
+    assert [left for _, left, _, _ in found] == [0.0] * 6
+    assert [number(said.replace("\xa0%", "")) for *_, said in found[::2]] == pytest.approx(pushes)
+    # Where a push is below 0 every axis begins at -1, and the bar ends at 0, its middle.
+    down = tuple({**r, "push": {m: -x for m, x in r["push"].items()}} for r in report.rewards)
+    found = bars(opening(replace(report, rewards=down)))
+    assert [(left, width) for _, left, width, _ in found[::2]] == [pytest.approx((50 - 50 * x, 50 * x)) for x in pushes]
+    # A setting that is recommended stands below the run as it was.
+    rows = [
+        SimpleNamespace(method=m, title=m, recommended=m == "gdpo", push=p, update_share=p)
+        for m, p in (
+            ("grpo", dict.fromkeys(report.source["rewards"], 0.25)),
+            ("gdpo", dict.fromkeys(report.source["rewards"], 0.75)),
+        )
+    ]
+    found = bars(opening(replace(report, plan=tuple(rows))))
+    assert found[:2] == [("before", 0.0, 25.0, "+0.25"), ("after", 0.0, 75.0, "+0.75")]
+
+
 def test_an_open_forecast_is_its_sentence():
     made = forecast_picture(forecast(difference=None, low=None, high=None, why="a hardly moved."), "a")
     assert "<svg" not in made and "a hardly moved." in made
@@ -131,10 +185,22 @@ def test_an_open_forecast_is_its_sentence():
 
 def test_a_report_with_a_recommended_forecast_shows_it_first():
     report = audited.report()
-    assert "Forecast" not in drawn.body(report)
+    assert "Forecast" not in drawn.body(report) and "Its course: <b>correctness" in drawn.body(report)
     object.__setattr__(report, "recommended_forecast", forecast("correctness"))
     for made in (drawn.body(report), drawn.front(report)):
         assert made.index("verdict-line") < made.index("Forecast: ") < made.index("What each reward did")
+
+
+def test_a_report_whose_forecast_is_open_shows_the_course_and_why():
+    report = audited.report()
+    object.__setattr__(
+        report, "recommended_forecast", forecast("correctness", difference=None, low=None, high=None, why="It stood.")
+    )
+    made = str(opening(report))
+    assert (
+        "Its course: <b>correctness" in made
+        and "<b>No forecast</b> under GDPO, weights correctness 1: It stood." in made
+    )
 
 
 def test_names_are_text():

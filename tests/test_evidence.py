@@ -10,6 +10,7 @@ from functools import cache
 from itertools import combinations
 from math import sqrt
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
@@ -20,8 +21,9 @@ from gdpo_core import bfcl
 from gdpo_core._words import percent, signed
 from gdpo_core.bfcl import prompts
 from gdpo_core.bfcl.prompts import OUTCOMES, Choice
-from views import draws, results
-from views.evidence import about, opened, paper, pushed, sentences, sizes, squares
+from views import charts, draws, results
+from views.address import CONTROLS
+from views.evidence import about, opened, order, paper, pushed, requests, sentences, sizes, squares
 
 FILE = Path("data/bfcl_rewards.parquet")
 FRAME = pl.read_parquet(FILE)
@@ -108,37 +110,132 @@ def test_what_happens_to_each_prompt_is_what_a_plain_count_gives(choice):
     plain = [happens(group(task, choice), choice.weight) for task in DATA.tasks]
     assert [OUTCOMES[n] for n in found.outcome.tolist()] == [outcome for outcome, _ in plain]
     for k, method in enumerate(prompts.METHODS):
-        order = first.order(method, choice.weight)
-        assert [order.right, order.tied, order.wrong] == [sum(o[k][part] for _, o in plain) for part in range(3)]
-        assert order == ties[method].order()
+        pairs = first.order(method, choice.weight)
+        assert [pairs.right, pairs.tied, pairs.wrong] == [sum(o[k][part] for _, o in plain) for part in range(3)]
+        assert pairs == ties[method].order()
         assert found.tied[method] == round(ties[method].groups_with_ties * ties[method].mixed_groups)
         assert prompts.size_shares(DATA, choice).tied_pairs[method] == ties[method].tied_pairs
-    # The bold sentence counts what the squares count: the ties at the weight that is chosen.
     right, _, wrong = (sum(o[2][part] for _, o in plain) for part in range(3))
-    order = first.order("gdpo", choice.weight, first.broken(choice.weight))
-    assert (order.right, order.tied, order.wrong) == (right, 0, wrong)
-    said = sentences.key_sentence(choice, first, prompts.Spread({}, None, 0))
-    if right + wrong:
-        assert f"the wrong one is first in {percent(wrong / (right + wrong))}" in said
-        assert prompts.size_shares(DATA, choice).wrong == wrong / (right + wrong)
-    else:
-        assert "GDPO breaks no tie of a right and a wrong answer" in said
+    broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
+    assert (broken.right, broken.tied, broken.wrong) == (right, 0, wrong)
+    assert not broken.pairs or prompts.size_shares(DATA, choice).wrong == wrong / (right + wrong)
     assert (found.wrong > 0) == (wrong > 0) and found.wrong == sum(o[2][2] > 0 for _, o in plain)
 
 
 def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not():
     choice = Choice(12)
     marks, ties, _, first = looked(choice)
-    said = told(sentences.verdict(choice, first))
-    broken, every = (float(n) for n in re.findall(r"from ([\d.]+) on", said))
+    said = order.enough(choice, first)
+    assert " in these ties above 1.81, in all 12,755 pairs above 3.14 under GDPO and above 2 under GRPO." in said
+    broken, every, _ = (float(n) for n in re.findall(r"above ([\d.]+\d|\d)", said))
     pairs = gc.broken_ties(*ties.values())
     for weight, wrong in ((broken, False), (first.sufficient_weight("gdpo", first.broken()) - 0.005, True)):
         a = gc.gdpo(marks, weights=(weight, 1, 1)).flatten()
         assert bool((a[pairs.lower] >= a[pairs.higher] - 1e-12).any()) == wrong
     for method, enough, short in (("gdpo", every, first.sufficient_weight("gdpo") - 0.005), ("grpo", 2.001, 2.0)):
-        order = [gc.collapse(marks, method, weights=(w, 1, 1)).order() for w in (enough, short)]
-        assert order[0].right == order[0].pairs and order[1].right < order[1].pairs
-    assert "just over 2 under GRPO" in said
+        orders = [gc.collapse(marks, method, weights=(w, 1, 1)).order() for w in (enough, short)]
+        assert orders[0].right == orders[0].pairs and orders[1].right < orders[1].pairs
+
+
+@pytest.mark.slow
+def test_slider_and_charts_reach_beyond_every_weight_that_is_said_to_be_enough():
+    assert prompts.WEIGHTS[-1] == prompts.PUSH_WEIGHTS[-1] == charts.HEAVIEST == CONTROLS["evidence-weight"].read("6.5")
+    for graders in prompts.GRADED:
+        for size, seed in ((12, 0), (64, 7), (70, 84), (ALL, 0)):
+            first = prompts.pairs(prompts.marks_of(DATA, Choice(size, seed, tuple(graders.split(".")))))
+            assert 1.1 * first.sufficient_weight("gdpo") <= prompts.WEIGHTS[-1]
+
+
+# What a setting says, beside a plain count. 1.5: nothing to break; 2 answers: a single tie; 71: every tie broken.
+SETTINGS = [
+    *(Choice(weight=weight) for weight in (1.5, 2.0, 6.5)),
+    *(Choice(n, weight=weight) for n, weight in ((2, 1.0), (2, 2.0), (3, 2.0), (4, 1.0), (ALL, 2.0), (ALL, 5.05))),
+    Choice(8, 99, OTHER, 2.0),
+    Choice(12, 3, ("correctness", "envelope", "conciseness_lenient"), 1.05),
+]
+_RANDOM = Random(44)
+SETTINGS += [
+    Choice(
+        _RANDOM.choice((2, 3, 4, 8, 12)),
+        _RANDOM.randrange(100),
+        tuple(_RANDOM.choice(prompts.GRADED).split(".")),
+        _RANDOM.choice((1.0, 2.0, *prompts.WEIGHTS)),
+    )
+    for _ in range(9)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", SETTINGS, ids=str)
+def test_every_sentence_holds_at_every_setting(choice):
+    marks, ties, found, first = looked(choice)
+    plain = [happens(group(task, choice), choice.weight) for task in DATA.tasks]
+    (right, tied, wrong), (_, _, gdpo_wrong), (kept_right, _, turned) = (
+        [sum(o[k][part] for _, o in plain) for part in range(3)] for k in range(3)
+    )
+    broken, pairs = kept_right + turned, right + tied + wrong
+    grpo_ties = sum(outcome in ("both", "wrong", "apart") for outcome, _ in plain)
+    gdpo_ties = sum(outcome in ("both", "gdpo") for outcome, _ in plain)
+
+    title = told(sentences.claim(DATA, found)).strip()
+    assert (
+        title
+        == f"963 real prompts: GRPO ties answers in {percent(grpo_ties / 963)}, GDPO in {percent(gdpo_ties / 963)}"
+    )
+    assert len(title) <= 60
+    said = told(sentences.ties(DATA, choice, found))
+    assert f"GRPO ties different answers in {grpo_ties} of 963 prompts, GDPO in {gdpo_ties}." in said
+    assert ("All marks weigh the same" in said) == (choice.weight == 1)
+
+    said = order.said(choice, first)
+    stand = {n: f"{n:,} stand{'s' * (n == 1)} in the wrong order" for n in (gdpo_wrong,)}[gdpo_wrong]
+    assert f"Of {pairs:,} pairs of a right and a wrong answer **{stand} under GDPO, {wrong:,} under GRPO**." in said
+    assert ("so there is no tie to break" in said) == (tied == 0)
+    assert ("GDPO breaks" in said) == (broken > 0) and ("GDPO keeps" in said) == (tied > 0 and not broken)
+    if broken:
+        assert (
+            f"{broken:,} of the {tied:,} ties" in said if broken < tied else " ties " in said or "the only tie" in said
+        )
+        ends = {0: "in the wrong order", broken: "in the wrong order"}.get(
+            turned, f"{percent(turned / broken)} of them"
+        )
+        assert ends in said.partition(" Of ")[0] and ("none in" in said or "not in" in said) == (turned == 0)
+        share = percent(turned / broken)
+        assert turned in (0, broken) or order.title(choice, first).endswith(
+            f"{share} of the ties that GDPO breaks end in the wrong order"
+        )
+    else:
+        assert f"{percent(gdpo_wrong / pairs, 1)} of all pairs under GDPO" in order.title(choice, first)
+
+    push = {m: prompts.pushes(DATA, choice)[m][0] for m in prompts.METHODS}
+    bold = pushed.said(DATA, choice)
+    way = "alike" if signed(push["gdpo"]) == signed(push["grpo"]) else "more" if push["gdpo"] > push["grpo"] else "less"
+    assert f"correctness {way}" in bold and signed(push["gdpo"]) in bold and signed(push["grpo"]) in bold
+
+    everything = [
+        said,
+        title,
+        bold,
+        order.title(choice, first),
+        order.enough(choice, first),
+        told(squares.legend(found, 12)),
+    ]
+    number = first.worst()
+    everything.append(told(opened.prompt(DATA, choice, marks, ties, DATA.tasks[number])))
+    for text in everything:
+        assert not re.search(r"\b(the 1 |of 1 ties|1 ties|1 prompts|1 pairs|1 draws|([\d,]+) of the \2 )", text), text
+        assert "first in" not in text and "wrong way" not in text and not re.search(r"\b(None|nan)\b", text)
+
+
+def test_the_sentence_on_draws_says_of_how_many_it_is():
+    tied = {"grpo": (0.38, 0.437), "gdpo": (0.11, 0.11)}
+    said = sentences.draws_said(Choice(), ALL, prompts.Spread(tied, (0.53, 0.71), 100))
+    assert said.startswith("In 100 draws of 12 answers GRPO ties answers in 38–44 % of the prompts, GDPO in 11 %. Of")
+    assert said.endswith("53–71 % end in the wrong order.")
+    assert "in the 3 draws that have one." in sentences.draws_said(Choice(), ALL, prompts.Spread(tied, (0.5, 0.7), 3))
+    assert "in the 1 draw that has one." in sentences.draws_said(Choice(), ALL, prompts.Spread(tied, (0.5, 0.5), 1))
+    assert "In none of them" in sentences.draws_said(Choice(), ALL, prompts.Spread(tied, None, 0))
+    assert "another draw changes nothing" in sentences.draws_said(Choice(ALL), ALL, prompts.Spread(tied, None, 0))
 
 
 def test_the_reference_figures():
@@ -176,28 +273,10 @@ def test_another_process_computes_the_same_range_once_for_all_draws():
 # --- what is shown ---------------------------------------------------------------------------------------------------
 
 
-def claimed(choice):
-    marks, _, found, first = looked(choice)
-    lead = sentences.lead(DATA, choice, marks, first, prompts.spread(DATA, choice))
-    return f"{told(sentences.claim(DATA, found))} {told(lead)}"
-
-
-@pytest.mark.slow
-def test_the_claim_follows_the_controls():
-    said = claimed(Choice())
-    assert said.startswith("On 963 real prompts GRPO ties different answers in 41 %, GDPO in 15 % ")
-    assert "breaks a tie of a right and a wrong answer, the wrong one is first in 62 % (53–71 % among 100" in said
-    assert "All marks weigh the same here" in said and "12 of 71 configurations of 50 models" in said
-    heavy = claimed(Choice(weight=2.0))
-    assert "answer, with correctness at 2, the wrong one is first in 80 % (53–91 % among 100 draws) ; of the" in heavy
-    assert "of the 996 that it breaks at equal weights, then in none." in heavy
-    assert "All marks weigh the same" not in heavy and "a draw changes nothing" in claimed(Choice(ALL))
-
-
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_squares_legend_bars_and_curves_hold_the_same_counts(choice):
     _, _, found, first = looked(choice)
-    drawn = str(squares.squares(DATA, found, choice.group_size, ""))
+    drawn = str(squares.squares(DATA, found, ""))
     runs = re.findall(r'<span class="(\w+)" role="group"[^>]*>(.*?)</span>', drawn)
     counted = Counter({outcome: 0 for outcome in OUTCOMES})
     for outcome, run in runs:
@@ -206,10 +285,13 @@ def test_squares_legend_bars_and_curves_hold_the_same_counts(choice):
     assert sorted(re.findall('data-id="([^"]+)"', drawn)) == sorted(DATA.tasks)
     legend = dict(re.findall(r'data-id="(\w+)"[^>]* aria-label="([\d,]+):', str(squares.legend(found, 12))))
     assert legend == {name: str(found.counts[name]) for name in legend}
-    rows = sentences.first_rows(choice, first)
+    of_prompt = dict(re.findall('data-id="([^"]+)" role="radio" aria-label="[^":]+: ([^"]+)"', drawn))
+    happened = zip(DATA.tasks, found.outcome.tolist(), strict=True)
+    assert of_prompt == {task: squares.SAID[OUTCOMES[n]].replace("'", "&#x27;") for task, n in happened}
+    rows = order.first_rows(choice, first)
     for bar in {(row["of"], row["method"]) for row in rows}:
         assert sum(row["share"] for row in rows if (row["of"], row["method"]) == bar) == pytest.approx(1)
-    line = sentences.weight_rows(first)["all pairs"]["gdpo"]
+    line = order.weight_rows(first)["all pairs"]["gdpo"]
     assert line[choice.weight] == next(r["share"] for r in reversed(rows) if r["part"] == "wrong")
 
 
@@ -237,6 +319,7 @@ def test_an_opened_prompt_is_a_board_of_its_answers():
         alone = gc.advantages(marks[DATA.tasks.index(task)], method, weights=choice.weights)
         assert shown == pytest.approx(alone.tolist())
     shown = told(opened.prompt(DATA, choice, marks, prompts.ties_of(marks, choice.weights), task))
+    assert requests.texts()[task][0].strip(' "')[:60] in shown and "Right: [" in shown and "states no licence" in shown
     for mix, (many, *_) in scores(rows, choice.weight).items():
         assert f"{many} answer{'s' * (many > 1)} {' '.join('✗✓'[mark] for mark in mix)} " in shown
 
@@ -263,10 +346,6 @@ def test_the_push_that_is_drawn_is_the_correlation_inside_prompts(choice):
     at_one = {row["method"]: row["share"] for row in drawn if row["x"] == 1}
     of_one = prompts.pushes(DATA, replace(choice, weight=1.0))
     assert at_one == {m.upper(): round(of[0], 4) for m, of in of_one.items()}
-    assert all(
-        f"{signed(of[0])} on correctness" in told(pushed.part(DATA, choice))
-        for of in prompts.pushes(DATA, choice).values()
-    )
     assert told(pushed.curve_table(DATA, choice)).count("push on") == 6
 
 
@@ -278,6 +357,8 @@ def test_the_curves_by_size_hold_the_numbers_and_say_where_gdpo_peaks():
         tied = looked(Choice(size))[2].tied
         assert all(found["prompts with a tie"][m][size] == tied[m] / 963 for m in prompts.METHODS)
     assert list(by_size) == [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 71]
+    assert sizes.title(DATA, Choice()).endswith("from 3.1 % to 82.5 % under GRPO and from 3.1 % to 6.5 % under GDPO")
+    assert sizes.title(DATA, Choice(4, weight=2.0)) == sizes.title(DATA, Choice())
     said = told(sizes.part(by_size, Choice()))
     assert "under GDPO from 3.1 % to 6.5 %, with 15.1 % at 16" in said
 
@@ -291,8 +372,8 @@ def test_the_papers_cells_are_counted_on_both_sides():
     assert ahead == {"gdpo": 58, "grpo": 8, "equal": 2}
     assert {name: len(of) for name, of in results.ahead(cells).items()} == ahead
     said = told(paper.part())
-    assert "by at least one point GDPO is ahead in 35 of 68 cells, GRPO in 0" in said
-    assert "By any margin it is 58 to 8, and 2 are equal" in said and "no spread for most" in said
+    assert paper.title().endswith("By at least one point GDPO is ahead in 35 of 68 cells, GRPO in 0")
+    assert "By any margin it is 58 to 8, and 2 cells are equal" in said and "no spread for most" in said
     assert str(paper.results_table()).count('class="ahead"') == 8
 
 
@@ -305,8 +386,8 @@ def test_the_program_prints_the_numbers_on_the_screen(choice):
     _, _, found, first = looked(choice)
     for n in found.tied.values():
         assert f" {round(100 * n / 963)} % of the prompts" in shown
-    order = first.order("gdpo", choice.weight)
-    assert f"right {100 * order.right / order.pairs:.1f} % tied {100 * order.tied / order.pairs:.1f} %" in shown
+    pairs = first.order("gdpo", choice.weight)
+    assert f"right {100 * pairs.right / pairs.pairs:.1f} % tied {100 * pairs.tied / pairs.pairs:.1f} %" in shown
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
     share = percent(broken.wrong / broken.pairs) if broken.pairs else "0 %"
-    assert f"{broken.pairs} broken ties, {share} with" in shown
+    assert f"{broken.pairs} broken ties, {share} in the wrong order" in shown

@@ -7,14 +7,14 @@ pytestmark = pytest.mark.slow
 
 
 def opened(page, name):
-    page.locator("h2.part", has_text=f"{name} ").wait_for()
+    page.locator(".opened-prompt h3", has_text=f"{name} ").wait_for()
 
 
 def test_a_visit_to_the_real_prompts(visit):
     page = visit("?at=evidence&evidence-draw=1")
     page.locator(".field i").first.wait_for()
     assert page.locator(".field i").count() == 963
-    page.get_by_role("heading", level=1, name="real prompts GRPO ties different answers in").wait_for()
+    page.get_by_role("heading", level=1, name="963 real prompts: GRPO ties answers in").wait_for()
 
     # A prompt by hand, by keyboard, by a step and by its name.
     page.locator("[data-id='parallel_65']").click()
@@ -46,7 +46,13 @@ def test_a_visit_to_the_real_prompts(visit):
     again.locator(".squares[data-kind='wrong']").wait_for()
     assert again.locator("h1:visible").inner_text() == page.locator("h1:visible").inner_text()
 
-    page.locator("[data-cell-name='evidence_paper']").scroll_into_view_if_needed()
-    page.get_by_role("heading", name="What the paper measured").wait_for()
-    page.get_by_role("button", name="The paper's tables").click()
+    # A forecast by hand and by keyboard: its setting's curves stand below the picture.
+    curves = page.locator("[data-cell-name='evidence_courses'] h3")
+    page.locator("[data-id='scale~GDPO~style']").click()
+    curves.filter(has_text="GDPO").filter(has_text="Correctness pays 2").wait_for()
+    page.wait_for_url("**evidence-forecast=scale**")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "evidence-forecast=scale%7EGDPO%7Econciseness" in url)
+    page.get_by_text("The paper's own results?").click()
     page.locator("td.ahead").first.wait_for()

@@ -26,7 +26,7 @@ def test_what_it_names_is_there():
     for name in re.findall(r"`([\w-]+)`", TEXT):
         assert name in IDS or f"    {name[2:].replace('-', '_')}: " in options, name
     assert set(re.findall(r"hapters?\s\*([^*]+)\*", TEXT.replace("\n", " "))) == {"Lab", "Train", "Use it", "Your run"}
-    trained = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8")
+    trained = (ROOT / "docs" / "forecasts.md").read_text(encoding="utf-8")
     points = re.findall(r"([+−]\d\.\d)(?= and| points|\)|, the others|, and| with three)", TEXT)
     assert len(points) == 6 and all(re.search(rf"→ \**{re.escape(x)}", trained) for x in points), points
     verdicts = {f"*{s.title}*: {s.verdict}" for s in load_scenarios(ROOT / "data" / "scenarios.json")}

@@ -1,6 +1,7 @@
 """The forecasts of rows of plans: what was written down before the runs, and how it is judged, by hand."""
 
 import json
+import re
 
 import polars as pl
 import pytest
@@ -101,7 +102,33 @@ def test_the_picture_has_a_point_per_reward_and_row():
     points = forecasts.points(rows)
     stored = [x for x in json.loads(FORECASTS.read_text("utf-8")) if x["from_steps"] == 50]
     assert len(points) == len(rows) == len(stored)
-    assert sum(point["held"] == "outside" for point in points) == sum(not row["held"] for row in rows) == 57 - 45
-    spec = charts.forecasts(points, 3).to_dict()
-    assert spec["description"].startswith("57 forecasts, 45 with what came inside their interval: ")
+    assert sum(not point["held"] for point in points) == sum(not row["held"] for row in rows) == 57 - 45
+    drawn = forecasts.picture(rows)
+    for held, many in (("held", 45), ("outside", 57 - 45)):
+        assert len(re.findall(f'<i class="{held}" data-id="[^"]+" role="radio" aria-label="[^"]+"', drawn)) == many
+    # A point is where it should be: between the ends of the axes, which are their least and greatest tick.
+    least, most = -10, 15
+    (place,) = re.findall(r'data-id="pays_5~gate~correctness"[^>]* style="left: ([\d.]+)%; bottom: ([\d.]+)%', drawn)
+    (row,) = [x for x in rows if (x["setup"], x["row"], x["reward"]) == ("pays_5", "gate", "correctness")]
+    there = [least + float(x) / 100 * (most - least) for x in place]
+    assert there == pytest.approx([100 * row["difference"], 100 * row["came"]], abs=0.01)
+    assert f'class="across" style="left: 0.0%">−{-least}<' in drawn and f'left: 100.0%">+{most}<' in drawn
+    assert "In all 27 clear differences" in str(forecasts.said(rows)) and "45 of 57 intervals" in forecasts.said(rows)
+
+
+def test_a_chosen_point_shows_its_setting_as_it_ran_as_forecast_and_as_it_came():
+    assert len(set(forecasts.names())) == 57
+    misses = {"~".join(forecasts._key(x)): abs(x["difference"] - x["came"]) for x in forecasts.load()}
+    assert misses[forecasts.widest_miss()] == max(misses.values())
+    shown = str(forecasts.curves("pays_5~gate~style"))
+    assert "Conciseness pays 5" in shown and "the mean of 5 runs" in shown and "that of style" in shown
+    (row,) = [x for x in forecasts.load() if (x["setup"], x["row"], x["reward"]) == ("pays_5", "gate", "style")]
+    lines = forecasts._lines(row)
+    runs = pl.read_parquet(RUNS).filter(
+        pl.col("setup") == "pays_5", pl.col("row") == "gate", pl.col("reward") == "style"
+    )
+    first = [x["mean"] for x in runs.iter_rows(named=True) if x["step"] <= 5]
+    (start,) = [x["rate"] for x in lines if (x["line"], x["step"]) == ("came", 0)]
+    assert len(first) == 25 and start == pytest.approx(sum(first) / 25)
+    assert [x["rate"] for x in lines if x["line"] == "as it ran"] == row["as_it_ran"]
     assert charts.speeds(forecasts.speeds()).to_dict()["description"].startswith("How fast each reward follows a push")

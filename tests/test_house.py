@@ -107,8 +107,25 @@ def said(path) -> list[str]:
 
 def test_colours_stand_in_the_theme_alone():
     colour = re.compile(r"#(?:[0-9a-f]{6}|[0-9a-f]{3})\b|\b(?:rgb|hsl)a?\(", re.IGNORECASE)
-    holders = {relative(p) for p in (APP, *CORE, *VIEWS, *SHEETS, *SCRIPTS) if colour.search(p.read_text("utf-8"))}
+    filled = re.compile(r"\[fill=\"(#\w+)\"\](?=.*var\((--[\w-]+)\) \d+%)")  # what a chart drew in it, and its name
+    texts = {relative(p): p.read_text("utf-8") for p in (APP, *CORE, *VIEWS, *SHEETS, *SCRIPTS)}
+    holders = {path for path, text in texts.items() if colour.search(filled.sub("", text))}
     assert holders == {THEME}
+    assert all(f"{name}: {value};" in texts[THEME] for text in texts.values() for value, name in filled.findall(text))
+
+
+def test_bold_is_one_weight():
+    weights = re.compile(r"font(?:-w|W)eight[\":=]+ ?(\d+)|\bfont: (\d+) ")
+    for path in [*SHEETS, *SCRIPTS, *VIEWS]:
+        used = {a or b for a, b in weights.findall(path.read_text("utf-8"))}
+        assert used <= {"400", "600"}, relative(path)
+
+
+def test_a_line_under_text_is_drawn_in_webkit_too():
+    """WebKit leaves out a `text-decoration` that says more than which line."""
+    for path in SHEETS:
+        more = re.findall(r"text-decoration: \w+ \w", path.read_text("utf-8"))
+        assert not more, relative(path)
 
 
 def test_sizes_of_text_and_spaces_are_those_of_the_theme():

@@ -126,8 +126,8 @@ def test_a_hostile_message_harms_nobody(page_url):
         for chapter in ("train", "evidence", "run", "use"):
             open_chapter(hostile, chapter)
         widgets = [id for id, state in hostile.models.items() if "_anywidget_id" in state]
-        # Bar, three boards, the cards of Train, legend and squares of Evidence, the controls of Your run.
-        assert len(widgets) == 8
+        # Bar, three boards, button and cards of Train, legend and squares of Evidence, the controls of Your run.
+        assert len(widgets) == 9
         for widget in widgets:
             for content in CONTENTS:
                 assert hostile.say(widget, content) == 200

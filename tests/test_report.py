@@ -76,7 +76,7 @@ def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
     assert fragment in drawn.document(report) and drawn.CSS in drawn.document(report)
     assert Page(fragment).elements[0] == ("div", {"class": "audit"})
     assert not any("id" in attributes for _, attributes in Page(fragment).elements)  # several stand in one page
-    rules = re.sub(r"/\*.*?\*/|@media[^{]*\{", "", drawn.CSS, flags=re.S)
+    rules = re.sub(r"/\*.*?\*/|@(media|supports)[^{]*\{", "", drawn.CSS, flags=re.S)
     selectors = [s.strip() for head in re.findall(r"([^{}]+)\{", rules) for s in head.split(",")]
     assert len(selectors) > 40 and all(s.startswith(".audit") for s in selectors)
 

@@ -1,9 +1,11 @@
 """Your run without a browser: the samples are what they say, and any upload ends in a report or one sentence."""
 
+import ast
 import html as html_module
 import importlib
 import json
 import math
+import re
 import sys
 import zipfile
 from itertools import chain
@@ -18,10 +20,11 @@ import gdpo_audit as ga
 import gdpo_core as gc
 from views.html import board_or_reason
 from views.nav import Nav
-from views.run import choose, downloads, groups
+from views.run import choose, downloads, groups, show
 from views.run import log as logs
 from views.run.log import audit_log, read
 from views.run.samples import SAMPLES
+from views.run.words import on_page
 
 ROOT = Path(__file__).parent.parent
 _, _, _, MADE, TRL, SAME_NAME, _, VERL = SAMPLES
@@ -155,6 +158,36 @@ def test_the_program_prints_what_the_report_shows(sample, monkeypatch, capsys):
         assert f"{reward['name']} {reward['dead_groups']} {reward['update_share']}" in printed
     for finding in found.findings:
         assert f"{finding.severity} {finding.id}" in printed
+
+
+OPTIONS = "reward|primary|group|group-size|parts|weight|framework|what-if|skip-bad|debug|steps|last|by"
+
+
+def test_no_sentence_of_the_page_names_an_option_of_the_command_line():
+    """Each text of the audit with an option in it, but for what only a terminal asks."""
+    of_a_terminal = ("cli.py", "watch.py", "engine_ray.py", "compare.py", "terminal.py", "json_types.py")
+    files = [path for path in (ROOT / "gdpo_audit").rglob("*.py") if path.name not in of_a_terminal]
+    option = re.compile(rf"(?<![\w-])--({OPTIONS})(?![\w-])")
+    found = 0
+    for path in files:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        first = (
+            node.body[0] for node in ast.walk(tree) if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+        )
+        docstrings = {node.value for node in first if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
+                found += bool(option.search(node.value))
+                assert not option.search(on_page(node.value)), (path.name, node.value)
+    assert found >= 8
+    log = read(SAMPLES[0])
+    assert "(--primary)" in audit_log(log, None, "").what_first
+    shown = show.front(audit_log(log, None, "")).text
+    assert "--primary" not in shown and "matters most (in the menu above): correctness" in shown
+    rows = b"a,b\n" + b"1,0\n0,1\n" * 8
+    with pytest.raises(gc.InputError) as refused:
+        audit_log(read(None, [uploaded("log.csv", rows)]), None, "")
+    assert "--group" in str(refused.value) and "in “Responses per prompt”" in show.refusal(refused.value).text
 
 
 # --- groups, and what if ---------------------------------------------------------------------------------------------

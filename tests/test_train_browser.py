@@ -4,26 +4,57 @@ import pytest
 
 pytestmark = pytest.mark.slow
 CURVES = "[data-cell-name=train_curves] svg.marks"
-TITLE = "[data-cell-name=train_scenario] h2"
+TITLE = "[data-cell-name=train_caption] h2"
 VERDICT = "[data-cell-name=train_curves] .verdict"
+PANELS = """() => [...document.querySelectorAll('.panels > div')].map(panel => panel.getBoundingClientRect())
+  .map(box => [box.x, box.y, box.width].map(Math.round))"""
+# Every share of the curves that is shown from one click on the button to the end, and what the counter says meanwhile.
+PLAYED = """() => new Promise(done => {
+  const cell = document.querySelector('[data-cell-name=train_curves]');
+  const root = [...document.querySelectorAll('[data-cell-name=train_play] *')].find(e => e.shadowRoot).shadowRoot;
+  const seen = [];
+  root.querySelector('button').click();
+  const look = () => {
+    const share = cell.style.getPropertyValue('--played');
+    seen.push([share, root.querySelector('output').textContent]);
+    share ? requestAnimationFrame(look) : done(seen);
+  };
+  look();
+})"""
 
 
 def test_a_journey_through_the_chapter(visit):
-    page = visit(width=1440, height=1000)
+    page = visit(width=1440, height=900)
     page.locator("nav").get_by_role("link", name="Train").click()
-    page.locator(CURVES).first.wait_for()
-    assert page.locator(".card[aria-checked=true]").inner_text().startswith("Rewards of unequal scale")
-    for selector in (".card >> nth=-1", VERDICT, CURVES, ".setting .reward >> nth=-1"):
-        box = page.locator(selector).first.bounding_box()
-        assert box["y"] + box["height"] <= 1000, selector
+    page.locator(CURVES).nth(2).wait_for()
+    assert page.locator(".card[aria-checked=true]").get_attribute("aria-label").startswith("Rewards of unequal scale: ")
+    for selector in ("h1", VERDICT, CURVES, ".setting .reward >> nth=-1"):  # the first screen
+        box = page.locator(selector).locator("visible=true").first.bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= 900, selector
+    assert page.locator("h1").locator("visible=true").bounding_box()["height"] < 50  # one line
+    assert (
+        "Bernoulli policy · 3 coins · 32 seeds · 150 epochs"
+        in page.locator("[data-cell-name=train_caption]").inner_text()
+    )
+    boxes = page.evaluate(PANELS)
+    assert len({y for _, y, _ in boxes}) == 1 and min(width for *_, width in boxes) >= 410
+    # The curves play where motion is wanted: from the left to the whole, which stays.
+    assert not page.get_by_role("button", name="Play again").is_visible()
+    page.emulate_media(reduced_motion="no-preference")
+    seen = page.evaluate(PLAYED)
+    shares = [float(share) for share, _ in seen[:-1]]
+    assert shares == sorted(shares) and shares[0] < 0.5 and seen[-1] == ["", "epoch 150"]
+    assert all(abs(int(said.split()[1]) - 150 * float(share)) <= 1 for share, said in seen[:-1])
+    page.emulate_media(reduced_motion="reduce")
+    assert len(page.evaluate(PLAYED)) == 1
     # A slider moves the curves and writes the address; its label names its row, and it says its value.
-    slider = page.get_by_role("slider", name="pays of first coin")
+    slider = page.get_by_role("slider", name="pay of first coin")
     slider.focus()
     page.keyboard.press("ArrowRight")
-    page.locator(".why", has_text="Changed. As it was").wait_for()
+    page.locator(".why", has_text="You changed this set-up. Unchanged it shows").wait_for()
     page.wait_for_url("**train-pays=3_3_10**")
     assert (slider.get_attribute("aria-valuenow"), slider.get_attribute("aria-valuetext")) == ("3", "3")
-    assert page.get_by_role("slider", name="pays of third coin").get_attribute("aria-valuetext") == "10"
+    assert page.get_by_role("slider", name="pay of third coin").get_attribute("aria-valuetext") == "10"
     page.get_by_role("button", name="Reset").click()
     page.locator(".why", has_text="Why:").wait_for()
     # Cards by keyboard and by hand; another comparison moves them.
@@ -33,11 +64,25 @@ def test_a_journey_through_the_chapter(visit):
     page.locator(TITLE, has_text=page.locator(".card b").nth(1).inner_text()).wait_for()
     page.locator(".card", has_text="Hardly any success").click()
     page.locator(TITLE, has_text="Hardly any success").wait_for()
-    column = page.locator(".column", has=page.locator(".card", has_text="Hardly any success"))
-    assert "no difference" in column.locator("h2").inner_text()
+    row = page.locator(".set", has=page.locator(".card", has_text="Hardly any success")).locator(
+        "xpath=preceding-sibling::h3[1]"
+    )
+    assert "no difference" in row.inner_text()
     page.locator("label", has_text="Each as published").click()
-    page.locator(VERDICT, has_text="Each as published: GDPO gets there, GRPO does not").wait_for()
-    assert "GDPO faster" in column.locator("h2").inner_text()
+    page.locator(VERDICT, has_text="As published: GDPO brings every coin to p = 0.9 in").wait_for()
+    assert "GDPO faster" in row.inner_text()
     # Folds compute when they are opened.
-    page.get_by_role("button", name="Every median, in all three comparisons").click()
-    page.locator(".figures", has_text="Each as published").wait_for()
+    page.locator("summary", has_text="Every median, in all three comparisons").click()
+    page.locator(".figures", has_text="Each as published, GRPO").wait_for()
+    # Who predicts reads the question where the curves were; what is below moves by no more than a line of their reason.
+    below = page.locator("[data-cell-name=train_controls]").bounding_box()["y"]
+    page.get_by_role("switch", name="Predict first").click()
+    page.locator(".asked", has_text="Which method brings all coins to 0.9 first?").wait_for()
+    assert abs(page.locator("[data-cell-name=train_controls]").bounding_box()["y"] - below) < 24
+    page.locator(".asked label", has_text="GDPO").click()
+    page.get_by_text("You were right in 1 of 1 prediction.").wait_for()
+    # The coins stay beside each other on a tablet, and stand below each other on a phone.
+    page.set_viewport_size({"width": 1024, "height": 900})
+    assert len({y for _, y, _ in page.evaluate(PANELS)}) == 1
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert len({x for x, _, _ in page.evaluate(PANELS)}) == 1

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from helpers import printed, text_of
 import gdpo_core as gc
 from gdpo_audit import advice
 from gdpo_core import bfcl, config_lines
-from gdpo_core.bfcl import REWARDS
+from gdpo_core.bfcl import REWARDS, prompts
 from gdpo_core.board.state import METHODS
 from gdpo_core.frameworks import FRAMEWORKS, WITHOUT_GDPO
 from gdpo_core.scenarios import load_scenarios
@@ -19,7 +20,7 @@ from gdpo_core.successors import SUCCESSORS
 from views.lab.answers import grade_answers
 from views.run.log import audit_log, read
 from views.run.samples import SAMPLES
-from views.use import advise, claims, configure
+from views.use import advise, claims, configure, which
 
 ROOT = Path(__file__).parent.parent
 
@@ -46,8 +47,8 @@ def effects(lab, gate="none"):
     return {one.title: one.effect for one in advice.advise(advise.report_of(lab, gate))}
 
 
-def should(report, of_run=True):
-    return advise.section(advice.advise(report), report, of_run).text
+def should(report, lab=None):
+    return advise.section(advice.advise(report), report, lab).text
 
 
 # --- the lines -------------------------------------------------------------------------------------------------------
@@ -62,7 +63,7 @@ def test_every_fact_of_a_trainer_says_where_it_was_read_and_is_shown(default):
             assert says.endswith(".") and f"{says} Read in {read_in}." in shown
             assert key == "generic" or re.fullmatch(rf"{place}(, {place})*", read_in), says
         assert not f.read_in or f"| {f.title} | {f.version} | {f.read_in} | {f.read_on} |" in table
-        assert f"where it was read on {f.read_on}" in shown
+        assert f"read on {f.read_on}" in shown
     for title, one in WITHOUT_GDPO.items():
         assert re.fullmatch(rf"{place}(, {place})*", one.read_in)
         assert f"| {title} | {one.says} | {one.read_in} | {one.read_on} |" in table
@@ -72,7 +73,7 @@ def test_the_table_of_a_trainer_is_what_is_stored_of_it(default):
     assert "a missing reward is skipped = = row-without-rewards it is left out and gets 0 = it counts with sum 0" in (
         section(default, "axolotl")
     )
-    assert "lengths the last step counts responses the last step counts tokens" in section(default, "verl")
+    assert "lengths the batch step counts responses the batch step counts tokens" in section(default, "verl")
     assert "= a group of one keeps its raw reward" in text_of(configure.all_cases())
 
 
@@ -84,13 +85,73 @@ def test_the_lines_follow_the_labs_pays_weights_and_gate(default, framework):
     assert "conciseness counts only where correctness reaches 1" in text
     switch = config_lines.switch_to_gdpo(framework, REWARDS, (2.0, 1.0, 0.5), 12)
     assert all(line in text for line in map(text_of, switch.splitlines()) if not line.startswith("# axolotl"))
-    assert "What a pass pays drops out under GDPO" in text
+    assert "Pay drops out under GDPO" in text
     text = section(default, framework)
     assert "counts only where" not in text and "drops out" not in text
 
 
-def test_a_successor_in_the_lab_is_said_to_be_in_no_trainer(default):
-    assert f"No trainer here has {METHODS['dvao']}" in section(replace(default, method="dvao"))
+def test_a_method_of_the_lab_has_its_line_where_the_trainer_has_it(default):
+    assert f"No trainer in this menu has {METHODS['dvao']}" in section(replace(default, method="dvao"))
+    lab = replace(default, method="grpo_no_std", weights=(2.0, 1.0, 0.5))
+    assert 'scale_rewards="none"' in section(lab) and "reward_weights=[2.0, 1.0, 0.5]" in section(lab)
+    for key, framework in FRAMEWORKS.items():
+        known = config_lines.switch_to(key, REWARDS, lab.weights, "grpo_no_std")
+        said = section(lab, key)
+        assert ("GRPO without std in " + framework.title in said) == bool(known)
+        assert ("No line for GRPO without std" in said) == (not known)
+        assert "GRPO without std" not in section(default, key).replace("GRPO without std only", "")
+
+
+def test_without_any_weight_in_the_lab_there_are_no_lines(default):
+    lab = replace(default, weights=(0.0, 0.0, 0.0), method="grpo_no_std")
+    for key in FRAMEWORKS:
+        assert configure.lines(key, lab, "all") == configure.NOTHING
+        assert "scale_rewards" not in section(lab, key).partition("Write a log")[0]
+
+
+def test_own_code_is_told_the_cases_and_the_check_and_no_trainer_is_left_out_of_a_table(default):
+    said = section(default, "generic")
+    assert "python conformance/check.py MODULE:FUNCTION" in said and "does where trainers differ" not in said
+    assert "Trainers that are not in the menu" in said and "your own code, and where" not in said
+
+
+# --- when to use which -----------------------------------------------------------------------------------------------
+
+
+def test_the_cases_for_each_method_say_what_train_and_evidence_show():
+    verdicts = {scenario.id: scenario.verdict for scenario in load_scenarios(ROOT / "data" / "scenarios.json")}
+    found = {case.scenario: verdicts[case.scenario] for row in which.cases() for case in row if case.scenario}
+    assert found == {
+        "scales": "GDPO faster",
+        "dense": "GDPO slower",
+        "equal": "no difference",
+        "hundred": "GDPO faster",
+        "tuned": "right under GRPO alone",
+        "noise": "GDPO slower",
+    }
+    said = text_of(which.section().text)
+    assert len(which.cases()) == 4 and "{" not in said
+    for words in ("GDPO is faster", "there is no difference", "the answer is right under GRPO alone"):
+        assert f"In Train, {words}." in said
+    links = re.findall(r'href="\?at=(\w+)(?:&amp;train-scenario=(\w+))?"', which.section().text)
+    assert len(links) == 9 and set(found) | {"gated"} == {scenario for _, scenario in links if scenario}
+    # Of the ties that GDPO breaks, by counting pairs one by one.
+    choice = prompts.Choice()
+    marks = prompts.marks_of(prompts.load_once(ROOT / "data" / "bfcl_rewards.parquet"), choice)
+    broken = wrong = 0
+    for group in marks.double():
+        grpo, gdpo = gc.grpo(group).tolist(), gc.gdpo(group).tolist()
+        right = group[:, 0].tolist()
+        for i, j in product(range(len(right)), repeat=2):
+            if right[i] > right[j] and abs(grpo[i] - grpo[j]) < 1e-9 and abs(gdpo[i] - gdpo[j]) > 1e-9:
+                broken, wrong = broken + 1, wrong + (gdpo[i] < gdpo[j])
+    assert f"decides {round(100 * wrong / broken)}\xa0% of the ties" in which.section().text
+
+
+def test_a_single_reward_has_one_order_and_one_ratio_under_both_methods():
+    group = [[1.0], [0.0], [0.0], [0.5], [3.0]]
+    grpo, gdpo = gc.grpo(group), gc.gdpo(group)
+    assert (grpo / gdpo).tolist() == pytest.approx([(grpo / gdpo)[0].item()] * 5)
 
 
 @pytest.mark.parametrize(("framework", "gate"), [("trl", "none"), ("verl", "all"), ("axolotl", "style")])
@@ -154,12 +215,23 @@ def of_sample(sample):
 
 @pytest.mark.slow
 def test_the_audited_run_is_judged_when_there_is_one():
-    assert "No run is audited yet" in advise.section([], None, True).text
+    assert "No run is audited yet" in advise.section([], None).text
     for sample in SAMPLES:
         found = of_sample(sample)
         assert ("It cannot be told" in text_of(should(found))) == (len(found.rewards) == 1)
     text = text_of(should(of_sample(MADE)))
     assert re.search(r"style takes 79\s% of the update under GRPO and 40\s% under GDPO", text)
+
+
+def test_the_checks_say_of_whose_formulas_they_are_and_fold_where_they_find_no_difference(default):
+    report = advise.report_of(default, "none")
+    assert "follow the paper" not in should(report, default)
+    said = text_of(should(report, replace(default, convention="nemo_rl_loo")))
+    assert "These checks follow the paper's formulas." in said and gc.CONVENTIONS["nemo_rl_loo"].name in said
+    answers = [advice.Answer(effect, f"Check {k}", "", "lab") for k, effect in enumerate(["helps", "nothing"])]
+    assert "One other check finds no difference: check 1" in advise.section(answers, report, default).text
+    assert "One check finds no difference: check 1" in advise.section(answers[1:], report, default).text
+    assert "no difference" not in advise.section(answers[:1], report, default).text
 
 
 def test_a_verdict_is_in_words_that_need_no_second_look():
@@ -177,7 +249,7 @@ def test_a_verdict_is_in_words_that_need_no_second_look():
 @pytest.mark.slow
 def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(default):
     lab = advise.report_of(default, "none")
-    html = should(lab, False) + str(claims.claims_table()) + should(of_sample(MADE))
+    html = should(lab, default) + str(claims.claims_table()) + should(of_sample(MADE)) + which.section().text
     links = re.findall(r'<a class="onward"[^>]*href="\?at=(\w+)(?:&amp;train-scenario=(\w+))?"', html)
     assert len(links) > 10
     assert all(chapter in ("lab", "train", "evidence", "run") for chapter, _ in links)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gdpo_core.board.state import LARGEST
+from gdpo_core.board.state import HEAVIEST, LARGEST
 from gdpo_core.frameworks import READABLE
 
 CHAPTERS = {"lab": "Lab", "train": "Train", "evidence": "Evidence", "run": "Your run", "use": "Use it"}
@@ -98,7 +98,7 @@ CONTROLS = {
     "lab-task": Control(None),
     "lab-marks": Control(None, _marks, write_marks),
     "lab-pays": numbers(0.1, 100),
-    "lab-weights": numbers(0, 5),
+    "lab-weights": numbers(0, HEAVIEST),
     "lab-convention": Control("paper"),
     "lab-method": Control("gdpo"),
     "lab-why": choice("", "yes"),
@@ -115,8 +115,9 @@ CONTROLS = {
     "evidence-draw": number(0, 99, 0, round),
     "evidence-kind": Control(""),
     "evidence-graders": Control(None),
-    "evidence-weight": number(1, 5, 1.0),
+    "evidence-weight": number(1, 6.5, 1.0),
     "evidence-prompt": Control(""),
+    "evidence-forecast": Control(""),
     "run-sample": Control(None),
     "run-primary": Control(None),
     "run-framework": choice("", *READABLE),

@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from gdpo_core._theme import METHODS, VALUES
-from gdpo_core._words import percent, signed
+from gdpo_core._words import count, percent, signed
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEVEL
 from gdpo_core.successors import TITLES as NAMES
@@ -43,61 +43,78 @@ def _filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Fi
 
 # --- Train --------------------------------------------------------------------------------------------------------
 
+LEFT, RIGHT = 50, 14  # px beside the curves of a panel, the same in each; theme.css draws them from left to right
+
 
 def learning(
-    rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], low: float
+    rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], upright: str
 ) -> Filled:
     """How likely one coin or answer is, by epoch: median, band and limit of each method, and where it is learnt.
 
-    rows: as `curves` gives them, of one coin; marks: method, epoch, level, label and its place (0: left of the curves)
-    of each that gets there, the first one first; methods: their names; low: where the axis begins.
+    rows: as `curves` gives them, of one coin; marks: method, epoch and level of each that gets there, the first one
+    first, and where its number stands: beside which epoch, and in which slot (0 left of it, 1 right of it, 2 right of
+    slot 1); methods: their names; upright: the title of the upright axis.
     """
     ends = (
-        ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks) or "neither within these epochs"
+        ", ".join(f"{mark['method']} after {count(mark['epoch'], 'epoch')}" for mark in marks)
+        or "neither within these epochs"
     )
     described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; learnt: {ends}."
-    spec = _panel(methods, low) | {"title": title, "params": [{"name": "end", "value": rows[-1]["epoch"]}]}
-    return _filled(spec, described, rows=list(rows), marks=list(marks))
+    spec = _panel(methods, upright) | {"title": title, "params": [{"name": "end", "value": rows[-1]["epoch"]}]}
+    looks = {NAMES[m]: look.colour for m, look in METHODS.items()}
+    inked = [dict(mark) | {"ink": _inked(looks.get(mark["method"], GREY.colour))} for mark in marks]
+    return _filled(spec, described, rows=list(rows), marks=inked)
+
+
+def _inked(colour: str) -> str:
+    """A colour for text: mixed with the ink of the page, dark or light, to be read on its paper."""
+    return f"color-mix(in oklab, {colour} 74%, {INK})"
 
 
 @lru_cache(maxsize=32)
-def _panel(methods: tuple[str, ...], low: float) -> dict:
+def _panel(methods: tuple[str, ...], upright: str) -> dict:
     color, dash, shape = _looks(methods)
     # From the data it would be the extent of every layer, and some have no data.
     epochs = alt.Scale(domain=[0, alt.ExprRef("end")], nice=False)
-    x = alt.X("epoch:Q", title=None, scale=epochs, axis=alt.Axis(tickCount=4, format="d"))
+    x = alt.X("epoch:Q", title="epoch", scale=epochs, axis=alt.Axis(tickCount=4, format="d"))
 
     def y(name: str) -> alt.Y:
-        ticks = alt.Axis(values=[low, 0.5, LEVEL], format=".1~f")
-        return alt.Y(f"{name}:Q", title=None, scale=alt.Scale(domain=[low, 1]), axis=ticks)
+        # The same room on the left of each panel, with and without a title: their curves have one width.
+        ticks = alt.Axis(values=[0, 0.5, LEVEL, 1], format=".1~f", minExtent=LEFT, maxExtent=LEFT, titleX=15 - LEFT)
+        return alt.Y(f"{name}:Q", title=upright or None, scale=alt.Scale(domain=[0, 1]), axis=ticks)
 
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("epoch:Q")]
     tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high", "limit")]
     base = alt.Chart(alt.NamedData("rows")).encode(x, color)
-    marks = alt.Chart(alt.NamedData("marks")).encode(x, y("level"), color)
+    marks = alt.Chart(alt.NamedData("marks")).encode(x, color)
     line = alt.Chart(_inline([{"level": LEVEL}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=GREY.colour)
     layers = [
         line.encode(y("level")),
+        marks.mark_rule(strokeWidth=1.2, strokeDash=[3, 3], aria=False).encode(y=alt.datum(0), y2=alt.datum(1)),
         base.mark_area(opacity=0.15).encode(y("low"), alt.Y2("high:Q")),
         base.mark_line(strokeWidth=1, opacity=0.8).encode(y("limit"), detail="method:N"),
         base.mark_line(strokeWidth=2.5).encode(y("median"), dash),
         base.mark_point(opacity=0, size=200, aria=False).encode(y("median"), tooltip=tooltip),
-        marks.mark_point(filled=True, size=110, opacity=1, aria=False).encode(shape),
+        marks.mark_point(filled=True, size=130, opacity=1, aria=False).encode(y("level"), shape),
     ]
-    for n in range(len(methods) + 1):  # the first label stands left of the curves, the others right of them
-        align: Literal["left", "right"] = "left" if n else "right"
-        place = {"dx": 9, "dy": 2 + 13 * n} if n else {"dx": -9, "dy": -9}
-        text = marks.transform_filter(alt.datum.place == n).encode(text="label:N")
-        layers.append(
-            text.mark_text(align=align, dx=place["dx"], dy=place["dy"], fontSize=14, fontWeight=700, aria=False)
-        )
-    return _typed(alt.layer(*layers), "", "").properties(height=236).to_dict()
+    bold = {"fontSize": 17, "fontWeight": 600, "aria": False}
+    ink = alt.Color("ink:N", scale=None)
+    for slot, dx in enumerate((-3, 3, 36)):  # above the curves: left of an upright line, right of it, beside another
+        align: Literal["left", "right"] = "left" if slot else "right"
+        text = marks.transform_filter(alt.datum.slot == slot).encode(ink, x="beside:Q", y=alt.datum(1), text="epoch:Q")
+        layers.append(text.mark_text(align=align, dx=dx, dy=-11, **bold))
+    # Where no number stands there is as much room for one.
+    room = alt.Chart(_inline([{"level": LEVEL}])).mark_point(opacity=0, size=4, aria=False).encode(y=alt.value(-20))
+    around = {"left": 0, "right": RIGHT, "top": 4, "bottom": 2}
+    return _typed(alt.layer(*layers, room), "", "").properties(height=278, padding=around).to_dict()
 
 
 # --- the Evidence -------------------------------------------------------------------------------------------------
 
-PARTS = {"right": "right first", "tied": "tied", "wrong": "wrong first"}  # of a pair of a right and a wrong answer
+PARTS = {"right": "right order", "tied": "tied", "wrong": "wrong order"}  # of a pair of a right and a wrong answer
 INK = "currentColor"  # of the page, dark or light
+# Text in a method's colour is mixed with ink until its contrast is 4.5; a saved picture has black text instead.
+TEXT = {NAMES[m]: f"color-mix(in oklab, var(--{m.replace('_', '-')}) 64%, currentColor)" for m in METHODS}
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
@@ -139,51 +156,60 @@ def _bars(many: int) -> dict[str, Any]:
         head.mark_text(dy=-21, color=INK, **bold).encode(x=alt.value(0), text="bar:N"),
         head.mark_text(align="right", dy=21, fontSize=13, color=INK).encode(x=alt.value("width"), text="rest:N"),
     ]
-    chart = _typed(alt.layer(*layers), "Which answer comes first", "").properties(height=66 * many)
+    chart = _typed(alt.layer(*layers), "Order of right and wrong", "").properties(height=56 * many)
     return chart.to_dict()
 
 
 Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
+HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
 def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> Filled:
-    """The share with the wrong answer first as correctness weighs more; none: by method, from where on it is 0."""
+    """Draw the share in the wrong order as correctness weighs more; none: by method, above which weight it is 0."""
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
     labels = [
-        {"x": 5, "at": top * (0.98 - 0.14 * k), "method": NAMES[m], "label": f"{NAMES[m]}: none from {text}"}
+        {"x": HEAVIEST, "at": top * (0.94 - 0.16 * k), "method": NAMES[m], "label": f"{NAMES[m]}: none above {text}"}
         for k, (m, text) in enumerate(none.items())
     ]
     said = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
-    description = f"Wrong answer first, {of}: {'; '.join([said, *(row['label'] for row in labels)])}."
+    description = f"Wrong order, {of}: {'; '.join([said, *(row['label'] for row in labels)])}."
     return _filled(_weights(tuple(lines), top, of), description, **_rows(lines, now, labels))
 
 
 @lru_cache(maxsize=64)
 def _weights(methods: tuple[str, ...], top: float, of: str) -> dict[str, Any]:
-    ticks = alt.Axis(values=[1, 2, 3, 4, 5])
-    x = alt.X("x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, 5]), axis=ticks)
-    return _typed(_shares(methods, x, top, "weight"), f"wrong first, {of}", "").properties(height=110).to_dict()
+    return (
+        _typed(_shares(methods, _by_weight(), top, "weight"), f"wrong order, {of}", "").properties(height=110).to_dict()
+    )
+
+
+def _by_weight() -> alt.X:
+    ticks = alt.Axis(values=list(range(1, ceil(HEAVIEST))))
+    return alt.X("x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, HEAVIEST]), axis=ticks)
 
 
 def push_by_weight(lines: Lines, now: float) -> Filled:
-    """The push on correctness as it weighs more, from 0 to 1."""
+    """Draw the push on correctness as it weighs more, from 0 to 1."""
     said = ", ".join(
-        f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[5.0])} at 5" for m, line in lines.items()
+        f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[HEAVIEST])} at {HEAVIEST:g}"
+        for m, line in lines.items()
     )
+    ends = {m: line[HEAVIEST] for m, line in lines.items()}
+    # The label of the upper line stands below it where the two are far apart, and above it where they are not.
+    lower, upper = sorted(ends, key=lambda m: ends[m])
+    places = {lower: ends[lower] - 0.09, upper: ends[upper] + (-0.07 if ends[upper] - ends[lower] > 0.13 else 0.05)}
     labels = [
-        {"x": 5, "at": 0.3 - 0.14 * k, "method": NAMES[m], "label": f"{NAMES[m]} {signed(line[5.0])} at 5"}
-        for k, (m, line) in enumerate(lines.items())
+        {"x": HEAVIEST, "at": places[m], "method": NAMES[m], "label": f"{NAMES[m]} {signed(end)} at {HEAVIEST:g}"}
+        for m, end in ends.items()
     ]
     return _filled(_pushes(tuple(lines)), f"Push on correctness by its weight: {said}.", **_rows(lines, now, labels))
 
 
 @lru_cache(maxsize=4)
 def _pushes(methods: tuple[str, ...]) -> dict[str, Any]:
-    ticks = alt.Axis(values=[1, 2, 3, 4, 5])
-    x = alt.X("x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, 5]), axis=ticks)
-    layers = _shares(methods, x, 1.0, "weight", ".2f")
-    return _typed(layers, "push on correctness", "").properties(height=110).to_dict()
+    layers = _shares(methods, _by_weight(), 1.0, "weight", ".2f")
+    return _typed(layers, "push on correctness", "").properties(height=176).to_dict()
 
 
 def by_group_size(lines: Lines, title: str, now: int) -> Filled:
@@ -216,15 +242,25 @@ def _shares(methods: Sequence[str], x: alt.X, top: float, of: str, form: str = "
     y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
     color, dash, _ = _looks([NAMES[m] for m in methods])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=of), alt.Tooltip("share:Q", format=form)]
-    lines, now, labels = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now", "labels"))
-    text = labels.mark_text(align="right", fontSize=13, fontWeight=600)
+    lines, now = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now"))
+    labels = alt.Chart(alt.NamedData("labels")).encode(x, alt.Y("at:Q", title=None), text="label:N")
     return alt.layer(
         alt.Chart(alt.NamedData("now")).mark_rule(strokeDash=[1, 2], opacity=0.7, color=INK).encode(x),
         lines.mark_line(strokeWidth=2.5, clip=True).encode(y, dash),
         lines.mark_point(size=90, opacity=0).encode(y, tooltip=tooltip),
         now.mark_point(filled=True, size=50, opacity=1).encode(y),
-        text.encode(alt.Y("at:Q", title=None), text="label:N"),
+        *_coloured(labels, [NAMES[m] for m in methods]),
     )
+
+
+def _coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[alt.Chart]:
+    """Write the labels of each method in its colour."""
+    return [
+        labels.transform_filter(alt.datum.method == name).mark_text(
+            align="right", fontSize=13, fontWeight=600, color=TEXT[name], **place
+        )
+        for name in names
+    ]
 
 
 def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
@@ -242,13 +278,13 @@ def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
     end = alt.Chart(_inline([{"size": paper, "count": top, "label": "paper: up to here"}]))
-    labels = alt.Chart(_inline(_apart(ends, top))).mark_text(align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600)
+    labels = alt.Chart(_inline(_apart(ends, top))).encode(x, alt.Y("at:Q", title=None), text="label:N")
     layers = [
         end.mark_rule(color=GREY.colour, strokeDash=[1, 2]).encode(x),
-        end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=GREY.colour).encode(x, y, text="label:N"),
+        end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=INK).encode(x, y, text="label:N"),
         base.mark_line(strokeWidth=2).encode(dash),
         base.mark_point(filled=True, size=40, opacity=1).encode(shape, tooltip=tooltip),
-        labels.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
+        *_coloured(labels, [NAMES[m] for m in COMPARED], dx=-10, dy=-9),
     ]
     return _typed(alt.layer(*layers), title, description)
 
@@ -260,43 +296,6 @@ def _apart(ends: list[dict], top: float) -> list[dict]:
         least = placed[-1]["at"] + 0.085 * top if placed else 0
         placed.append(row | {"at": max(row["count"], least)})
     return placed
-
-
-def forest(rows: Sequence[Mapping], same: int) -> alt.LayerChart:
-    """A row per comparison under the title of its set-up: GDPO − GRPO with its interval, and what was predicted.
-
-    rows: setup, reward, coins, mean, low and high, ahead, verdict and said; same: points that are no difference yet.
-    """
-    places: list[str] = []  # from the top, each title in a place of its own
-    placed = []
-    for row in rows:
-        if row["setup"] not in places:
-            places.append(row["setup"])
-        places.append(f"{row['setup']}|{row['reward']}")
-        placed.append({**row, "at": places[-1], "missed": "" if row["verdict"] == "held" else row["verdict"]})
-    names = [NAMES["grpo"], NAMES["gdpo"], "neither"]
-    description = f"GDPO − GRPO in points, {len(rows)} comparisons: " + "; ".join(
-        f"{row['setup']}, {row['reward']}: {row['said']}, the coins said {signed(row['coins'], 1)}" for row in rows
-    )
-    axis = alt.Axis(labelExpr="split(datum.value, '|')[1] || ''", ticks=False, domain=False)
-    y = alt.Y("at:N", title=None, sort=places, scale=alt.Scale(domain=places), axis=axis)
-    x = alt.X("mean:Q", title="← GRPO ahead | GDPO ahead, points →", axis=alt.Axis(tickCount=6))
-    tooltip = [alt.Tooltip("said:N", title="found"), alt.Tooltip("coins:Q", title="the coins said", format="+.1f")]
-    color, _, shape = _looks(names, "ahead:N")
-    band = alt.Chart(_inline([{"low": -same, "high": same}])).mark_rect(opacity=0.1, color=INK)
-    heads = alt.Chart(_inline([{"at": place} for place in places if "|" not in place]))
-    base = alt.Chart(_inline(placed)).encode(y, tooltip=[*tooltip, "verdict:N"])
-    small = {"fontSize": 12, "color": INK}
-    layers = [
-        band.encode(alt.X("low:Q"), alt.X2("high:Q")),
-        base.mark_rule(strokeWidth=2).encode(alt.X("low:Q"), alt.X2("high:Q"), color),
-        base.mark_point(filled=True, size=80, opacity=1).encode(x, color, shape),
-        base.mark_point(size=70, color=INK, strokeWidth=1.3, shape="circle").encode(alt.X("coins:Q")),
-        base.mark_text(align="right", dx=-10, fontWeight=700, **small).encode(alt.X("low:Q"), text="missed:N"),
-        heads.mark_text(align="left", dx=-76, fontWeight=600, **small).encode(y, x=alt.value(0), text="at:N"),
-    ]
-    title = f"○ predicted by the coins · ●▲ found, with interval · band: ±{same} point"
-    return _typed(alt.layer(*layers), title, f"{description}.").properties(height=17 * len(places))
 
 
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
@@ -360,36 +359,6 @@ def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChar
     )
 
 
-def forecasts(rows: Sequence[Mapping], clear: int) -> alt.LayerChart:
-    """A point per forecast with its interval: across what was said, up what came; on the diagonal they agree.
-
-    rows: difference, low, high and came, in points; what, said and held; clear: points that are a clear difference.
-    """
-    inside = sum(row["held"] != "outside" for row in rows)
-    description = f"{len(rows)} forecasts, {inside} with what came inside their interval: " + "; ".join(
-        f"{row['what']}: {row['said']}" for row in rows
-    )
-    ends = [min(min(row["low"], row["came"]) for row in rows), max(max(row["high"], row["came"]) for row in rows)]
-    scale = alt.Scale(domain=ends, nice=True)
-    x = alt.X("difference:Q", title="forecast, points →", scale=scale)
-    y = alt.Y("came:Q", title="came, points →", scale=scale)
-    look = alt.Shape(
-        "held:N", legend=None, scale=alt.Scale(domain=["within its interval", "outside"], range=["circle", "cross"])
-    )
-    tooltip = [alt.Tooltip("what:N", title="row"), alt.Tooltip("said:N", title="in points")]
-    base = alt.Chart(_inline(rows)).encode(y, tooltip=tooltip)
-    diagonal = alt.Chart(_inline([{"difference": end, "came": end} for end in ends]))
-    band = alt.Chart(_inline([{"low": -clear, "high": clear}])).mark_rect(opacity=0.1, color=INK)
-    layers = [
-        band.encode(alt.Y("low:Q", scale=scale), alt.Y2("high:Q")),
-        diagonal.mark_line(color=INK, strokeDash=[4, 4], opacity=0.5).encode(x, y),
-        base.mark_rule(strokeWidth=1.5, opacity=0.5, color=INK).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q")),
-        base.mark_point(filled=True, size=70, opacity=1, color=METHODS["gdpo"].colour).encode(x, look),
-    ]
-    title = f"● within its 80 % interval · ✚ outside · band: ±{clear} points"
-    return _typed(alt.layer(*layers), title, f"{description}.").properties(height=380)
-
-
 def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
     """A dot per run and reward with its standard error: how fast the reward follows a push, by set-up.
 
@@ -405,19 +374,20 @@ def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
         base.mark_rule(opacity=0.4, color=INK).encode(alt.X("low:Q"), alt.X2("high:Q")),
         base.mark_point(filled=True, size=30, opacity=0.9, color=METHODS["gdpo"].colour).encode(x),
     ]
-    return _typed(alt.layer(*layers), "The speeds of all runs, set-up below set-up", description).properties(height=380)
+    return _typed(alt.layer(*layers), "Speeds of all runs, set-up below set-up", description).properties(height=300)
 
 
-def courses(rows: Sequence[Mapping], reward: str, said: str) -> Filled:
-    """The course of a reward as it ran and under a setting, both as forecast, and what came.
+def courses(rows: Sequence[Mapping], said: str) -> Filled:
+    """Draw the course of a reward as it ran and under a setting, both as forecast, and what came.
 
-    rows: line, step and rate; said: the forecast and what came, in words.
+    rows: line, step and rate; said: the reward, its forecast and what came, in words.
     """
-    return _filled(_courses(reward), f"{reward}: {said}.", lines=list(rows))
+    title = {"text": said.partition(": ")[0], "subtitle": said.partition(": ")[2]}
+    return _filled(_courses() | {"title": title}, f"{said}.", lines=list(rows))
 
 
-@lru_cache(maxsize=16)
-def _courses(reward: str) -> dict[str, Any]:
+@lru_cache(maxsize=1)
+def _courses() -> dict[str, Any]:
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
     y = alt.Y(
         "rate:Q",
@@ -432,4 +402,4 @@ def _courses(reward: str) -> dict[str, Any]:
     )
     tooltip = [alt.Tooltip("line:N"), alt.Tooltip("step:Q"), alt.Tooltip("rate:Q", format=".1%")]
     lines = alt.Chart(alt.NamedData("lines")).encode(x, y, colour, dash, tooltip=tooltip).mark_line(strokeWidth=2.2)
-    return _typed(alt.layer(lines), reward, "").properties(height=130).to_dict()
+    return _typed(alt.layer(lines), "", "").properties(height=110).to_dict()

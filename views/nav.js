@@ -75,7 +75,7 @@ function render({ model, el, signal }) {
   // Opens the fold with that id, or in the element of that id, and keeps it in sight until the reader moves or leaves.
   function reveal(id, tries = 600) {
     const place = document.getElementById(id);
-    const fold = place?.matches("details") ? place.firstElementChild : place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
+    const fold = place?.matches("h2") ? place : place?.matches("details") ? place.firstElementChild : place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
     if (!fold) return tries && setTimeout(reveal, 100, id, tries - 1);
     if (fold.ariaExpanded === "false" || fold.parentNode.open === false) fold.click();
     held.disconnect();
@@ -115,6 +115,19 @@ function render({ model, el, signal }) {
     if (step) to.click();
   }
   for (const way of ["keydown", "focusin"]) window.addEventListener(way, choose, { capture: true, signal });
+
+  // --- deeds ---------------------------------------------------------------------------------------------------
+  // A deed that was done is told where everybody looks, for as long as it takes to read; its own place keeps the tick.
+  const finished = make("p", { class: "finished", role: "status" });
+  let told = model.get("finished").length;
+  let [telling, touched] = [0, false]; // what a link shows was nobody's deed
+  for (const way of ["pointerdown", "keydown", "input"]) window.addEventListener(way, () => (touched = true), { capture: true, signal });
+  model.on("change:finished", () => {
+    if (touched) finished.textContent = `✓ Done: ${model.get("finished").slice(told).join(" ")}`;
+    told = model.get("finished").length;
+    clearTimeout(telling);
+    telling = setTimeout(() => (finished.textContent = ""), 4000);
+  });
 
   // --- copying -------------------------------------------------------------------------------------------------
   const status = make("p", { class: "status", role: "status" });
@@ -184,10 +197,14 @@ function render({ model, el, signal }) {
   const cell = el.getRootNode().host?.closest(".marimo-cell");
   cell?.parentElement.setAttribute("role", "main");
   if (!editing && cell?.previousElementSibling) cell.parentElement.prepend(cell); // the notebook has it below the chapters
+  // What stays in sight of a chapter stays below the bar.
+  const measured = new ResizeObserver(() => root.style.setProperty("--bar-height", `${el.offsetHeight}px`));
+  measured.observe(el);
+  signal.addEventListener("abort", () => measured.disconnect());
   const noted = () => model.get("unread") && say("Parts of this link were not understood.", 20000);
   model.on("change:unread", noted);
   const name = make("a", { class: "name", href: "?at=lab" }, "Reward Policy Intuition");
-  el.append(make("div", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status);
+  el.append(make("div", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, finished);
   show(start());
   noted();
   if (location.hash) reveal(location.hash.slice(1));

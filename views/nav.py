@@ -26,6 +26,7 @@ class Nav(anywidget.AnyWidget):
     unread = traitlets.Bool().tag(sync=True)  # whether a part of the link was not understood
     controls = traitlets.Dict().tag(sync=True)  # what each writes into the address, "" where untouched
     headline = traitlets.Unicode().tag(sync=True)  # of what the Lab's board shows
+    finished = traitlets.List().tag(sync=True)  # what the deeds that were done in this visit ask for, in their order
     programs = traitlets.Dict().tag(sync=True)  # by chapter: a program that prints its numbers
 
     def __init__(self, params: Mapping[str, str | list[str]], editing: bool) -> None:
@@ -66,7 +67,9 @@ class Nav(anywidget.AnyWidget):
 
     def deed(self, name: str, done: bool) -> Html:
         """What a reader may try, with a tick if that is done or was before; the address remembers it."""
-        self._done |= {name} if done else set()
+        if done and name not in self._done:
+            self._done.add(name)
+            self.finished = [*self.finished, DEEDS[name]]
         self.write("deeds", {"done": tuple(deed for deed in DEEDS if deed in self._done)})
         said = tag("b", "✓ Done:" if name in self._done else "Try:")
         return tag("p", said, f" {DEEDS[name]}", kind="deed done" if name in self._done else "deed")

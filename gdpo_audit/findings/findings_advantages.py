@@ -182,7 +182,7 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
         weights = weights_in_words(dict(zip(f.rewards, other.weights, strict=True)), other.up_to_scale)
         why = f"There they are {NAMES[other.method]} with weights {weights}. The figures here leave these steps out"
     elif scaled_share(bad) >= SCALE_ONLY:
-        why = "Most are a multiple of what they should be: the last step ran over another batch than the logged one"
+        why = "Most are a multiple of what they should be: the batch step ran over another batch than the logged one"
     else:
         why = "Usually an evaluation or another run wrote the file, rows were lost, or rewards were clipped or shaped"
     return Finding(
@@ -294,7 +294,7 @@ def method_not_as_asked(f: Facts) -> Iterator[Finding]:
         return
     asked, ran = NAMES[f.intended_method], NAMES[f.recipe.method]
     if (f.intended_method, f.recipe.method) == ("gdpo", "mo_grpo"):
-        yield _gdpo_without_its_last_step(f)
+        yield _gdpo_without_its_batch_step(f)
         return
     fix, why = None, ""
     if f.intended_method == "gdpo":
@@ -310,13 +310,13 @@ def method_not_as_asked(f: Facts) -> Iterator[Finding]:
     )
 
 
-def _gdpo_without_its_last_step(f: Facts) -> Finding:
+def _gdpo_without_its_batch_step(f: Facts) -> Finding:
     """Return the finding of rewards that were normalised one by one and added up, and nothing more."""
     return Finding(
         severity="error",
-        title="GDPO was asked for, and its last step did not run",
-        message="The logged advantages are GDPO's z-scores of each reward, added up by weight (which is MO-GRPO): its "
-        "last step, over the batch, is missing. Without it the sizes of the advantages follow the number of rewards "
+        title="GDPO was asked for, and its batch step did not run",
+        message="The logged advantages are GDPO's z-scores of each reward, added up by weight (which is MO-GRPO): the "
+        "batch step is missing. Without it the sizes of the advantages follow the number of rewards "
         "and the weights, as a learning rate does; their order, and each reward’s share, hardly change.",
         to_do="Switch the step over the batch on, where the trainer has a switch of its own for it.",
         evidence={"asked": "gdpo", "found": "mo_grpo"},

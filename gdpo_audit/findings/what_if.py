@@ -43,7 +43,7 @@ class WhatIf(Displayed):
 
     before, after: each the setting (method, convention, weights), and under it each reward's share of the update, the
     push on it and the share punished of its best, the share of groups with ties, of tied pairs and of silent groups,
-    and inversions; None where a figure has no value.
+    and of pairs in the wrong order; None where a figure has no value.
     fix: the lines of configuration that make the run this; None where none are known.
     notes: what the figures stand on, one sentence each.
     """
@@ -145,7 +145,7 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup)
     formula = method_named(method)
     if convention.last_step == "tokens" and formula.decoupled and formula.over_batch and not f.run.has_length:
         notes.append(
-            f"{TITLES[method]}’s last step, which {convention.name} weights by tokens, runs over responses here: the "
+            f"{TITLES[method]}’s batch step, which {convention.name} weights by tokens, runs over responses here: the "
             "log has no lengths."
         )
     makes = ALL_CONVENTIONS[framework.convention]

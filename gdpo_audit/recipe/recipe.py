@@ -68,7 +68,7 @@ class Recipe:
             fewest, most = self.batch_rows
             rows = f"{most}" if fewest == most else f"{fewest} to {most}"
             dropped = "the log does not hold all, as where silent groups are dropped after that step"
-            remarks = [f"whose last step ran over {rows} responses a batch, of which {dropped}"]
+            remarks = [f"whose batch step ran over {rows} responses a batch, of which {dropped}"]
         if self.grid:
             too_coarse = ", too coarse to show the convention" if self.convention_open else ""
             remarks.append(f"logged {'with' if self.grid.endswith('decimals') else 'in'} {self.grid}{too_coarse}")
@@ -196,7 +196,7 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
 
 
 def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
-    """Return advantages as they are after a last step over each batch, and what each was multiplied by."""
+    """Return advantages as they are after a batch step over each batch, and what each was multiplied by."""
     index, there = log.batch_of_response, ~log.advantages.isnan() & computed.isfinite()
     count = computed.new_zeros(log.batches).index_add_(0, index, there.to(computed))
     known = computed.masked_fill(~there, 0)

@@ -56,7 +56,7 @@ globalThis.gdpoReport = (() => {
     const [method, note, config] = ["select", "[role=status]", "code"].map((what) => root.querySelector(what));
     const [sliders, cells] = ["input", ".now"].map((what) => [...root.querySelectorAll(what)]);
     const text = (w, dot) => `${+w.toPrecision(6)}${dot && Number.isInteger(w) ? dot : ""}`;
-    let { weights } = data;
+    let [{ weights }, ignored] = [data, ""]; // what a link asked for that could not be taken
     // Of the first report; weights by name, or in order.
     const weight = (of, name, k) => (Object.hasOwn(of, name) ? of[name] : data.weights[k]);
     const inOrder = (of) => (Array.isArray(of) ? of : data.names.map((name, k) => weight(of, name, k)));
@@ -64,17 +64,23 @@ globalThis.gdpoReport = (() => {
 
     function draw() {
       const found = compute(data, { method: method.value, weights });
-      sliders.forEach((slider, k) => ([slider.value, slider.nextSibling.textContent] = [weights[k], text(weights[k])]));
+      const nothing = weights.every((w) => w === 0);
+      for (const [k, slider] of sliders.entries()) {
+        [slider.min, slider.max] = [Math.min(slider.min, weights[k]), Math.max(slider.max, weights[k])];
+        [slider.value, slider.nextSibling.textContent] = [weights[k], text(weights[k])];
+      }
       for (const cell of root.querySelectorAll("[data-of]")) {
         const { of, k } = cell.dataset;
-        cell.textContent = written[of](found[of][data.names[k]]);
+        cell.textContent = written[of](nothing ? null : found[of][data.names[k]]);
       }
       for (const cell of cells) {
         const { figure, reward } = cell.dataset;
-        cell.textContent = percent(figure ? found[figure] : found.update_share[data.names[reward]]);
-        cell.style.setProperty("--now", parseFloat(cell.textContent));
+        const told = figure === "silent_groups" || !nothing;
+        cell.textContent = percent(told ? (figure ? found[figure] : found.update_share[data.names[reward]]) : null);
+        cell.style.setProperty("--now", parseFloat(cell.textContent) || 0);
       }
-      config.textContent = (data.lines[method.value] ?? "").replace(/\b9(\d{4})(\.0)?\b/g, (_, k, dot) => text(weights[+k], dot));
+      note.textContent = nothing ? "Every weight is 0, so every advantage is 0: nothing is learnt." : ignored;
+      config.textContent = nothing ? "" : (data.lines[method.value] ?? "").replace(/\b9(\d{4})(\.0)?\b/g, (_, k, dot) => text(weights[+k], dot));
     }
     function restore() {
       const link = new URLSearchParams(linked ? location.hash.slice(1) : "");
@@ -82,16 +88,18 @@ globalThis.gdpoReport = (() => {
       const fits = given.length === sliders.length && given.every(Number.isFinite);
       weights = fits ? given : data.weights;
       method.value = Object.hasOwn(data.lines, link.get("m")) ? link.get("m") : data.method;
-      note.textContent = fits ? "" : `The weights of this link were ignored: expected ${sliders.length} numbers.`;
+      ignored = fits ? "" : `The weights of this link were ignored: expected ${sliders.length} numbers.`;
       draw();
     }
     root.addEventListener("input", ({ target }) => {
       weights = weights.map((w, k) => (sliders[k] === target ? +target.value : w));
+      ignored = "";
       if (linked) history.replaceState(null, "", `#w=${weights}&m=${method.value}`);
       draw();
     });
     if (linked) addEventListener("hashchange", restore);
     root.querySelector("fieldset").disabled = false;
+    if (linked && location.hash) root.querySelector("details").open = true; // a phone folds it
     restore();
   }
 

@@ -1,13 +1,14 @@
 """The controls of a report: weights and a method that the reader sets; answers.js computes what they do."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from gdpo_audit.findings.thresholds import BREAK_EVEN
 from gdpo_audit.findings.what_if import FIGURES
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import comparable, label, not_comparable
 from gdpo_core import _html
-from gdpo_core._html import Html, join, tag
+from gdpo_core._html import Html, fold, join, tag
 from gdpo_core._words import count, number, percent, signed
 from gdpo_core.conventions import COMPARED, NAMES
 
@@ -26,15 +27,38 @@ def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool 
     return tag("div", drawn, kind="scroll", tabindex=0)
 
 
-def answers(report: AuditReport) -> Html:
-    """The run beside another setting, whose weights and method the reader sets; answers.js computes it."""
+def depth(title: str, *content: object) -> Html:
+    """What waits behind its title on a phone and stands under it elsewhere."""
+    return fold(title, tag("h3", title), *content, kind="depth")
+
+
+def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, float]:
+    """The least and the largest weight of the sliders: twice each weight, and a fifth beyond all that the report names.
+
+    A report names the weights of its plan, and those above which no pair is in the wrong order.
+    """
+    named = [w for row in report.plan for w in row.weights.values()]
+    for finding in report.findings:
+        if finding.id == "priority-inversion":
+            usable = BREAK_EVEN * max(map(abs, weights))
+            weighed = (w for key, w in finding.evidence.items() if key.startswith(_NAMED))
+            named += [w for w in weighed if isinstance(w, float) and 0 < w <= usable]
+    reached = [*(2 * w for w in weights), *(1.2 * _ROUNDED * w for w in named)]
+    return min(0.0, *reached), max(1.0, *reached)
+
+
+def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
+    """The run beside another setting, whose weights and method the reader sets; answers.js computes it.
+
+    say: how a sentence of the audit reads where this stands.
+    """
     data = report.answers if comparable(report) else not_comparable(report)
     if data is None:
         return Html()
     if isinstance(data, str):
-        return join(tag("h3", _ANSWERS), tag("p", data))
+        return join(tag("h3", _ANSWERS), tag("p", say(data)))
     had, names, weights = data["had"], data["names"], data["weights"]
-    low, high = min(0.0, *(2 * w for w in weights)), max(1.0, *(2 * w for w in weights))
+    low, high = slider_ends(report, weights)
     rows = []
     for k, name in enumerate(names):
         named = {"aria_label": f"weight of {name}", "value": weights[k], "step": "any"}
@@ -54,8 +78,8 @@ def answers(report: AuditReport) -> Html:
     some, of = count(data["groups"], "group"), count(data["of"])
     sample = f"A sample of {some} of {of}, whole batches from all over the run: its figures are off by "
     sample += f"{percent(data['off'], 1)} at most, under the run’s weights." if data["groups"] < data["of"] else ""
-    return join(
-        tag("h3", _ANSWERS),
+    return depth(
+        _ANSWERS,
         tag("p", *[sample] * (data["groups"] < data["of"]), " ".join(data["notes"])),
         tag(
             "fieldset",
@@ -69,5 +93,7 @@ def answers(report: AuditReport) -> Html:
     )
 
 
+_ROUNDED = 1.01  # by so much at most a weight that a sentence names is rounded up
+_NAMED = "break_even_"  # before the method, of the weight above which no pair is in the wrong order
 _HEAD = ("reward", "weight", "share of the update", "had", "push", "had", "punished", "had")
 _ANSWERS = "And with other weights, or another method?"

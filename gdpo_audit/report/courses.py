@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
+import polars as pl
+
 from gdpo_audit.findings.forecast import Forecast, RewardForecast
 from gdpo_audit.findings.over_time import MEAN, PUSH, SHARE, STD, Series, column, noise, present, series_of
 from gdpo_audit.findings.words import weights_in_words
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.controls import reward_look, table
+from gdpo_audit.report.controls import depth, reward_look, table
 from gdpo_audit.report.summary import comparable, shown_method
 from gdpo_core._html import Html, fold, join, tag
 from gdpo_core._words import count, number, percent, signed
@@ -130,14 +132,13 @@ def courses(report: AuditReport) -> Html:
     for k, (name, of_reward) in enumerate(rewards.items()):
         pictures = (_picture(name, drawn, axes[k, drawn.figure], steps) for drawn in of_reward)
         columns.append(tag("figure", tag("figcaption", name, title=name), *pictures, kind=reward_look(k)))
-    return tag(
-        "section",
-        tag("h3", "How each reward went"),
+    drawn = depth(
+        "How each reward went",
         tag("div", *columns, kind="courses"),
         tag("p", _legend(report, len(set(sizes)) == 1), kind="more"),
         fold("The numbers behind the pictures", _numbers(report, rewards)),
-        kind="pictures",
     )
+    return tag("section", drawn, kind="pictures")
 
 
 def courses_of(report: AuditReport) -> dict[str, list[Course]]:
@@ -154,6 +155,23 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
             drawn[name].append(Course("push", signed(reward["push"].get(method)), pushes))
             drawn[name].append(Course("share", percent(reward["update_share"].get(method)), shares))
     return drawn
+
+
+def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Html:
+    """Return the mean of one reward over the steps, large; empty for a log of one step. more: what is said below it."""
+    k = [reward["name"] for reward in report.rewards].index(name)
+    steps, reward = report.steps["step"].to_list(), report.rewards[k]
+    if len(steps) < 2:
+        return Html()
+    means = series_of(report.steps, column(MEAN, name))
+    went = f"{number(reward['first_quarter'], 3)} → {number(reward['last_quarter'], 3)}"
+    drawn = Course("mean", went, means, noise(present(means)), reward["changed_at"])
+    axes = Axes((steps[0], steps[-1]), round_ends(*drawn.ends), width=460, height=180)
+    heading = tag("figcaption", "Its course: ", tag("b", f"{name} {went}"), ", first to last quarter of the run")
+    legend = "The mean of each step; the band is ± its noise, as neighbouring steps show it."
+    legend += " The dashed line is the step since when it is another." * (drawn.since is not None)
+    picture = _picture(name, drawn, axes, steps, tag("text", "mean of a step", x=0, y=11))
+    return tag("figure", heading, picture, tag("p", legend), more, kind=f"foretold {reward_look(k)}")
 
 
 def alike(sizes: Sequence[float]) -> list[int]:
@@ -188,9 +206,9 @@ def _axes(
     return axes
 
 
-def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int]) -> Html:
-    """Return one figure of one reward over the steps."""
-    heading = tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
+def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading: Html | None = None) -> Html:
+    """Return one figure of one reward over the steps; heading: in place of the figure and its numbers."""
+    heading = heading or tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
     lines = [axes.frame()]
     if drawn.since is not None:
         lines.append(tag("path", kind="since", d=f"M{axes.x(drawn.since):.1f},{_TOP}V{axes.height - _BOTTOM}"))
@@ -206,12 +224,15 @@ def _svg(axes: Axes, said: str, *content: Html) -> Html:
 
 def _legend(report: AuditReport, shared: bool) -> str:
     """Return what the pictures show, in sentences."""
-    says = ["Mean: first → last quarter; its band is ± the noise of a step’s mean, from how neighbouring steps differ."]
+    says = [
+        "A mean’s heading is that of the first → last quarter of the run; its band is ± the noise of one step’s mean, "
+    ]
+    says[0] += "which is told from how neighbouring steps differ."
     if any(reward["changed_at"] is not None for reward in report.rewards[:DRAWN]):
-        says.append("Dashed: the step since when the mean is another.")
+        says.append("A dashed line stands at the step since when the mean is another.")
     method, why = shown_method(report)
     if method and comparable(report):
-        says.append(f"Push and share of the update: under {NAMES[method]}, {why}; their headings are of the whole run.")
+        says.append(f"Push and share of the update are those under {NAMES[method]}, {why}; headings: the whole run.")
     if not shared:
         says.append("Means share an axis where the rewards are of about one size.")
     if len(report.rewards) > DRAWN:
@@ -238,43 +259,84 @@ def _numbers(report: AuditReport, rewards: Mapping[str, Sequence[Course]]) -> Ht
 # --- a forecast -------------------------------------------------------------------------------------------------------
 
 
-def forecast_picture(forecast: Forecast, name: str) -> Html:
+def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None = None) -> Html:
     """Return the course of one reward as it ran and under a setting, beside both means with the interval.
 
-    A reward of which nothing can be said has a sentence in place of a picture.
+    logged: the steps of the report, whose means are drawn behind the curves. A reward of which nothing can be said has
+    a sentence in place of a picture.
     """
-    told = forecast.rewards[name]
-    setting = f"{NAMES[forecast.method]}, weights {weights_in_words(forecast.weights, False)}"
-    if gate := forecast.gate:
-        setting += f", {gate['reward']} only where {gate['on']} reaches {number(float(gate['threshold']))}"
+    told, setting = forecast.rewards[name], _setting(forecast)
     if told.difference is None or told.low is None or told.high is None:
-        return tag(
-            "figure", tag("figcaption", tag("b", "No forecast"), f" under {setting}: {told.why}"), kind="foretold"
-        )
+        return tag("figure", no_forecast(forecast, name), kind="foretold")
     interval = f"{_signed(told.low)} to {_signed(told.high)}"
+    bold = tag("b", f"{name} {_signed(told.difference)}")
+    heading = tag("figcaption", "Forecast: ", bold, f" (80 % interval {interval})")
+    means = None if logged is None else series_of(logged, column(MEAN, name))
     over = f"over {count(forecast.steps, 'step')}, 80 % interval {interval}"
-    heading = tag("figcaption", "Forecast: ", tag("b", f"{name} {_signed(told.difference)}"), f" {over}")
-    drawn = _forecast_svg(told, forecast.steps, f"{name} {_signed(told.difference)} {over}, under {setting}")
-    legend = f"Dashed: as it ran. Solid: under {setting}. Right: how much the mean over the steps differs."
+    drawn = _forecast_svg(forecast, told, means, f"{name} {_signed(told.difference)} {over}, under {setting}")
+    legend = f"Dashed: the run as it was{'; dots: its logged means' * (means is not None)}. Solid: {setting}, with its "
+    legend += f"80 % band. Right: by how much the mean over the {count(forecast.steps, 'step')} differs."
     kind = f"foretold {reward_look(list(forecast.rewards).index(name))}"
     return tag("figure", heading, drawn, tag("p", " ".join([legend, *forecast.notes])), kind=kind)
 
 
-def _forecast_svg(told: RewardForecast, steps: int, said: str) -> Html:
-    """Return both curves."""
-    every = [*told.as_it_ran, *told.forecast]
-    axes = Axes((0, steps), round_ends(min(every), max(every)), width=380, height=130, right=120)
+def no_forecast(forecast: Forecast, name: str) -> Html:
+    """Return why nothing can be said of a reward; empty where its forecast is known."""
+    told = forecast.rewards[name]
+    if told.difference is not None:
+        return Html()
+    return tag("p", tag("b", "No forecast"), f" under {_setting(forecast)}: {told.why}", kind="open")
+
+
+def _setting(forecast: Forecast) -> str:
+    """Return the setting of a forecast in words."""
+    setting = f"{NAMES[forecast.method]}, weights {weights_in_words(forecast.weights, False)}"
+    if gate := forecast.gate:
+        setting += f", {gate['reward']} only where {gate['on']} reaches {number(float(gate['threshold']))}"
+    return setting
+
+
+def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None, said: str) -> Html:
+    """Return both curves with the band of the forecast, and behind them the means of the log."""
+    steps, (below, above) = forecast.steps, forecast_band(told)
+    drawn = [*told.as_it_ran, *below, *above, *present(means or [])]
+    axes = Axes((0, steps), round_ends(min(drawn), max(drawn)), width=460, height=180, right=116)
     points = sorted({round(i * steps / POINTS) for i in range(POINTS + 1)})
     before, after = (axes.line(points, [curve[i] for i in points]) for curve in (told.as_it_ran, told.forecast))
+    outline = [*((i, above[i]) for i in points), *((i, below[i]) for i in points[::-1])]
+    band = tag("path", kind="band", d=f"M{'L'.join(axes.point(*corner) for corner in outline)}Z")
+    every = len(means or []) // POINTS + 1
+    at = ((forecast.from_steps * (i + 0.5) / len(means or []), x) for i, x in enumerate(means or []) if i % every == 0)
+    dots = (f"M{axes.point(step, x)}h0" for step, x in at if x is not None and step <= steps)
     return _svg(
         axes,
         said,
         axes.frame(),
+        tag("path", kind="logged", d="".join(dots)),
+        band,
         tag("g", before, kind="before"),
         after,
         tag("text", "mean of a step", x=0, y=11),
+        tag("text", "step", x=(_LEFT + axes.width - axes.right) / 2, y=axes.height - 3, text_anchor="middle"),
         _difference(told.difference or 0.0, told.low or 0.0, told.high or 0.0, axes),
     )
+
+
+def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
+    """Return the curves below and above a forecast; their means over the steps are the ends of its interval.
+
+    The interval is one of means. Where the two curves of a forecast lie apart the band is wide, and narrow where they
+    meet; where they are the same everywhere it widens with the steps.
+    """
+    apart = [abs(after - before) for after, before in zip(told.forecast[1:], told.as_it_ran[1:], strict=True)]
+    mean = sum(apart) / len(apart)
+    if mean <= 1e-6 * (max(map(abs, told.forecast)) or 1.0):
+        apart = [float(step + 1) for step in range(len(apart))]
+        mean = sum(apart) / len(apart)
+    widths = [0.0, *(x / mean for x in apart)]
+    ends = ((told.low or 0.0) - (told.difference or 0.0), (told.high or 0.0) - (told.difference or 0.0))
+    below, above = ([x + end * width for x, width in zip(told.forecast, widths, strict=True)] for end in ends)
+    return below, above
 
 
 def _difference(difference: float, low: float, high: float, beside: Axes) -> Html:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from gdpo_audit.compare import Changes, headline
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.controls import answers, table
-from gdpo_audit.report.courses import courses, forecast_picture
+from gdpo_audit.report.controls import answers, depth, table
+from gdpo_audit.report.courses import courses
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
+from gdpo_audit.report.opening import opening
 from gdpo_audit.report.sections import (
     NOTES,
     RUN,
@@ -41,6 +43,7 @@ _SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
 }
 
 Guide = Callable[[Finding], Html]
+Say = Callable[[str], str]  # a sentence as it is shown: the page has controls where a terminal has options
 
 
 def _place(finding: Finding) -> Html:
@@ -76,33 +79,37 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
     return tag("div", *parts, kind="audit")
 
 
-def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "") -> Html:
+def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say: Say = str) -> Html:
     """What the page shows first, in the order of `body` and with lines to copy, down to the findings.
 
-    guide: the way to what the page itself says about a finding; asks: what stands before the findings.
+    guide: the way to what the page itself says about a finding; asks: what stands before the findings; say: how the
+    sentences of the audit read there.
     """
     cards = []
     for finding in report.findings:
         fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
+        finding = replace(finding, message=say(finding.message))
         cards.append(_card(report, finding, guide(finding), fix, opened=False))
     above = (_section(section, copy_box) for section in above_and_below(report)[0])
-    return tag("div", _first(report), *above, courses(report), asks, _findings(report, cards), kind="audit front")
+    parts = [*above, courses(report), asks, _findings(report, cards)]
+    return tag("div", _first(report, say), *parts, kind="audit front")
 
 
-def details(report: AuditReport) -> dict[str, Callable[[], Html]]:
+def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
     """What stands behind the first screen, by title; each is built when asked for."""
-    return {fold: partial(_behind, report, fold) for fold in (RUN, TABLES, NOTES)}
+    return {fold: partial(_behind, report, fold, say) for fold in (RUN, TABLES, NOTES)}
 
 
-def _behind(report: AuditReport, fold: str) -> Html:
-    return tag("div", *(_section(section) for section in sections(report) if section.fold == fold), kind="audit")
+def _behind(report: AuditReport, fold: str, say: Say) -> Html:
+    behind = (section for section in sections(report) if section.fold == fold)
+    return tag("div", *(_section(section, say=say) for section in behind), kind="audit")
 
 
-def asking(report: AuditReport) -> Html:
+def asking(report: AuditReport, say: Say = str) -> Html:
     """The controls for another setting, with the data from which `SCRIPT` computes it; empty where there are none."""
     data = report.answers if comparable(report) else None
     written = json.dumps(data, separators=(",", ":")) if isinstance(data, Mapping) else None
-    drawn = answers(report)
+    drawn = answers(report, say)
     return tag("div", drawn, kind="audit asks", data_answers=written) if drawn else drawn
 
 
@@ -111,25 +118,16 @@ def what_if(w: WhatIf) -> Html:
     return tag("div", _section(what_if_section(w)), kind="audit")
 
 
-def _first(report: AuditReport) -> Html:
-    """The verdict, and beside it what the recommended setting would have made of the reward that matters most."""
-    forecast = report.recommended_forecast
-    primary = report.run["primary"]
-    if forecast is None or primary is None:
-        lacking = report.forecast_note
-        return join(_verdict(report), tag("p", lacking, kind="what-ran") if lacking else "")
-    return tag("div", tag("div", _verdict(report)), forecast_picture(forecast, primary), kind="first")
+def _first(report: AuditReport, say: Say = str) -> Html:
+    """What to do, below it what ran, and the picture of what the update pushes."""
+    verdict = tag("p", say(report.what_first), kind="verdict-line")
+    return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report))
 
 
-def _verdict(report: AuditReport) -> Html:
-    """What to do, and below it what ran."""
-    return join(tag("p", report.what_first, kind="verdict-line"), tag("p", report.what_ran, kind="what-ran"))
-
-
-def _section(section: Section, box: Callable[[str, str], Html] | None = None) -> Html:
+def _section(section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str) -> Html:
     """box: how lines of configuration are drawn, with what they do; else as they are."""
     box = box or (lambda lines, _: _lines(lines))
-    facts = [tag("div", tag("dt", name), tag("dd", _with_lines(fact))) for name, fact in section.facts.items()]
+    facts = [tag("div", tag("dt", name), tag("dd", _with_lines(say(fact)))) for name, fact in section.facts.items()]
     return join(
         tag("h3", section.title) if section.title else "",
         tag("dl", *facts) if facts else "",
@@ -147,7 +145,8 @@ def _table(t: Table) -> Html:
     heading, meaning = tag("h3", t.title) if t.title else "", tag("p", t.meaning) if t.meaning else ""
     kept = [i for i, name in enumerate(t.head) if name not in t.blocks]
     head, *rows = ([row[i] for i in kept] for row in (t.head, *t.rows))
-    return join(heading, table(head, rows, t.prose, t.folds), meaning)
+    drawn = table(head, rows, t.prose, t.folds)
+    return depth(t.title, drawn, meaning) if t.deep else join(heading, drawn, meaning)
 
 
 def _lines(fix: str | None) -> Html:

@@ -43,10 +43,10 @@ def value(x: object) -> str:
 def label(key: str) -> str:
     """The name of a piece of evidence as words.
 
-    >>> label("update_share")
-    'update share'
+    >>> label("update_share"), label("inversions")
+    ('update share', 'wrong order')
     """
-    return key.replace("_", " ")
+    return "wrong order" if key == "inversions" else key.replace("_", " ")
 
 
 def source_facts(report: AuditReport) -> dict[str, str]:
@@ -188,6 +188,7 @@ class Table:
     prose: bool = False  # whether its cells hold words, else numbers
     on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
     blocks: Sequence[str] = ()  # columns of block characters, for a terminal: HTML draws these courses
+    deep: bool = False  # in HTML on a phone it waits behind its title
     folds: bool = True  # on a phone, if it is wide; else what comes first stands there, and the rest is scrolled to
 
 
@@ -198,15 +199,14 @@ def rewards_table(report: AuditReport) -> Table:
     meaning = not_comparable(report)
     if method and comparable(report):
         columns["push"] = [signed(r["push"].get(method)) for r in rewards]
-        columns["makes"] = [percent(r["update_share"].get(method)) for r in rewards]
+        columns["share"] = [percent(r["update_share"].get(method)) for r in rewards]
         shares = (series_of(report.steps, column(SHARE, method, r["name"])) for r in rewards)
         columns["over the run"] = [sparkline(of_reward, between=(0, 1)) for of_reward in shares]
         columns["punished"] = [percent(r["punished"].get(method)) for r in rewards]
-        against = "; below 0 the update works against it" * any(
-            (r["update_share"].get(method) or 0) < 0 for r in rewards
-        )
+        opposed = any((r["update_share"].get(method) or 0) < 0 for r in rewards)
+        against = " A reward with a share below 0 works against the update." * opposed
         explained = "" if report.plan else f"{EXPLAINED} "  # the plan, which stands first, says it too
-        meaning = f"Push, makes (of the update) and punished: under {NAMES[method]}, {why}{against}. {explained}"
+        meaning = f"Push, share of the update and punished are those under {NAMES[method]}, {why}.{against} {explained}"
         meaning += none_made_it(report)
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
@@ -214,9 +214,10 @@ def rewards_table(report: AuditReport) -> Table:
     columns["since step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["gained"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
-    meaning = f"{meaning.rstrip()} Mean: first → last quarter."
+    meaning = f"{meaning.rstrip()} The mean is that of the first → last quarter of the run."
     rows = list(zip(*columns.values(), strict=True))
-    return Table("What each reward did", list(columns), rows, meaning, blocks=("over the run", "its course"))
+    blocks = ("over the run", "its course")
+    return Table("What each reward did", list(columns), rows, meaning, blocks=blocks, deep=True)
 
 
 def plan_table(report: AuditReport) -> Table | None:
@@ -227,7 +228,7 @@ def plan_table(report: AuditReport) -> Table | None:
     names = " / ".join(r["name"] for r in report.rewards)
     head = ["setting", f"push: {names}", f"shares: {names}"]
     told = primary is not None and any(row.forecast for row in report.plan)
-    of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "in wrong order", f"{primary} constant"]
+    of_primary = [*[f"{primary} forecast"] * told, f"{primary} punished", "wrong order", f"{primary} constant"]
     head += [*of_primary * (primary is not None), "tied pairs", "silent groups"]
     for n, row in enumerate(report.plan):
         shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
@@ -241,7 +242,11 @@ def plan_table(report: AuditReport) -> Table | None:
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
     best = "←: recommended." if any(row.recommended for row in report.plan) else "None is recommended."
     return Table(
-        "Plan", head, rows, f"{EXPLAINED} Shares of the update. Each setting was tried on {where}. {best}", folds=False
+        "Plan",
+        head,
+        rows,
+        f"{EXPLAINED} Shares are parts of the update. Each setting was tried on {where}. {best}",
+        folds=False,
     )
 
 
@@ -312,7 +317,7 @@ def by_table(report: AuditReport) -> Table | None:
         return None
     column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]
     several, primary = comparable(report), report.run["primary"]
-    head = [column, "groups", "silent", *["inversions"] * bool(primary), *(r["name"] for r in report.rewards)]
+    head = [column, "groups", "silent", *["wrong order"] * bool(primary), *(r["name"] for r in report.rewards)]
     rows = []
     for part in report.by:
         value_of = MISSING if part["value"] is None else clip(one_line(part["value"]), 40)

@@ -85,7 +85,7 @@ def load_tasks(directory: str | Path) -> tuple[Task, ...]:
     """Load every *.json of a directory in the order of file names; InputError for none or a broken one.
 
     >>> [task.title for task in load_tasks("data/tasks")]
-    ['helps', 'hurts', 'changes nothing', 'meets a number']
+    ['GDPO helps', 'GDPO hurts correctness', 'both agree', 'one reward is a score']
     """
     paths = sorted(Path(directory).glob("*.json"))
     expect(bool(paths), str(directory), "a directory with *.json tasks", "none")

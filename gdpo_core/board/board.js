@@ -4,20 +4,20 @@
 const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
 const NARROW = 680; // px, as in board.css
 const CLIP = 300; // characters of an answer that are shown at once
-const CAPTIONS = { base: "add, then normalise", gdpo: "normalise, then add" };
 const SHARE = "A reward's part of the variance of the advantages: how much of the push is its own.";
 
-const put = (node, name, value) => node.getAttribute(name) === `${value}` || node.setAttribute(name, value);
-const say = (node, text) => node.textContent === text || (node.textContent = text);
 const flat = (text) => text.replaceAll("\n", "⏎"); // in one line
-const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 const signed = (x) => `${x < -0.005 ? "−" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`;
 
-function choose(label, pairs, chosen, changed) {
-  const select = make("select", { "aria-label": label }, ...pairs.map(([value, title]) => make("option", { value }, title)));
-  select.value = chosen;
-  select.addEventListener("change", () => changed(select.value));
-  return select;
+// Numbers of a column with equal decimals, as far as each is known to so many digits.
+function aligned(texts, digits) {
+  const [whole, part] = [(text) => text.split(".")[0].replace(/\D/g, "").length, (text) => text.split(".")[1]?.length ?? 0];
+  if (texts.some((text) => /[^\d.,−]/.test(text))) return texts;
+  const most = Math.max(...texts.map(part));
+  return texts.map((text) => {
+    const more = Math.min(most, digits - whole(text)) - part(text);
+    return more > 0 ? text + (part(text) ? "" : ".") + "0".repeat(more) : text;
+  });
 }
 
 function render({ model, el }) {
@@ -25,7 +25,6 @@ function render({ model, el }) {
   const { levels, start, editable } = choices;
   const many = answers.length;
   const now = (name) => model.get(name);
-  const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
   let width = innerWidth; // of the board
   let fallen = false;
   const narrow = () => width <= NARROW && !matchMedia("print").matches;
@@ -38,55 +37,20 @@ function render({ model, el }) {
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     if (active !== null) model.set("active", active);
     model.save_changes();
+    clear();
     tick();
   }
 
-  // --- controls --------------------------------------------------------------------------------------------------
-  const pays = names.map((name, k) => choose(`What a ${levels[k] ? "pass" : "1"} of ${name} pays`, choices.pays.map((x) => [x, `pays ${x}`]), now("pays")[k], (value) => set({ pays: now("pays").with(k, Number(value)) })));
-  const weights = names.map((name, k) => {
-    const input = make("input", { type: "number", min: choices.lightest, max: choices.heaviest, step: 0.1, "aria-label": `Weight of ${name}, ${choices.lightest} to ${choices.heaviest}`, inputmode: "decimal" });
-    input.addEventListener("input", () => {
-      if (input.value === "" || Number.isNaN(Number(input.value))) return;
-      const value = Math.min(choices.heaviest, Math.max(choices.lightest, Number(input.value)));
-      if (value !== Number(input.value)) input.value = value;
-      set({ weights: now("weights").with(k, value) });
-    });
-    input.addEventListener("blur", () => (input.value = now("weights")[k]));
-    return input;
-  });
-  const convention = choose("Formulas of", choices.conventions.map(([key, name]) => [key, name === "paper" ? "the paper" : name]), now("convention"), (value) => set({ convention: value }));
-  const method = choose("Method on the right", choices.methods, now("method"), (value) => set({ method: value }));
-  const paying = make(
-    "details",
-    { class: "paying" },
-    make("summary", {}, levels.includes(null) ? "What each reward pays and weighs" : "What a pass pays and weighs"),
-    ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", {}, name), !levels[k] || same(levels[k], [0, 1]) ? pays[k] : "", make("label", {}, "weight ", weights[k]))),
-    make("label", {}, "formulas of ", convention),
-  );
-  const reset = make("button", { type: "button" }, "Reset");
-  reset.addEventListener("click", () => (set({ marks: given, ...start }), rows[listed[0]].marks[0].focus()));
-  const order = make("button", { type: "button" });
-  order.addEventListener("click", sort);
-
   // --- the parts that stay ---------------------------------------------------------------------------------------
-  const passes = names.map(() => make("span", { class: "soft" }));
-  const captions = SIDES.map(() => make("span", { class: "tip", tabindex: 0 }));
-  const split = make("button", { type: "button", class: "split", "aria-label": "Why: each bar as what its rewards add" }, "why");
+  const { refuse, clear } = makeRefusal();
+  const restart = () => (set({ marks: given, ...start }), rows[listed[0]].marks[0].focus());
+  const { node: head, order, split, tick: show, title } = makeHead({ names, labels, many, choices, now, set, sort, restart, refuse });
   split.addEventListener("click", () => (model.set("why", !now("why")), model.save_changes()));
-  const head = make(
-    "div",
-    { class: "head" },
-    make("div", { class: "who" }, make("h2", {}, `${many} answers`), make("p", { class: "soft" }, make("span", { class: "tight" }, "Tap a row. "), make("i", { class: "ringed", "aria-hidden": "true" }), " tied", make("span", { class: "long" }, ": different marks, one number"))),
-    make("div", { class: "marks" }, ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", { title: name }, labels[k]), passes[k]))),
-    make("div", { class: "sum soft", "aria-hidden": "true" }, "sum"),
-    make("div", { class: "logged soft" }, "logged"),
-    ...SIDES.map((side, n) => make("div", { class: `panel ${side}` }, make("h2", {}, n ? method : choices.base), n ? split : "", make("p", { class: "soft" }, captions[n]))),
-  );
   const list = make("ol", { class: "rows" });
   const drop = choices.drop ? makeDrop(many, point) : null;
   const verdict = make("div", { class: "sentences", role: "status" });
   const shares = make("div", { class: "shares" });
-  const detail = make("div", { class: "detail" });
+  const detail = make("div", { class: "detail", tabindex: 0, role: "group", "aria-label": "The arithmetic of an answer" });
   const close = make("button", { type: "button", class: "close", "aria-label": "Close the arithmetic" }, "×");
   close.addEventListener("click", () => board.classList.remove("asked"));
   const worked = make("div", { class: "worked" }, detail, shares);
@@ -96,12 +60,9 @@ function render({ model, el }) {
     ...(drop ? [drop.node] : []),
     make("div", { class: "sheet" },
       make("div", { class: "frame" }, head, list),
-      make("div", { class: "foot" }, paying, make("div", { class: "buttons" }, order, reset)),
       make("div", { class: "below" }, make("div", { class: "verdict" }, verdict), worked),
     ),
   );
-  paying.hidden = !editable;
-  method.disabled = !editable;
   // A page without colours of its own for ink and paper, such as JupyterLab's: the board has some.
   if (!getComputedStyle(el).getPropertyValue("--muted-foreground")) board.classList.add("guest");
   el.append(board);
@@ -114,7 +75,12 @@ function render({ model, el }) {
       input.disabled = !editable;
       input.addEventListener("change", () => {
         const mark = levels[k] ? levels[k][Number(input.checked)] : Number(input.value);
-        if (input.value === "" || !Number.isFinite(mark)) return tick();
+        const was = now("marks")[answer][k];
+        if (input.validity.badInput || !(Math.abs(mark) <= choices.largest)) {
+          input.value = decimals(k)(was);
+          return refuse(input, `A mark here is a number of at most ${choices.largest.toLocaleString("en")} in size. This one stays ${was}.`);
+        }
+        if (input.value === "") return (input.value = decimals(k)(was));
         active = answer;
         set({ marks: now("marks").with(answer, now("marks")[answer].with(k, mark)) });
       });
@@ -164,37 +130,27 @@ function render({ model, el }) {
     rows[listed[at]].marks[Math.min(names.length - 1, Math.max(0, k + step[1]))].focus();
   }
 
-  // What the controls show needs no answer from Python.
+  // How the numbers of a reward are written: all with as many decimals as the one that needs most, three at most.
+  function decimals(k) {
+    const needed = now("marks").map((row) => `${Number(row[k].toPrecision(3))}`.split(".")[1]?.length ?? 0);
+    const places = Math.min(3, Math.max(...needed));
+    return (mark) => (Math.abs(mark) < 1000 ? mark.toFixed(places) : `${Number(mark.toPrecision(3))}`);
+  }
+
   function tick() {
     const marks = now("marks");
     const focused = el.getRootNode().activeElement;
+    const written = names.map((_, k) => levels[k] || decimals(k));
     rows.forEach(({ marks: inputs }, answer) => {
       inputs.forEach((input, k) => {
         const mark = marks[answer][k];
         if (levels[k]) input.checked = mark === levels[k][1];
-        else if (input !== focused) [input.value, input.title] = [Number(mark.toPrecision(3)), `${mark} ${reasons[answer][k]}`];
+        else if (input !== focused) [input.value, input.title] = [written[k](mark), `${mark} ${reasons[answer][k]}`];
         const said = levels[k] ? `, ${input.checked ? "passed" : "failed"}` : "";
         input.setAttribute("aria-label", `Answer ${answer + 1}, ${names[k]}${said}`);
       });
     });
-    passes.forEach((node, k) => {
-      const column = marks.map((row) => row[k]);
-      const passed = column.filter((mark) => mark === levels[k]?.[1]).length;
-      say(node, levels[k] ? `${passed} of ${many}` : `mean ${Number((column.reduce((sum, one) => sum + one, 0) / many).toPrecision(2))}`);
-    });
-    pays.forEach((select, k) => (select.value = now("pays")[k]));
-    weights.forEach((input, k) => el.getRootNode().activeElement === input || (input.value = now("weights")[k]));
-    convention.value = now("convention");
-    method.value = now("method");
-    // A method that a convention does not define is not to be had with it.
-    const lacks = (m, c) => choices.undefined.some(([one, other]) => one === m && other === c);
-    [...method.options].forEach((option) => (option.disabled = lacks(option.value, convention.value)));
-    [...convention.options].forEach((option) => (option.disabled = lacks(method.value, option.value)));
-    reset.hidden = !editable || Object.entries({ marks: given, ...start }).every(([name, value]) => same(value, now(name)));
-    ["grpo", now("method")].forEach((name, n) => {
-      say(captions[n], CAPTIONS[n ? name : "base"] ?? "what it is");
-      put(captions[n], "data-tip", `${title(name)}: ${choices.spelled[name]}`);
-    });
+    show(given, start, focused);
   }
 
   // --- drawing -----------------------------------------------------------------------------------------------------
@@ -208,12 +164,13 @@ function render({ model, el }) {
     const domain = grow(drawing, why);
     const span = domain[0] + domain[1];
     list.style.setProperty("--zero", `${(100 * domain[0]) / span}%`);
-    const parted = why || board.classList.contains("why");
-    board.classList.toggle("why", why);
+    const parted = why || board.classList.contains("parted");
+    board.classList.toggle("parted", why);
     put(split, "aria-pressed", why);
     const sets = shapes(drawing.ties);
     const [marks, worth] = [now("marks"), now("pays").map((pay, k) => pay * now("weights")[k])];
     const most = (k) => Math.max(...(levels[k] ?? []).map(Math.abs), ...marks.map((row) => Math.abs(row[k])));
+    const sums = aligned(drawing.sums_said, levels.includes(null) ? 3 : 2);
     const whole = worth.reduce((sum, one, k) => sum + Math.abs(one) * most(k), 0) || 1;
     rows.forEach(({ node, bars, stack, total }, answer) => {
       bars.forEach(({ node: bar, fill, parts, tick: mark, value }, side) => {
@@ -237,7 +194,7 @@ function render({ model, el }) {
         piece.style.width = `${(100 * Math.abs(marks[answer][k] * worth[k])) / whole}%`;
         piece.classList.toggle("minus", marks[answer][k] * worth[k] < 0);
       });
-      say(total, drawing.sums_said[answer]);
+      say(total, sums[answer]);
       node.classList.toggle("wrong", drawing.right !== null && !drawing.right[answer]);
     });
     const html = drawing.verdict.map((one) => `<p>${one}</p>`).join("");
@@ -294,7 +251,7 @@ function render({ model, el }) {
     order.hidden = true;
   }
 
-  function share({ shares: parts, percents, pushes }) {
+  function share({ shares: parts, percents, pushes, share_notes: told }) {
     const methods = [choices.base, title(now("method"))];
     const stake = (part, side) => {
       const said = percents[side];
@@ -303,14 +260,13 @@ function render({ model, el }) {
       return make("div", { class: `stake ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "parts", role: "img", "aria-label": label }, ...pieces));
     };
     shares.replaceChildren(make("span", { class: "soft", title: SHARE }, "Share of the update"), ...parts.map(stake));
-    const against = parts.flatMap((part, side) => (part ?? []).flatMap((x, k) => (x < -0.005 ? [`${names[k]} ${percents[side][k]} under ${methods[side]}`] : [])));
     const raise = (said, side) => {
       const label = `What the update raises under ${methods[side]}: ${names.map((name, k) => `${name} ${said[k]}`).join(", ")}`;
       const each = said.map((x, k) => make("span", { class: `r${k}` }, make("b", {}, labels[k]), ` ${x}`));
       return make("div", { class: `stake raised ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "pushes", role: "img", "aria-label": label }, ...each));
     };
     shares.append(make("span", { class: "soft" }, "What the update raises"), ...pushes.map(raise), make("small", { class: "soft" }, choices.push));
-    if (against.length) shares.append(make("small", { class: "soft" }, `overruled: ${against.join(", ")}`));
+    shares.append(...told.map((text) => make("small", { class: "soft" }, text)));
   }
 
   // --- the answer under the pointer --------------------------------------------------------------------------------
@@ -331,7 +287,7 @@ function render({ model, el }) {
       const passed = levels[k] && mark === levels[k][1];
       if (mark === was && (levels[k] ? passed : !reasons[answer][k])) return [];
       const reason = mark === was ? reasons[answer][k] : `you set it to ${levels[k] ? (passed ? "passed" : "failed") : mark}`;
-      return [make("span", { class: `why r${k}` }, `${levels[k] ? (passed ? "✓ " : "✗ ") : ""}${name}${reason && `: ${reason}`}`)];
+      return [make("span", { class: `graded r${k}` }, `${levels[k] ? (passed ? "✓ " : "✗ ") : ""}${name}${reason && `: ${reason}`}`)];
     });
     const text = make("code", {}, flat(answers[answer].slice(0, CLIP)));
     const more = make("button", { type: "button" }, "… whole");

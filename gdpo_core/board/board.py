@@ -56,7 +56,7 @@ class Board(anywidget.AnyWidget):
     ['+0.58', '−1.15', '+0.58']
     """
 
-    _esm = "".join((HERE / name).read_text(encoding="utf-8") for name in ("drop.js", "board.js"))
+    _esm = "".join((HERE / name).read_text(encoding="utf-8") for name in ("drop.js", "head.js", "board.js"))
     _css = _theme.css(".board") + "".join(
         (HERE / f"{name}.css").read_text(encoding="utf-8") for name in ("board", "drop")
     )
@@ -128,6 +128,7 @@ class Board(anywidget.AnyWidget):
                     "pays": list(PAYS),
                     "lightest": min(0.0, *weighing),
                     "heaviest": max(HEAVIEST, *weighing),
+                    "largest": LARGEST,
                     "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
                     "undefined": UNDEFINED,
                     "methods": list(map(list, METHODS.items())),
@@ -158,6 +159,7 @@ class Board(anywidget.AnyWidget):
             self.method,
             self._lengths,
             self._primary,
+            tuple(self.names),
         )
 
     @property

@@ -1,22 +1,27 @@
 """What the board draws of a state: bars, sums, ties, shares, pushes, and the words beside them."""
 
-from dataclasses import asdict
 from functools import lru_cache
 
-from gdpo_core._words import number, percent, signed
+from gdpo_core._words import listing, number, percent, signed
 from gdpo_core.board.arithmetic import arithmetic
+from gdpo_core.board.facts import Facts, facts_of
+from gdpo_core.board.headline import headline
+from gdpo_core.board.notes import notes
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import BASE, State
-from gdpo_core.board.verdict import claim, notes, verdict, wrong_first
+from gdpo_core.board.verdict import verdict
+
+SET_BY_READERS = ("marks", "pays", "weights", "convention", "method")
+SHOWN = 0.005  # of the update: a share as far below 0, or above the whole, is put in words
 
 
 @lru_cache(maxsize=512)
 def draw(state: State) -> dict:
     """Everything that the board draws of a state."""
     both = left, right = compute(state, BASE), compute(state, state.method)
-    wrong, of = wrong_first(state, right.level)
+    facts = facts_of(state, left, right)
     return {
-        "state": {name: x for name, x in asdict(state).items() if name not in ("lengths", "primary")},
+        "state": {name: getattr(state, name) for name in SET_BY_READERS},
         "a": [one.advantages for one in both],
         "said": [[signed(a) for a in one.advantages] for one in both],
         "sums_said": [number(x, 2 if state.binary else 3) for x in left.sums],
@@ -24,12 +29,30 @@ def draw(state: State) -> dict:
         "right": state.right,
         "parts": [[[round(x, 4) for x in row] for row in one.parts] for one in both],
         "ties": [left.ties, right.ties],
-        "wrong_first": [len(wrong), of],  # of the pairs of a wrong and a right answer, under the method on the right
-        "claim": claim(state, left, right),
-        "notes": notes(state, left, right),
-        "verdict": [str(sentence) for sentence in verdict(state, left, right)],
+        # of the pairs of a wrong and a right answer, under the method on the right
+        "wrong_first": [len(facts.other.wrong_order), len(facts.pairs)],
+        "claim": headline(facts),
+        "notes": notes(facts),
+        "verdict": [str(sentence) for sentence in verdict(facts)],
         "shares": [one.shares for one in both],
-        "percents": [[percent(x) for x in one.shares or ()] for one in both],
+        "percents": [[_share(x) for x in one.shares or ()] for one in both],
+        "share_notes": share_notes(facts),
         "pushes": [[signed(x) for x in one.collapsed.push] for one in both],
         "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
     }
+
+
+def share_notes(facts: Facts) -> list[str]:
+    """Return what has to be said of shares that are below 0 or more than the whole, and where there is no update."""
+    both = (facts.base, facts.other)
+    named = [(facts.state.name_of(k), x, side) for side in both for k, x in enumerate(side.shares or ())]
+    against = [f"{name} {_share(x)} ({side.name})" for name, x, side in named if x <= -SHOWN]
+    beyond = [f"{name} {_share(x)} ({side.name})" for name, x, side in named if x >= 1 + SHOWN]
+    said = [f"works against the update: {listing(against)}"] if against else []
+    said += [f"more than the whole, as others work against it: {listing(beyond)}"] if beyond else []
+    return said + [f"no update under {side.name}" for side in both if side.shares is None]
+
+
+def _share(x: float) -> str:
+    """A share of the update; one above the whole without decimals, as those beside it have none."""
+    return f"{100 * x:.0f} %" if x >= 1 + SHOWN else percent(x)

@@ -1,14 +1,16 @@
 // The drop: an answer is a dot with its number, on the line of each method. Dots fall on the first line and pile up where
 // they share an advantage; the pile lets go, and each slides down its thread to where the other method has it. On a
-// narrow screen the lines stand upright, and what falls goes to the right. It stands before board.js in one module.
+// narrow screen the lines stand upright, and what falls goes to the right. It stands before head.js and board.js in one module.
 
 const SIDES = ["base", "other"];
 const R = 9; // px, the radius of a dot
 const STEP = 14; // px from one dot of a pile to the next, less where a pile would leave its room
 const [FALL, REST, SLIDE] = [800, 400, 1200]; // ms
 // px: where the axis begins, how far from the end it ends, and where both lines lie; upright, as parts of the width.
-const WIDE = { from: 168, to: 36, lines: [130, 246] };
-const UPRIGHT = { from: 14, to: 34, lines: [0.34, 0.67], high: 220 };
+const WIDE = { from: 168, to: 36, lines: [112, 212] };
+const UPRIGHT = { from: 34, to: 32, lines: [0.31, 0.63], high: 160 };
+const MEANING = ["← less of this answer", "more of this answer →"]; // of the axis, at its ends
+const LONG = 162; // px of one of them, with the number beside it
 
 function make(tag, attributes = {}, ...children) {
   const svg = ["svg", "path", "g"].includes(tag);
@@ -26,10 +28,11 @@ function makeDrop(many, point) {
   const falling = make("g", { class: "threads" }, ...threads);
   const heads = SIDES.map((side) => make("p", { class: `head-of ${side}` }));
   const numbers = Array.from({ length: 9 }, () => make("span", { class: "tick soft" }));
+  const ends = MEANING.map(() => make("span", { class: "end" }));
   const notes = Array.from({ length: 8 }, () => make("p", { class: "note" }));
   const tie = make("i", { class: "tie" });
   const play = make("button", { type: "button", class: "play" }, "▶ Play");
-  const picture = make("div", { class: "picture", role: "img" }, make("svg", {}, grid, falling, ...lines), tie, ...dots[1], ...dots[0], ...numbers, ...notes);
+  const picture = make("div", { class: "picture", role: "img" }, make("svg", {}, grid, falling, ...lines), tie, ...dots[1], ...dots[0], ...numbers, ...ends, ...notes);
   const node = make("div", { class: "drop" }, picture, ...heads, play);
   dots.flat().forEach((dot, n) => dot.addEventListener("pointerenter", () => point(n % many)));
   let spots = null; // per side and answer: [x, y, place in its pile]
@@ -61,7 +64,7 @@ function makeDrop(many, point) {
     const along = (x) => from + ((x + domain[0]) / (domain[0] + domain[1])) * (end - from);
     const turned = (x, y) => (upright ? [y, high - x] : [x, y]);
     const piles = a.map((side) => pile(side, along));
-    const room = [at[0] - 12, at[1] - at[0] - 26];
+    const room = [at[0] - 12, at[1] - at[0] - 18];
     const steps = piles.map((one, side) => Math.min(STEP, (room[side] - 2 * R) / Math.max(1, ...one.map(([, level]) => level))));
     const before = JSON.stringify(spots);
     spots = piles.map((one, side) => one.map(([x, level]) => [...turned(x, at[side] - R - 2 - level * steps[side]), level]));
@@ -80,7 +83,7 @@ function makeDrop(many, point) {
       thread.classList.toggle("wrong", right !== null && !right[i]);
     });
     const frame = JSON.stringify([width, upright, domain, titles]);
-    if (frame !== framed) scale(along, turned, end, from, domain, titles);
+    if (frame !== framed) scale(along, turned, end, from, domain, titles, high, width);
     framed = frame;
     node.style.setProperty("--printed", Math.min(1, 640 / width)); // on a sheet of paper
     // The outline of the pile that the first note is about.
@@ -95,41 +98,46 @@ function makeDrop(many, point) {
     }
     notes.forEach((note, n) => {
       note.hidden = n >= said.length || (upright && !said[n].side && said[n].answers.length === 1); // no room for it
-      if (!note.hidden) write(note, said[n], piles[said[n].side], upright ? width : end);
+      if (!note.hidden) write(note, said[n], piles[said[n].side], upright ? width : end, same(said[n].answers, lone));
     });
     picture.setAttribute("aria-label", `${titles[0][0]} above ${titles[1][0]}. ${said.map((one) => one.lines.join(": ")).join(". ")}`);
   }
 
   // The lines, their numbers and names, which a flip leaves as they are.
-  function scale(along, turned, end, from, domain, titles) {
+  function scale(along, turned, end, from, domain, titles, high, width) {
     const values = numbers.map((_, n) => n - 4).filter((x) => x > -domain[0] && x < domain[1]);
+    const clear = (x) => upright || (x > from + LONG && x < end - LONG); // of the words at both ends
     lines.forEach((line, side) => line.setAttribute("d", `M${turned(from - 8, at[side])}L${turned(end + 8, at[side])}`));
     grid.setAttribute("d", values.map((x) => `M${turned(along(x), at[0])}L${turned(along(x), at[1] + (upright ? 0 : 4))}`).join(""));
     numbers.forEach((tick, n) => {
-      tick.textContent = n < values.length ? `${values[n] > 0 ? "+" : ""}${values[n]}`.replace("-", "−") : "";
+      tick.textContent = n < values.length && clear(along(values[n])) ? `${values[n] > 0 ? "+" : ""}${values[n]}`.replace("-", "−") : "";
       const [x, y] = turned(along(values[n] ?? 0), upright ? at[0] + 12 : at[1] + 13);
       tick.style.translate = `${x}px ${y}px`;
     });
+    ends.forEach((word, n) => {
+      word.textContent = upright ? ["↑ more of this answer, ↓ less", ""][n] : MEANING[n];
+      word.style.translate = upright ? `calc(${width}px - 100%) ${high - 17}px` : n ? `calc(${end + 8}px - 100%) ${at[1] + 5}px` : `${from - 8}px ${at[1] + 5}px`;
+    });
     heads.forEach((head, side) => {
+      head.classList.toggle("lengthy", titles[side][0].length > 12);
       head.replaceChildren(make("b", { class: "tip", tabindex: 0, "data-tip": titles[side][1] }, titles[side][0]), make("span", { class: "soft" }, titles[side][2]));
-      head.style.translate = upright ? `${side ? at[1] - 84 : 0}px 0` : `0 ${at[side] - 26}px`;
+      head.style.translate = upright ? `${side ? at[1] - 60 : 0}px 0` : `0 ${at[side] - 26}px`;
     });
   }
 
   // A note stands beside its answers, where more room is.
-  function write(note, { side, answers, lines: [first, second] }, one, end) {
+  function write(note, { side, answers, lines: [first, second], wrong }, one, end, alone) {
     note.replaceChildren(make("b", {}, first), make("span", {}, second));
     const here = answers.map((i) => spots[side][i]);
     const [xs, ys] = [0, 1].map((k) => here.map((spot) => spot[k]));
     const middle = (all) => (Math.min(...all) + Math.max(...all)) / 2;
-    note.className = `note ${SIDES[side]}${answers.every((i) => dots[side][i].matches(".wrong")) ? " wrong" : ""}`;
+    note.className = `note ${SIDES[side]}`;
+    note.classList.toggle("wrong", wrong ?? answers.every((i) => dots[side][i].matches(".wrong")));
+    note.classList.toggle("lone", alone); // what the picture is about
     if (upright) {
-      const others = spots[side].filter((_, i) => !answers.includes(i)).map(([, y]) => y);
-      const above = Math.min(...ys) - Math.max(0, ...others.filter((y) => y < ys[0]));
-      const below = Math.min(UPRIGHT.high, ...others.filter((y) => y > ys[0])) - Math.max(...ys);
-      const y = above < below ? `${ys[0] + R + 5}px` : `calc(${ys[0] - R - 5}px - 100%)`;
-      note.style.maxWidth = `${side ? end - at[1] - 10 : at[0] - 4}px`;
-      note.style.translate = side ? `${at[1] + 10}px calc(${middle(ys)}px - 50%)` : `0 ${y}`;
+      // The pile's own below the first line, at the foot, where no dot is.
+      note.style.maxWidth = `${side ? end - at[1] - 10 : at[0] + 16}px`;
+      note.style.translate = side ? `${at[1] + 10}px calc(${middle(ys)}px - 50%)` : `0 calc(${UPRIGHT.high}px - 100%)`;
       return;
     }
     const others = one.map(([x]) => x).filter((_, i) => !answers.includes(i));

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gdpo_core import CONVENTIONS
+from gdpo_core._words import clip
 from gdpo_core.successors import SUCCESSORS, TITLES
 
 PAYS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
-HEAVIEST = 5.0
+HEAVIEST = 10.0
 LARGEST = 1e9  # a reward's size
+LONGEST = 40  # characters of a reward's name in a sentence
 BASE = "grpo"  # the method on the left
 METHODS = {m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS)}  # those on the right
 SPELLED = {  # what the names at the heads of the panels stand for
@@ -31,6 +33,7 @@ class State:
     method: str = "gdpo"
     lengths: tuple[int, ...] = ()  # of the answers: what a convention that weighs tokens counts
     primary: int | None = 0  # the reward that tells right answers from wrong ones
+    names: tuple[str, ...] = ()  # of the rewards; without any they are counted
 
     @property
     def rewards(self) -> list[list[float]]:
@@ -46,6 +49,10 @@ class State:
     def numbers(self) -> tuple[int, ...]:
         """The rewards that are no passes and fails."""
         return tuple(k for k, column in enumerate(zip(*self.marks, strict=True)) if levels_of(column) is None)
+
+    def name_of(self, reward: int) -> str:
+        """What a reward is called in a sentence."""
+        return clip(self.names[reward], LONGEST) if self.names else f"reward {reward + 1}"
 
     @property
     def right(self) -> tuple[bool, ...] | None:

@@ -1,205 +1,201 @@
-"""What a state shows, in two sentences: what is told apart, then what that is worth."""
+"""What a state shows, in two paragraphs: what is told apart, then what that is worth."""
 
-from itertools import combinations, pairwise
+from itertools import combinations
 
+from gdpo_core import CONVENTIONS
 from gdpo_core._html import Html, prose
 from gdpo_core._pairs import APART
-from gdpo_core._words import count, listing, percent, signed, word
-from gdpo_core.board.result import Result
-from gdpo_core.board.state import METHODS, State
+from gdpo_core._words import count, listing, number, percent, signed, word
+from gdpo_core.board.facts import Facts, Side, of_all
+from gdpo_core.board.headline import SAME
+from gdpo_core.board.worth import worth
+from gdpo_core.registry import method_named
 
-APART_ON_A_LINE = 0.25  # between two advantages that are named apart
-WHY_TIED = (
-    " {} can't tell two marks apart when as many answers pass the one as pass the other, or as many pass the one as "
-    "fail the other."
+COMBINATION = "combination of marks", "combinations of marks"
+ONE_SPREAD = (
+    "At equal weights two marks are interchangeable to {} when equally many answers pass them, or when one is passed "
+    "as often as the other is failed."
 )
 
 
-def verdict(state: State, left: Result, right: Result) -> list[Html]:
-    """What this state shows: first what is told apart, then what that is worth."""
-    mixes, b = len(set(state.marks)), METHODS[state.method]
-    if mixes == 1:
-        return [
-            prose("All answers have the same rewards, so every advantage is 0."),
-            prose("Nothing can be learnt from these answers, under either method."),
-        ]
-    if not any(state.weights):
-        return [
-            prose("All weights are 0, so every advantage is 0."),
-            prose("Nothing can be learnt: give a reward some weight."),
-        ]
-    values = [len(set(one.level)) for one in (left, right)]
-    if left.ties:
-        equal = state.binary and len(set(state.pays)) == len(set(state.weights)) == 1
-        first = f"{_largest_tie(state, left, right, b)} {'With equal pay and weights ' if equal else ''}GRPO gives "
-        of = f"all {mixes}" if values[1] == mixes else str(values[1])
-        first += f"{mixes} kinds of answers only {count(values[0], 'advantage')}, {b} {of}."
-    elif right.ties:
-        only = count(values[1], "advantage")
-        first = f"{_unequal(state)}GRPO tells all {mixes} kinds of answers apart, {b} gives them only **{only}**."
+def verdict(facts: Facts) -> list[Html]:
+    """Return what this state shows: first what is told apart, then what that is worth."""
+    if facts.silent:
+        said = ["**Every advantage is 0, so nothing is learnt from these answers.**", _why_silent(facts)]
+    elif facts.base.silent or facts.other.silent:
+        said = [_one_silent(facts), worth(facts)]
     else:
-        each = f"GRPO and {b} both give each of the {mixes} kinds of answers **an advantage of its own**"
-        first = f"No tie: {each}. {_unequal(state)}{_loudness(state, left, right, b)}".strip()
-    return [prose(one) for one in (first, _worth_of_answers(state, left, right, b)) if one]
+        said = [" ".join(filter(None, [_told_apart(facts), *_remarks(facts)])), worth(facts)]
+    return [prose(sentence) for sentence in said if sentence]
 
 
-def claim(state: State, left: Result, right: Result) -> str:
-    """The headline: what becomes of the largest of GRPO's ties of right and wrong answers, or who stands above whom."""
-    b = METHODS[state.method]
-    if left.level == right.level:
-        return "Here both are alike."
-    kind = state.right or (True,) * len(state.marks)
-    tied = [one["answers"] for one in left.ties if len({kind[i] for i in one["answers"]}) > 1]
-    if not tied:
-        none = "A number leaves no ties" if state.numbers else "No two kinds of answers share an advantage"
-        return "Different answers, the same advantage." if left.ties else f"{none}{_risen(state, left, right, b)}."
-    tie = max(tied, key=len)
-    wrong, passed = ([right.level[i] for i in tie if kind[i] is one] for one in (False, True))
-    if max(wrong) > min(passed):
-        return f"The same arithmetic, turned round: now {b} punishes a right answer."
-    blind = "GRPO cannot see it" if max(wrong) < min(passed) else f"Neither GRPO nor {b} can see it"
-    verb = "is" if len(wrong) == 1 else "are"
-    return f"{word(len(wrong)).capitalize()} of these {word(len(tie))} {verb} wrong. {blind}."
+# --- nothing to learn -------------------------------------------------------------------------------------------------
 
 
-def _risen(state: State, left: Result, right: Result, b: str) -> str:
-    """How many wrong answers stand above a right one, where GRPO has not as many."""
-    grpo, other = (len({i for i, _ in wrong_first(state, one.level)[0]}) for one in (left, right))
-    more = f", GRPO {word(grpo)}" if grpo else ""
-    wrong = f"{word(other)} wrong {'answer' if other == 1 else 'answers'}"
-    return f", and {b} puts {wrong} above a right one{more}" if grpo != other else ""
+def _why_silent(facts: Facts) -> str:
+    """Why both methods give every answer 0."""
+    state = facts.state
+    if facts.mixes == 1:
+        return "All answers have the same marks, and a method only compares answers with one another."
+    if not any(state.weights):
+        return "All weights are 0: give a reward some weight."
+    weighed = [column for column, w in zip(zip(*state.marks, strict=True), state.weights, strict=True) if w]
+    if all(len(set(column)) == 1 for column in weighed):
+        return "The answers differ only in rewards of weight 0."
+    names = facts.base.name, facts.other.name
+    return f"Under {names[0]} the rewards of every answer have the same sum. Under {names[1]} {_why_zero(facts.other)}."
 
 
-def notes(state: State, left: Result, right: Result) -> list[dict]:
-    """What stands beside the dots: per note its side (0 or 1), its answers, two lines.
-
-    First the answers that are tied most, by the other method where GRPO ties none; then where that has GRPO's. Where
-    neither ties any, the right answer that the most wrong ones pass.
-    """
-    side, one = (0, left) if left.ties else (1, right)
-    if not one.ties:
-        return _passed_by(state, left, right)
-    tie = max((each["answers"] for each in one.ties), key=len)
-    shared = f"{len(tie)} answers, one advantage: {signed(one.advantages[tie[0]])}"
-    noted = [{"side": side, "answers": tie, "lines": [shared, _whose(state, tie)]}]
-    for part in [] if side else _clusters(tie, right.advantages):
-        said = list(dict.fromkeys(signed(right.advantages[i]) for i in part))
-        where = f"{said[0]} to {said[-1]}" if len(said) > 2 else listing(said)
-        noted.append({"side": 1, "answers": part, "lines": [_whose(state, part), where]})
-    return noted
+def _one_silent(facts: Facts) -> str:
+    """That one method learns nothing, and why."""
+    none, some = (facts.base, facts.other) if facts.base.silent else (facts.other, facts.base)
+    why = "The rewards of every answer have the same sum." if none is facts.base else f"Here {_why_zero(none)}."
+    first = f"**{none.name} gives every answer an advantage of 0 and teaches nothing; {some.name} teaches something.**"
+    return f"{first} {why}"
 
 
-def _passed_by(state: State, left: Result, right: Result) -> list[dict]:
-    """A note on GRPO's line, at the right answer that the most wrong ones pass under the other method, if one does."""
-    turned = [high for low, high in wrong_first(state, right.level)[0] if left.level[low] < left.level[high]]
-    if not turned:
-        return []
-    most = max(turned, key=turned.count)
-    said = f"passed by {word(turned.count(most))} wrong"
-    return [{"side": 0, "answers": [most], "lines": [_whose(state, [most]), said]}]
-
-
-def _clusters(answers: list[int], a: list[float]) -> list[list[int]]:
-    """Answers by their advantage, lowest first, in sets that lie apart on a line."""
-    ordered = sorted(answers, key=lambda i: a[i])
-    ends = [n for n, (i, j) in enumerate(pairwise(ordered), 1) if a[j] - a[i] > APART_ON_A_LINE]
-    return [ordered[start:end] for start, end in pairwise([0, *ends, len(ordered)])]
-
-
-def _whose(state: State, answers: list[int]) -> str:
-    """How many of the answers are right and how many wrong; of one, which it is."""
-    passed = [state.right is not None and state.right[i] for i in answers]
-    if len(answers) == 1:
-        return f"answer {answers[0] + 1}" + ("" if state.right is None else ", right" if passed[0] else ", wrong")
-    if state.right is None:
-        return f"{word(len(answers))} answers"
-    kinds = {"right": sum(passed), "wrong": len(answers) - sum(passed)}
-    return listing((f"{word(n)} {kind}" for kind, n in kinds.items() if n), link="")
-
-
-def _largest_tie(state: State, left: Result, right: Result, b: str) -> str:
-    """The answers that GRPO ties most, and how many values the other method gives them."""
-    tie = max(left.ties, key=lambda one: len(one["answers"]))["answers"]
-    passed = sum(state.right[i] for i in tie) if state.right else 0
-    both = f", {word(passed)} right and {word(len(tie) - passed)} wrong," if 0 < passed < len(tie) else ""
-    apart = len({right.level[i] for i in tie})
-    then = f"{b} parts them" if apart > 1 else f"{b} ties them too"
-    return f"**GRPO gives {word(len(tie))} answers{both} one advantage; {then}.**"
-
-
-def _unequal(state: State) -> str:
-    """That unequal pay and weights break ties too, where GRPO has none but would have some at equal ones."""
-    tied = len({sum(row) for row in state.marks}) < len(set(state.marks))
-    return "Unequal pay or weights break GRPO's ties too. " if state.binary and tied else ""
-
-
-def _loudness(state: State, left: Result, right: Result, b: str) -> str:
-    """How much of either update belongs to what is a number, beside passes and fails."""
-    if not 0 < len(state.numbers) < len(state.pays):
-        return ""
-    grpo, other = (percent(sum(one.collapsed.update_share[k] for k in state.numbers)) for one in (left, right))
-    have = " has" if len(state.numbers) == 1 else "s have"
-    return f"The number{have} **{grpo}** of GRPO's update, **{other}** of {b}'s."
-
-
-def _worth_of_answers(state: State, left: Result, right: Result, b: str) -> str:
-    """The second sentence: whether telling apart helped the right answers; empty where no reward says which are."""
-    wrong, of = wrong_first(state, right.level)
-    before, _ = wrong_first(state, left.level)
-    tied = right.collapsed.tied_pair_count
-    by_eps = round(right.collapsed.pairs_by_eps / right.collapsed.tied_pairs * tied) if tied else 0
-    which = "them" if by_eps == tied else f"{by_eps} of them"
-    only = f"; only its ε parts {which}, by less than {percent(APART)} of the largest advantage" if by_eps else ""
-    why = WHY_TIED.format(b) if _same_spread(state) else ""
-    still = f" {b} still ties {count(tied, 'pair')}{only}.{why}" if tied else ""
-    if left.ties and left.level == right.level:
-        return why.strip() or "Both put the answers in the same order."
-    if state.right is None:
-        return still.strip()
-    if not of:
-        whole = "All answers are right" if state.right[0] else "No answer is right"
-        return f"{whole}, so the other rewards alone decide who comes first.{still}"
-    mended = _mended(state, left.level, right.level, b)
-    if wrong:
-        return f"{mended}{_priority(wrong, of, before, right, b, bool(mended))}{still}"
-    under = f", in {len(before)} under GRPO" if before else ""
-    return f"{mended}In no pair a wrong answer stands above a right one under {b}{under}.{still}"
-
-
-def _mended(state: State, before: list[int], after: list[int], b: str) -> str:
-    """Of the ties of a right and a wrong answer those that now put the right one first; empty without any."""
-    tied = [(i, j) for i, j in _right_and_wrong(state) if before[i] == before[j]]
-    first = sum(after[j] > after[i] for i, j in tied)
-    ties = f"Of {count(len(tied), 'tie')} of a right and a wrong answer"
-    where = "each time" if first == len(tied) else f"in {first or 'none'}"
-    return f"{ties} {b} puts the right one first {where}. " if tied else ""
-
-
-def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Result, b: str, mended: bool) -> str:
-    """That a wrong answer stands above a right one: the widest case, and how many there are."""
-    low, high = max(wrong, key=lambda pair: right.level[pair[0]] - right.level[pair[1]])
-    more = f", {'as many' if len(before) == len(wrong) else len(before)} under GRPO" if before else ""
-    subject = f"But {b}" if len(wrong) > len(before) else "It also" if mended else b
-    return (
-        f"{subject} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: {len(wrong)} of "
-        f"{count(of, 'pair')} of wrong and right{more}."
+def _why_zero(other: Side) -> str:
+    """Why the other method gives every answer 0: it drops the answers whose rewards disagree, or they cancel."""
+    stay = len(other.advantages) - other.left_out
+    if not other.left_out:
+        return "the normalised rewards of every answer have the same sum"
+    dropped = f"it drops {of_all(other.left_out, len(other.advantages), 'answer')}, as their rewards disagree"
+    return dropped + (
+        "" if not stay else ", and one has nothing to be compared with" if stay == 1 else ", and the others are alike"
     )
 
 
-def _same_spread(state: State) -> bool:
+# --- what is told apart -----------------------------------------------------------------------------------------------
+
+
+def _told_apart(facts: Facts) -> str:
+    """The tie that is outlined, or that there is none, in bold; then how many combinations of marks that leaves."""
+    base, other = facts.base, facts.other
+    mixes = count(facts.mixes, *COMBINATION)
+    if not facts.pile:
+        each = "each has an advantage of its own"
+        return (
+            f"**Neither {base.name} nor {other.name} ties any of the {mixes}: {each}.** {_only_by_pay(facts)}".strip()
+        )
+    who = _tied_answers(facts)
+    if not base.ties:
+        lost = count(len(other.tied), "pair")
+        has = "has" if len(other.tied) == 1 else "have"
+        first = f"**{other.name} gives {who} one advantage; {base.name} ties none.**"
+        loss = f"That is a loss: {lost} of answers with different marks {has} one advantage under {other.name} alone."
+        return f"{first} {loss} {_only_by_pay(facts)}".strip()
+    then = "parts them" if len({other.level[i] for i in facts.pile}) > 1 else "ties them too"
+    return f"**{base.name} gives {who} one advantage; {other.name} {then}.** {_levels(facts)}"
+
+
+def _levels(facts: Facts) -> str:
+    """How many advantages either method has for how many combinations of marks, and whether equal pay is why."""
+    base, other = facts.base, facts.other
+    few, many = (len(set(side.level)) for side in (base, other))
+    mixes = count(facts.mixes, *COMBINATION)
+    if few == many:
+        return f"For {mixes} both methods have only {count(few, 'advantage')}."
+    start = "Pay and weights are equal, so for" if _equal(facts) else "For"
+    return f"{start} {mixes} {base.name} has only {count(few, 'advantage')}; {other.name} has {many}."
+
+
+def _tied_answers(facts: Facts) -> str:
+    """How many answers are in the tie that is outlined, and how many of them are right."""
+    right = sum(facts.right[i] for i in facts.pile) if facts.right else 0
+    wrong = len(facts.pile) - right
+    both = f", {word(right)} right and {word(wrong)} wrong," if facts.right and right and wrong else ""
+    return f"{word(len(facts.pile))} answers{both}"
+
+
+def _equal(facts: Facts) -> bool:
+    """Whether all marks are passes and fails of equal pay and weight."""
+    state = facts.state
+    return state.binary and len(set(state.pays)) == len(set(state.weights)) == 1
+
+
+def _only_by_pay(facts: Facts) -> str:
+    """How many pairs the left method would tie at equal pay and weights, where it ties none as they are."""
+    marks = facts.state.marks
+    if not facts.state.binary or facts.base.ties:
+        return ""
+    pairs = sum(sum(one) == sum(other) and one != other for one, other in combinations(marks, 2))
+    return f"With equal pay and weights {facts.base.name} would tie {count(pairs, 'pair')}." if pairs else ""
+
+
+def _remarks(facts: Facts) -> list[str]:
+    """What else is there to say of both methods' advantages: ties that stay or come, distances, a score, its spread."""
+    return [_distances(facts), *_ties_of_the_other(facts), _score(facts), _alone(facts)]
+
+
+def _ties_of_the_other(facts: Facts) -> list[str]:
+    """How many ties the other method keeps and makes, whether only an ε parts some, and why marks look alike to it."""
+    other, base = facts.other, facts.base
+    if not other.tied:
+        return []
+    said = []
+    new, kept = len(facts.new_ties), len(other.tied & base.tied)
+    if base.ties and 0 < kept < len(base.tied):
+        said.append(f"{other.name} still ties {of_all(kept, len(base.tied), 'pair')}.")
+    if base.ties and new:
+        said.append(f"{other.name} also ties {count(new, 'pair')} that {base.name} tells apart, which is a loss.")
+    if other.by_eps:
+        which = of_all(other.by_eps, len(other.tied), "tied pair")
+        less = f"by less than {percent(APART)} of the largest advantage"
+        said.append(f"Under {other.name} only an ε parts {which}, {less}.")
+    if _one_spread(facts):
+        said.append(ONE_SPREAD.format(other.name))
+    return said
+
+
+def _one_spread(facts: Facts) -> bool:
     """Whether two marks of equal weight spread alike, so that GDPO adds the same for either."""
+    state = facts.state
     passes = [sum(column) for column in zip(*state.marks, strict=True)]
     alike = any(j == k or j + k == len(state.marks) for j, k in combinations(passes, 2))
     return alike and state.binary and len(set(state.weights)) == 1 and state.method in ("gdpo", "mo_grpo")
 
 
-def _right_and_wrong(state: State) -> list[tuple[int, int]]:
-    """All pairs (wrong, right) by the primary reward."""
-    right = state.right or ()
-    return [(i, j) for i, one in enumerate(right) if not one for j, other in enumerate(right) if other]
+def _distances(facts: Facts) -> str:
+    """Where both have one order: how far apart their advantages are."""
+    base, other = facts.base, facts.other
+    if facts.difference < SAME:
+        return f"No advantage differs by as much as {SAME}."
+    if not facts.same_order:
+        return ""
+    if facts.factor is not None:
+        steps = "longer" if facts.factor > 1 else "shorter"
+        digits = 4 if number(facts.factor, 3) == "1" else 3
+        times = f"{number(facts.factor, digits)} times those of {base.name}"
+        return f"The advantages of {other.name} are {times}: {steps} steps in the same direction."
+    gaps = [abs(x - y) for x, y in zip(base.advantages, other.advantages, strict=True)]
+    most = gaps.index(max(gaps))
+    before, after = signed(base.advantages[most]), signed(other.advantages[most])
+    gets = f"answer {most + 1} gets {before} under {base.name} and {after} under {other.name}"
+    return f"Both put the answers in the same order, but {gets}."
 
 
-def wrong_first(state: State, levels: list[int]) -> tuple[list[tuple[int, int]], int]:
-    """The pairs (wrong, right) in which the wrong answer gets more, and the number of all such pairs."""
-    pairs = _right_and_wrong(state)
-    return [(i, j) for i, j in pairs if levels[i] > levels[j]], len(pairs)
+def _score(facts: Facts) -> str:
+    """How much of either update belongs to the rewards that are scores, beside passes and fails."""
+    state, both = facts.state, (facts.base, facts.other)
+    if not 0 < len(state.numbers) < len(state.pays):
+        return ""
+    base, other = (percent(sum((side.shares or ())[k] for k in state.numbers)) for side in both)
+    names = listing(state.name_of(k) for k in state.numbers)
+    score, have = ("score", "has") if len(state.numbers) == 1 else ("scores", "have")
+    shares = f"{base} in {both[0].name}'s update and of {other} in {both[1].name}'s"
+    return f"The {score}, {names}, {have} a share of {shares}."
+
+
+def _alone(facts: Facts) -> str:
+    """Under leave-one-out: that the mark which one answer alone has is not divided by a spread."""
+    state = facts.state
+    if not CONVENTIONS[state.convention].leave_one_out or not method_named(state.method).decoupled:
+        return ""
+    for k, column in enumerate(zip(*state.marks, strict=True)):
+        lone = [i for i, mark in enumerate(column) if column.count(mark) == 1 and len(set(column)) == 2]
+        if len(lone) == 1 and state.weights[k]:
+            return (
+                f"Leave-one-out compares answer {lone[0] + 1} with the others alone. They agree in {state.name_of(k)}, "
+                "so its mark is not divided by a spread."
+            )
+    return ""

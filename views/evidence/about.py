@@ -44,6 +44,9 @@ def readings() -> Html:
 
 
 def onward() -> Html:
-    """Where to go from here."""
+    """Lead on: two of the small model's runs as logs, and the reader's own."""
+    runs = tag(
+        "a", "The first steps of two runs of the small model, in Your run", href="?at=run&run-sample=pays_5_grpo"
+    )
     link = tag("a", "What happened in your own run?", href="?at=run")
-    return tag("p", "These are other people's answers. ", link, kind="next")
+    return tag("p", runs, ". These are other people's answers. ", link, kind="next")

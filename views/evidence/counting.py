@@ -8,7 +8,7 @@ from gdpo_core._words import count, listing
 from gdpo_core.conventions import COMPARED
 from gdpo_core.conventions import NAMES as ALL_NAMES
 from views import charts, html
-from views.html import Html, callout, join, table, tag
+from views.html import Html, callout, table, tag
 
 NAMES = {method: ALL_NAMES[method] for method in COMPARED}
 REWARDS, ROLLOUTS = 2, 4  # what stays while the other grows, as in its Fig. 3
@@ -33,28 +33,35 @@ def part() -> Html:
         charts.counts(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000),
         charts.counts(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500),
     )
+    return tag("div", callout(_ends()), html.charts(drawn), kind="aside")
+
+
+def title() -> str:
+    """Say for the fold how many groups each method tells apart at the right end of the first chart."""
     most = count_groups(BY_REWARDS[-1])
-    title = (
-        f"How much can survive: of the groups of {ROLLOUTS} answers with {TO_REWARDS} marks GRPO tells "
-        f"{count(most['grpo'])} apart, GDPO {count(most['gdpo'])}"
+    groups = (
+        f"{ROLLOUTS} answers with {TO_REWARDS} marks form {count(gc.count_groups(*BY_REWARDS[-1]))} different groups"
     )
-    return join(tag("h2", title, kind="part"), tag("div", callout(_ends()), html.charts(drawn), kind="aside"))
+    return f"How much can survive? {groups}; GRPO tells {count(most['grpo'])} apart, GDPO {count(most['gdpo'])}"
 
 
 def _ends() -> str:
     return (
         "Two groups look the same to a method if their answers get the same advantages: what differed between them is "
-        f"lost. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} More resolution does not put the right answer "
-        "first. Counted exactly, without eps, in any order of the answers, and for GDPO before its last step."
+        f"lost. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} A finer resolution does not put pairs in the "
+        "right order. The groups are counted exactly, without eps, in any order of the answers, and for GDPO before "
+        "its batch step."
     )
 
 
 def _at(size: Size) -> str:
-    found = count_groups(size)
-    tells = (f"{NAMES[m]}{'' if i else ' tells'} **{count(n)}**" for i, (m, n) in enumerate(found.items()))
     rollouts, rewards = size
-    groups = f"{count(gc.count_groups(*size))} groups of {rollouts} answers with {rewards} marks"
-    return f"Of {groups}, {listing(tells)} apart."
+    groups = f"{rollouts} answers with {rewards} marks can form {count(gc.count_groups(*size))} different groups"
+    tells = (
+        f"{NAMES[m]}{'' if i else ' tells'} **{count(n)}**{'' if i else ' of them'}"
+        for i, (m, n) in enumerate(count_groups(size).items())
+    )
+    return f"{groups}; {listing(tells)} apart."
 
 
 def tables() -> Html:

@@ -1,19 +1,23 @@
 """Forecasts of plans' rows for the small language model, committed before these were trained, and what came."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from math import ceil, floor
 from typing import Any
 
 import polars as pl
 
 from experiments.forecasts import CLEAR, FORECASTS, RUNS, SPEEDS, judge, what_came
-from experiments.setups import setup_named
-from gdpo_core._words import count, decimal, percent, signed
+from experiments.setups import REWARDS, setup_named
+from gdpo_core import _html
+from gdpo_core._words import count, decimal, listing, percent, signed
 from views import charts, html
-from views.html import Cell, Html, callout, join, table, tag
+from views.experiment import PARAMETERS
+from views.html import Cell, Html, join, prose, table, tag
 
 FROM = 50  # steps of the log that the forecasts shown were made from
+GATED = "gated"  # the set-up in which conciseness counts only where correctness passes
 _EVERY = 5  # steps of a point of a curve
 
 
@@ -36,34 +40,96 @@ def held(row: Mapping[str, Any]) -> bool | None:
 
 
 def part() -> Html:
-    """Say which forecasts held, and draw each beside what came."""
-    rows = load()
-    drawn = [charts.forecasts(points(rows), round(100 * CLEAR)), charts.speeds(speeds())]
-    return join(callout(*_says(rows)), html.charts(drawn))
+    """Ask the third question and say how many forecasts held; the heading has the id that links name."""
+    return join(
+        tag("h2", "Does it come true in training?", kind="part", id="trained"),
+        tag("p", prose(said(load())), kind="answer"),
+    )
 
 
-def _says(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def said(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say how many of the forecasts held."""
     found = judge([row["came"] for row in rows], rows)
-    plans = len({(row["setup"], row["row"]) for row in rows})
-    left = f", {count(int(found['open']), 'forecast')} left open" if found["open"] else ""
-    clear = count(int(found["clear"]), "difference")
-    return [
-        f"From the first {FROM} steps of a log of each set-up, the audit said what {count(plans, 'row')} of "
-        f"plans would make of each reward, before one of them was trained. Of {clear} of {round(100 * CLEAR)} points "
-        f"and more **{found['signs']:.0f} have the right sign**; {found['held']:.0f} of "
-        f"{count(int(found['intervals']), 'interval')} of 80 % hold{left}. The mean error is "
-        f"{decimal(100 * found['error'], 1)} points, and that of the guess “nothing changes” "
+    settings = count(len({(row["setup"], row["row"]) for row in rows}), "setting")
+    left = f", and {count(int(found['open']), 'forecast')} stayed open" if found["open"] else ""
+    signs, clear = int(found["signs"]), int(found["clear"])
+    right = f"all {clear}" if signs == clear else f"{signs} of {clear}"
+    return (
+        f"From the first {FROM} steps of one log per set-up the audit forecast what {settings} would make of each "
+        f"reward of a model of {PARAMETERS:,} parameters, before one of them was trained. **In {right} clear "
+        f"differences ({round(100 * CLEAR)} points or more) the sign is right; {found['held']:.0f} of "
+        f"{count(int(found['intervals']), 'interval')} of 80 % hold{left}.** The mean error is "
+        f"{decimal(100 * found['error'], 1)} points; that of the guess “nothing changes” is "
         f"{decimal(100 * found['of_no_change'], 1)}."
+    )
+
+
+# --- the picture ------------------------------------------------------------------------------------------------------
+
+
+def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
+    """Draw a point per forecast, which a click or the keyboard opens: across what was said, up what came.
+
+    It is no chart of Vega's, whose marks get no focus.
+    """
+    drawn = points(rows)
+    ends = [min(min(p["low"], p["came"]) for p in drawn), max(max(p["high"], p["came"]) for p in drawn)]
+    least, most = 5 * floor(ends[0] / 5), 5 * ceil(ends[1] / 5)
+
+    def at(x: float) -> float:
+        return round(100 * (x - least) / (most - least), 2)
+
+    ticks = range(least, most + 1, 5)
+    diagonal = tag("svg", tag("path", d="M0 100L100 0"), viewBox="0 0 100 100", preserveAspectRatio="none")
+    clear = round(100 * CLEAR)
+    area = [
+        tag("span", kind="band", style=f"bottom: {at(-clear)}%; height: {round(at(clear) - at(-clear), 2)}%"),
+        diagonal,
+        *(tag("span", signed(x, 0), kind="across", style=f"left: {at(x)}%") for x in ticks),
+        *(tag("span", signed(x, 0), kind="upward", style=f"bottom: {at(x)}%") for x in ticks),
+        *(_point(p, at) for p in drawn),
     ]
+    label = "What was forecast of each setting and reward, and what came: choose one to open its curves"
+    key = (
+        "● What came lies in the 80 % interval. ✕ It lies outside. On the dashed line both agree; the grey band is a "
+        f"change of less than {clear} points. Choose a point to see its curves."
+    )
+    return tag(
+        "div",
+        tag("p", "came, points ↑", kind="upward-title", aria_hidden="true"),
+        tag("div", *area, kind="area", role="radiogroup", aria_label=label),
+        tag("p", "forecast, points →", kind="across-title", aria_hidden="true"),
+        tag("p", key, kind="note"),
+        kind="plane",
+    )
+
+
+def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
+    x = at(p["difference"])
+    place = f"left: {x}%; bottom: {at(p['came'])}%; --low: {round(at(p['low']) - x, 2)}; "
+    place += f"--wide: {round(at(p['high']) - at(p['low']), 2)}"
+    inside = "held" if p["held"] else "outside"
+    said = f"{p['what']}: {p['said']}{'' if p['held'] else '; outside its interval'}"
+    return tag("i", kind=inside, data_id=p["id"], role="radio", aria_label=said, style=place)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the points, which an address may hold."""
+    return tuple(p["id"] for p in points(load()))
+
+
+def widest_miss() -> str:
+    """Return the name of the point whose forecast is furthest from what came: it is open to begin with."""
+    return max(points(load()), key=lambda p: abs(p["difference"] - p["came"]))["id"]
 
 
 def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A point per reward and row, in points of the mean rate; those with a forecast."""
+    """Return a point per reward and setting, in points of the mean rate; those with a forecast."""
     numbers = ("difference", "low", "high", "came")
     return [
         {name: 100 * row[name] for name in numbers}
-        | {"what": f"{row['title']}; {row['row']}: {row['reward']}", "said": words(row)}
-        | {"held": "within its interval" if row["held"] else "outside"}
+        | {"id": "~".join(_key(row)), "what": f"{row['title']}, {row['row']}, {row['reward']}"}
+        | {"said": words(row), "held": row["held"]}
         for row in rows
         if row["low"] is not None
     ]
@@ -87,22 +153,66 @@ def speeds() -> list[dict[str, Any]]:
     ]
 
 
-def all_curves() -> Html:
-    """Both curves of every forecast, and the course that the runs of the row took."""
-    runs = pl.read_parquet(RUNS).with_columns(pl.col("setup", "row", "reward").cast(pl.String))
-    means = runs.group_by("setup", "row", "reward", ((pl.col("step") - 1) // _EVERY * _EVERY).alias("step"))
-    came = means.agg(pl.col("mean").cast(pl.Float64).mean()).sort("step")
-    drawn: dict[str, list[Any]] = {}
-    for row in load():
-        of_row = came.filter(setup=row["setup"], row=row["row"], reward=row["reward"])
-        lines = [
-            {"line": line, "step": _EVERY * i, "rate": x}
-            for line, course in (("as it ran", row["as_it_ran"]), ("forecast", row["forecast"]))
-            for i, x in enumerate(course)
-        ]
-        lines += [{"line": "came", "step": step, "rate": x} for step, x in of_row.select("step", "mean").iter_rows()]
-        drawn.setdefault(f"{row['title']}: {row['row']}", []).append(charts.courses(lines, row["reward"], words(row)))
-    return join(*(html.div("setup", tag("h3", title), html.charts(x, "small")) for title, x in drawn.items()))
+def curves(name: str) -> Html:
+    """Draw the setting of a point: its curves as it ran and as forecast, and the course that its runs took."""
+    setup, setting, chosen = name.split("~")
+    rows = [row for row in load() if (row["setup"], row["row"]) == (setup, setting)]
+    drawn = [charts.courses(_lines(row), f"{row['reward']}: {words(row)}") for row in rows]
+    title = tag("h3", rows[0]["title"], tag("small", f" {setting}", kind="note"))
+    key = tag(
+        "p",
+        "Mean rates by step. Dotted: the forecast of the run as it ran, under GRPO. Dashed: the forecast of this "
+        f"setting. Solid: what came, the mean of {count(_seeds(setup, setting), 'run')}. The chosen point is that of "
+        f"{chosen}.",
+        kind="note",
+    )
+    return html.div("setup", title, key, html.charts(drawn, "small"))
+
+
+def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    setup, setting, reward = _key(row)
+    came = _runs().filter(setup=setup, row=setting, reward=reward)
+    means = came.group_by((pl.col("step") - 1) // _EVERY * _EVERY).agg(pl.col("mean").cast(pl.Float64).mean())
+    lines = [
+        {"line": line, "step": _EVERY * i, "rate": x}
+        for line, course in (("as it ran", row["as_it_ran"]), ("forecast", row["forecast"]))
+        for i, x in enumerate(course)
+    ]
+    return lines + [{"line": "came", "step": step, "rate": x} for step, x in means.sort("step").iter_rows()]
+
+
+def _seeds(setup: str, setting: str) -> int:
+    return _runs().filter(setup=setup, row=setting)["seed"].n_unique()
+
+
+@lru_cache(maxsize=1)
+def _runs() -> pl.DataFrame:
+    return pl.read_parquet(RUNS).with_columns(pl.col("setup", "row", "reward").cast(pl.String))
+
+
+def speeds_fold() -> Html:
+    """Show the speeds once the reader comes near; on a phone they wait behind a title."""
+    return _html.fold("How fast does each reward follow a push?", html.lazily(speeds_part), kind="part")
+
+
+def speeds_part() -> Html:
+    """Draw the speeds of all runs, and say how far they line up."""
+    return join(html.charts([charts.speeds(speeds())]), tag("p", speeds_said(), kind="note"))
+
+
+def speeds_said() -> str:
+    """Say between which speeds the medians of the set-ups lie, for each mark."""
+    medians = pl.read_csv(SPEEDS).group_by("reward", "setup").agg(pl.col("speed").median())
+    free, gated = medians.filter(pl.col("setup") != GATED), medians.filter(setup=GATED, reward=REWARDS[2])
+    each = (free.filter(reward=reward)["speed"] for reward in REWARDS)
+    said = [
+        f"{reward} {decimal(speed.min())} to {decimal(speed.max())}"
+        for reward, speed in zip(REWARDS, each, strict=True)
+    ]
+    return (
+        "A forecast works because a reward follows a push nearly as fast in every set-up. The medians by set-up: "
+        f"{listing(said)}; conciseness behind a gate is another reward, with {decimal(gated['speed'].item())}."
+    )
 
 
 def results_table() -> Html:
@@ -118,5 +228,5 @@ def results_table() -> Html:
         ]
         for row in load()
     ]
-    head = ["set-up", "row", "reward", "forecast", f"{percent(0.8)} interval", "came"]
+    head = ["set-up", "setting", "reward", "forecast", f"{percent(0.8)} interval", "came"]
     return table(head, rows, "figures", "Setting less as it ran, of the mean over 150 steps, in points of the range")

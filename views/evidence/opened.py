@@ -10,6 +10,7 @@ from gdpo_core.bfcl import REWARDS, Published, draw
 from gdpo_core.bfcl.prompts import METHODS, Choice
 from gdpo_core.board import Board
 from gdpo_core.conventions import NAMES
+from views.evidence import requests
 from views.evidence.squares import CATEGORIES
 from views.html import Cell, Html, join, prose, table, tag
 
@@ -31,8 +32,8 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
     of_one = marks[number]  # (answers, rewards)
     level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}
     category = CATEGORIES.get(data.categories[number], data.categories[number])
-    of = tag("small", f" {category}", kind="note")
-    return join(tag("h2", name, of, kind="part"), tag("p", prose(_says(choice, of_one, level))), _kinds(choice, of_one))
+    title = tag("h3", name, tag("small", f" {category}", kind="note"))
+    return join(title, requests.part(name), tag("p", prose(_says(choice, of_one, level))), _kinds(choice, of_one))
 
 
 def _kinds(choice: Choice, marks: Tensor) -> Html:
@@ -64,9 +65,22 @@ def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
     grpo, gdpo = (len(set(level[m])) for m in METHODS)
     text = f"{len(marks)} answers, **{mixes} kinds** by their marks: GRPO has {count(grpo, 'advantage')} for them, "
     text += f"GDPO {count(gdpo)}."
-    pairs = gc.broken_ties(*(gc.collapse(marks, m, weights=choice.weights) for m in METHODS))
-    if not len(pairs.lower):
-        return f"{text} GDPO breaks no tie of a right and a wrong answer."
-    wrong = int(pairs.inverted.sum()) or "none"
-    ties = count(len(pairs.lower), "tie")
-    return f"{text} GDPO breaks {ties} of a right and a wrong answer, **{wrong} the wrong way**."
+    collapses = [gc.collapse(marks, m, weights=choice.weights) for m in METHODS]
+    broken = gc.broken_ties(*collapses)
+    if not len(broken.lower):
+        tied = collapses[0].order().tied
+        return f"{text} {_none_broken(tied)}"
+    wrong, ties = int(broken.inverted.sum()), len(broken.lower)
+    if ties == 1:
+        order = "in the wrong order" if wrong else "not in the wrong order"
+        return f"{text} GDPO breaks one tie of a right and a wrong answer, **{order}**."
+    which = "all" if wrong == ties else f"{count(wrong)} of them" if wrong else "none"
+    return f"{text} GDPO breaks {count(ties)} ties of a right and a wrong answer, **{which} in the wrong order**."
+
+
+def _none_broken(tied: int) -> str:
+    """Say why GDPO breaks no tie of a right and a wrong answer: GRPO has none, or GDPO keeps them."""
+    if not tied:
+        return "GRPO ties no right answer with a wrong one."
+    kept = "the only tie" if tied == 1 else f"all {count(tied)} ties"
+    return f"GDPO keeps {kept} of a right and a wrong answer."

@@ -1,13 +1,15 @@
 """How ties and priorities change with the number of answers per prompt."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from gdpo_core._words import percent
-from gdpo_core.bfcl.prompts import METHODS, Choice, SizeShares
+from gdpo_core._words import listing, percent
+from gdpo_core.bfcl import Published
+from gdpo_core.bfcl.prompts import METHODS, SIZES, Choice, SizeShares, size_shares
 from gdpo_core.conventions import NAMES
 from views import charts, html
 from views.evidence.sentences import between
-from views.html import Html, callout, join, table, tag
+from views.html import Html, callout, table, tag
 
 Lines = dict[str, dict[int, float]]  # by method, by group size
 
@@ -18,17 +20,25 @@ def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
     return {
         "prompts with a tie": {m: {n: of.tied[m] for n, of in sizes.items()} for m in METHODS},
         "pairs with different marks, tied": {m: {n: of.tied_pairs[m] for n, of in sizes.items()} for m in METHODS},
-        "broken ties, wrong answer first": {"gdpo": wrong},
+        "broken ties in the wrong order": {"gdpo": wrong},
     }
 
 
+def title(data: Published, choice: Choice) -> str:
+    """Say for the fold how the share of prompts with a tie changes at equal weights, from the smallest group on."""
+    sizes = SIZES[0], len(data.models)
+    least, most = (size_shares(data, replace(choice.weighing(1), group_size=size)).tied for size in sizes)
+    goes = (f"from {percent(least[m], 1)} to {percent(most[m], 1)} under {NAMES[m]}" for m in METHODS)
+    answers = f"From {sizes[0]} to {sizes[1]}, with equal weights,"
+    return f"More answers per prompt? {answers} the share with a tie goes {listing(goes)}"
+
+
 def part(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
-    """How the share of prompts with a tie changes, and what the other shares do."""
+    """Say how the share of prompts with a tie changes, and what the other shares do."""
     lines = shares(sizes)
-    title = next(iter(lines))
-    drawn = html.charts([charts.by_group_size(lines[title], title, choice.group_size)])
-    heading = tag("h2", "More answers per prompt, more ties under GRPO", kind="part")
-    return join(heading, tag("div", callout(_says(lines, choice)), drawn, kind="aside"))
+    name = next(iter(lines))
+    drawn = html.charts([charts.by_group_size(lines[name], name, choice.group_size)])
+    return tag("div", callout(_says(lines, choice)), drawn, kind="aside")
 
 
 def _says(lines: dict[str, Lines], choice: Choice) -> str:
@@ -39,12 +49,14 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
         f"From {first} to {last} answers the share of prompts with a tie goes from {percent(grpo[first], 1)} to "
         f"**{percent(grpo[last], 1)}** under GRPO; under GDPO from {start} to {end}, with {most} at {top}."
     )
-    if broken := lines["broken ties, wrong answer first"]["gdpo"]:
+    if broken := lines["broken ties in the wrong order"]["gdpo"]:
         weighed = f", with correctness at {choice.weight:g}" if choice.weight != 1 else ""
-        mends = "With" if broken[max(broken)] < broken[min(broken)] else "More answers do not mend the order: with"
         share = between(min(broken.values()), max(broken.values()))
-        said += f" {mends} {min(broken)} to {max(broken)} answers the wrong one is first in {share} of the ties "
-        said += f"that GDPO breaks{weighed}."
+        of = f"of the ties of a right and a wrong answer that GDPO breaks{weighed} {share} end in the wrong order"
+        if len(broken) == 1:
+            return f"{said} With {min(broken)} answers, {of}."
+        mends = "With" if broken[max(broken)] < broken[min(broken)] else "More answers do not mend the order: with"
+        said += f" {mends} {min(broken)} to {max(broken)} answers, {of}."
     return said
 
 

@@ -14,12 +14,22 @@ CATEGORIES = {
     "parallel_multiple": "several functions, several calls",
 }
 LEGEND = {
-    "both": "tied by GRPO and by GDPO",
-    "wrong": "tied by GRPO; GDPO tells them apart and puts a wrong answer above a right one",
-    "apart": "tied by GRPO, told apart by GDPO, none the wrong way round",
-    "gdpo": "tied by GDPO alone",
-    "untied": "no tie under either method",
-    "alike": "all {answers} answers have the same marks: nothing to learn",
+    "both": "GDPO ties too",
+    "wrong": "GDPO breaks one in the wrong order",
+    "apart": "GDPO breaks them, none in the wrong order",
+    "gdpo": "GDPO ties answers",
+    "untied": "GDPO ties none either",
+    "alike": "nothing to tie: all {answers} answers have the same marks",
+}
+LINES = {"GRPO ties answers": ("both", "wrong", "apart"), "GRPO ties none": ("gdpo", "untied", "alike")}
+# What a square says of itself; its prompt's name stands before it.
+SAID = {
+    "both": "GRPO and GDPO tie answers",
+    "wrong": "GDPO breaks a tie in the wrong order",
+    "apart": "GDPO breaks GRPO's ties",
+    "gdpo": "GDPO alone ties answers",
+    "untied": "no tie",
+    "alike": "all marks the same",
 }
 
 
@@ -38,51 +48,59 @@ def neighbours(data: Published, outcomes: Outcomes, name: str) -> tuple[str, str
     return names[at - 1], names[(at + 1) % len(names)]
 
 
-def squares(data: Published, outcomes: Outcomes, answers: int, kind: str) -> Html:
-    """The squares by category; kind: the outcome that is highlighted."""
+def squares(data: Published, outcomes: Outcomes, kind: str) -> Html:
+    """Draw the squares by category; kind: the outcome that is highlighted."""
     happens = dict(zip(data.tasks, outcomes.outcome.tolist(), strict=True))
     category = dict(zip(data.tasks, data.categories, strict=True))
     by_category: dict[str, dict[int, list[str]]] = {}
     for name in sort_prompts(data, outcomes):
         by_category.setdefault(category[name], {}).setdefault(happens[name], []).append(name)
-    blocks = [_block(CATEGORIES.get(name, name), inside, answers) for name, inside in by_category.items()]
+    blocks = [_block(CATEGORIES.get(name, name), inside) for name, inside in by_category.items()]
     label = "What happens to each prompt: choose one to open it"
     return tag("div", *blocks, kind="squares", role="radiogroup", aria_label=label, data_kind=kind)
 
 
-def _block(title: str, inside: dict[int, list[str]], answers: int) -> Html:
+def _block(title: str, inside: dict[int, list[str]]) -> Html:
     many = sum(map(len, inside.values()))
-    runs = [_run(OUTCOMES[n], names, title, answers) for n, names in inside.items()]
-    head = tag("p", tag("b", title), tag("span", f"{many} prompts"), aria_hidden="true")
+    runs = [_run(OUTCOMES[n], names, title) for n, names in inside.items()]
+    head = tag("p", tag("b", title), tag("span", count(many, "prompt")), aria_hidden="true")
     return tag("div", head, tag("div", *runs, kind="field"))
 
 
-def _run(outcome: str, names: list[str], title: str, answers: int) -> Html:
-    said = LEGEND[outcome].format(answers=answers)
-    drawn = join(*map(_square, names))
-    style = f"--said: '{said}'"
-    return tag("span", drawn, kind=outcome, role="group", aria_label=f"{title}: {said}", style=style)
+def _run(outcome: str, names: list[str], title: str) -> Html:
+    drawn = join(*(_square(name, outcome) for name in names))
+    return tag("span", drawn, kind=outcome, role="group", aria_label=f"{title}: {SAID[outcome]}")
 
 
-@lru_cache(maxsize=4096)
-def _square(name: str) -> Html:
-    return tag("i", data_id=name, role="radio", aria_label=name)
+@lru_cache(maxsize=8192)
+def _square(name: str, outcome: str) -> Html:
+    return tag("i", data_id=name, role="radio", aria_label=f"{name}: {SAID[outcome]}")
 
 
 def legend(outcomes: Outcomes, answers: int) -> Html:
-    """A row per outcome with its count, and one that highlights none."""
+    """Draw a line for the prompts in which GRPO ties answers and one for the others, each outcome with its count."""
     counts, texts = outcomes.counts, {name: text.format(answers=answers) for name, text in LEGEND.items()}
-    if more := outcomes.wrong - counts["wrong"]:
-        texts["both"] += f"; in {more} of these GDPO breaks another tie the wrong way round"
-    rows = [(name, counts[name], texts[name]) for name in OUTCOMES if counts[name] or name != "gdpo"]
-    rows.append(("", sum(counts.values()), "all prompts"))
+    more = outcomes.wrong - counts["wrong"]
+    notes = {"both": f"In {count(more)} of these it breaks another tie in the wrong order."} if more else {}
+    lines = [_line(title, names, counts, texts, notes) for title, names in LINES.items()]
     label = "Highlight what happens to a prompt"
-    return tag("div", *(_row(*row) for row in rows), kind="legend", role="radiogroup", aria_label=label)
+    return tag("div", *lines, kind="legend", role="radiogroup", aria_label=label)
 
 
-def _row(name: str, n: int, text: str) -> Html:
-    inside = tag("span", tag("i"), kind=f"swatch {name}", aria_hidden="true"), tag("b", count(n)), tag("span", text)
-    return tag("div", *inside, data_id=name, role="radio", aria_label=f"{count(n)}: {text}")
+def _line(
+    title: str, names: tuple[str, ...], counts: dict[str, int], texts: dict[str, str], notes: dict[str, str]
+) -> Html:
+    there = [name for name in names if counts[name] or name != "gdpo"]
+    chips = [_chip(name, counts[name], texts[name], notes.get(name)) for name in there]
+    if "untied" in names:
+        chips.append(_chip("", sum(counts.values()), "all prompts"))
+    return tag("div", tag("b", title), *chips)
+
+
+def _chip(name: str, n: int, text: str, note: str | None = None) -> Html:
+    swatch = tag("span", tag("i"), kind=f"swatch {name}", aria_hidden="true") if name else ""
+    inside = swatch, tag("b", count(n)), f" {text}"
+    return tag("span", *inside, kind="chip", data_id=name, role="radio", title=note, aria_label=f"{count(n)}: {text}")
 
 
 def as_table(data: Published, outcomes: Outcomes) -> str:

@@ -34,7 +34,7 @@ class GradedAnswers:
     @property
     def state(self) -> State:
         """Where the board stands when nothing was touched."""
-        return State(self.marks, ONES, ONES, lengths=tuple(map(len, self.answers)))
+        return State(self.marks, ONES, ONES, lengths=tuple(map(len, self.answers)), names=REWARDS)
 
 
 @lru_cache(maxsize=16)
@@ -125,7 +125,7 @@ def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
     """The tasks as segments; the address may name one, else it is the first."""
     titles = {task.id: task.title for task in tasks}
     linked = titles[page.given("lab-task", titles, next(iter(titles)))]
-    label = tag("span", "Where GDPO", kind="segments large")
+    label = tag("span", "Where", kind="segments large")
     return mo.ui.radio({task.title: task for task in tasks}, linked, inline=True, label=label)
 
 

@@ -40,9 +40,9 @@ def shelf(sliders: Sequence[object]) -> Html:
     """HTML: what is shown, and a slider per rating, in a table of books."""
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
     said = (
-        f"{word(len(TITLES)).capitalize()} books are an answer each, their ratings the rewards: {scales}. A wide scale "
-        "speaks louder: GRPO adds the ratings as they are, GDPO makes each scale count alike first. "
-        "**Move a rating.**"
+        f"Each of these {word(len(TITLES))} books is an answer, and its ratings are the rewards: {scales}. GRPO adds "
+        "the ratings as they are, so a rating on a wide scale counts for more. GDPO first brings all scales to one "
+        "spread. **Move a rating.**"
     )
     rows = [
         [title, *(element(sliders[len(SCALES) * i + k]) for k in range(len(SCALES)))] for i, title in enumerate(TITLES)
@@ -62,14 +62,20 @@ def ranking(ratings: Sequence[float]) -> Html:
 
 
 def _verdict(collapses: dict[str, gc.Collapse]) -> str:
-    firsts = {
-        m: [t for t, level in zip(TITLES, c.level.tolist(), strict=True) if level == max(c.level.tolist())]
-        for m, c in collapses.items()
-    }
-    if all(len(first) == len(TITLES) for first in firsts.values()):
-        return "All books are rated alike: neither method puts one before another."
-    grpo, gdpo = (" and ".join(f"**{title}**" for title in first) for first in firsts.values())
-    return f"Both put {grpo} first." if grpo == gdpo else f"GRPO puts {grpo} first, GDPO {gdpo}."
+    """Which books either method puts first, in one sentence."""
+    levels = [collapse.level.tolist() for collapse in collapses.values()]
+    grpo, gdpo = ([t for t, n in zip(TITLES, level, strict=True) if n == max(level)] for level in levels)
+    if grpo != gdpo:
+        return f"GRPO {_puts_first(grpo)}, and GDPO {_puts_first(gdpo)}."
+    if grpo == TITLES:
+        return "Both methods give all books the same advantage."
+    return f"Both methods put {listing(f'**{title}**' for title in grpo)} first."
+
+
+def _puts_first(titles: list[str]) -> str:
+    if titles == TITLES:
+        return f"ties all {word(len(TITLES))} books"
+    return f"puts {listing(f'**{title}**' for title in titles)} first"
 
 
 def _list(rows: list[list[float]], method: str, collapse: gc.Collapse) -> Html:

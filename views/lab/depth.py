@@ -6,7 +6,7 @@ import marimo as mo
 from torch import Tensor
 
 import gdpo_core as gc
-from gdpo_core._words import decimal, signed
+from gdpo_core._words import decimal, listing, signed
 from gdpo_core.board.state import BASE, METHODS, State
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from views.html import ROOT, Html, div, join, points, prose, table, tag
@@ -34,20 +34,21 @@ def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: 
 def grading() -> Html:
     """What each mark looks at."""
     marks = (
-        "correctness: the calls are the accepted ones. Values are compared after conversion, so a number may be "
-        "written as text; the checker of BFCL, from whose format the task is, wants exact types.",
-        "style: a bare Python call, with every value in the documented type and spelling.",
-        "conciseness: nothing can be deleted without changing the calls. For the coat it is a number, as a length "
-        "penalty is: the fewer characters, the nearer to 1.",
+        "correctness: the answer makes the accepted calls. Values are compared after conversion, so a number may be "
+        "written as text; the checker of BFCL, the leaderboard whose format the task has, asks for exact types.",
+        "style: the answer is a bare Python call, and every value has the documented type and spelling.",
+        "conciseness: nothing can be deleted without changing the calls. For the coat it is a score, as a penalty on "
+        "length is: the fewer characters, the nearer to 1.",
     )
     return join(
-        tag("p", "The answers are written by hand to show typical faults; three programs mark them:"),
+        tag("p", "We wrote the answers by hand to show typical faults. Three programs mark them:"),
         points(marks),
     )
 
 
 NO_EPS = (
-    "In the paper GDPO's last step adds an ε of no stated size to its divisor. Computed as in the paper, it is 0 here."
+    "In the paper GDPO's batch step adds an ε to its divisor, of which no size is stated. Under the paper's formulas "
+    "it is 0 here."
 )
 ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
 
@@ -65,19 +66,26 @@ def conventions(state: State, answer: int) -> Html:
         "opened",
         tag(
             "p",
-            f"Training programs differ in small things: what guards a division, what the last step averages over, whom "
-            f"an answer is compared with. Where tokens count, a character stands for one. Answer {answer + 1} under "
-            "each of them:",
+            "Training programs differ in small things: what keeps a divisor above 0, what the batch step averages "
+            f"over, and which answers an answer is compared with. {_by_tokens()} This is the advantage of answer "
+            f"{answer + 1} under each convention:",
         ),
         table(
-            ["", NAMES[BASE], METHODS[state.method], "GDPO's last step", "source"],
+            ["convention", NAMES[BASE], METHODS[state.method], "GDPO's batch step", "source"],
             [row(c) for c in gc.CONVENTIONS.values()],
             "wide",
         ),
-        tag("p", f"What the paper's formulas leave open, {paper or chosen.name} settles like this:"),
+        tag("p", f"The paper's formulas leave some cases open. This is how {paper or chosen.name} settles them:"),
         points(exceptions(chosen)),
         tag("p", NO_EPS) if paper else "",
     )
+
+
+def _by_tokens() -> str:
+    """That some conventions weigh answers by their tokens, and what a token is here."""
+    names = [c.name for c in gc.CONVENTIONS.values() if c.last_step == "tokens"]
+    weigh = "weighs" if len(names) == 1 else "weigh"
+    return f"{listing(names)} {weigh} answers by their tokens; here each character counts as one." if names else ""
 
 
 def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
@@ -90,11 +98,11 @@ def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
 
 @lru_cache(maxsize=1)
 def figure_two() -> Html:
-    """The paper's Fig. 2 in both readings: two answers, of which the second passes one mark, or both."""
+    """Return the paper's Fig. 2 in both readings: two answers, of which the second passes one mark, or both."""
     both = [ONE_MARK, BOTH_MARKS]
     rows = {
         "GRPO": [_second(rewards, "grpo") for rewards in both],
-        "GDPO before its last step": [_second(rewards, before=True) for rewards in both],
+        "GDPO before its batch step": [_second(rewards, before=True) for rewards in both],
         "GDPO, each prompt alone in its batch": [_second(rewards) for rewards in both],
         "GDPO, both prompts in one batch": [_second(both, prompt=prompt) for prompt in (0, 1)],
     }
@@ -106,16 +114,17 @@ def figure_two() -> Html:
         tag(
             "p",
             prose(
-                "Two answers; the first passes nothing. The paper's Fig. 2 prints GDPO **before** its last step, which "
-                "makes both prompts alike where each is alone in its batch. Std divides by n − 1 here and in every "
-                f"framework; the paper does not say so, but the ±0.7071 of its figure needs it. {NO_EPS}"
+                "Each prompt has two answers, of which the first passes nothing. The paper's Fig. 2 prints GDPO "
+                "**before** its batch step, which makes both prompts alike where each is alone in its batch. The "
+                "standard deviation divides by n − 1 here and in every framework; the paper does not say so, but the "
+                f"±0.7071 of its figure needs it. {NO_EPS}"
             ),
         ),
     )
 
 
 def _second(rewards: object, method: str = "gdpo", prompt: int | None = None, before: bool = False) -> float:
-    """What the second answer gets, of that prompt if there are several; before: without GDPO's last step."""
+    """What the second answer gets, of that prompt if there are several; before: without GDPO's batch step."""
     e = gc.explain(rewards, method)
     a = e.weighted_sums if before else e.advantages
     return (a if prompt is None else a[prompt])[1].item()

@@ -7,6 +7,7 @@ import traitlets
 from gdpo_audit import report
 from gdpo_audit.report.audit_report import AuditReport
 from views.html import Html, element
+from views.run.words import on_page
 
 _RENDER = """
 function render({ model, el }) {
@@ -26,5 +27,5 @@ class Ask(anywidget.AnyWidget):
 
 def controls(audit: AuditReport) -> Html:
     """The controls of a report; nothing where there is nothing to ask."""
-    asks = report.asking(audit)
+    asks = report.asking(audit, on_page)
     return element(mo.ui.anywidget(Ask(html=f"{report.STYLE}{asks}"))) if asks else asks

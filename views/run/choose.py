@@ -29,14 +29,15 @@ _BY_ID = {sample.id: sample for sample in SAMPLES}
 
 OPENING = """# Your log shows which reward shapes the advantages
 
-From **one column per reward and the advantages** the report tells the method, its weights, which reward drives the \
-update, what the other method would do, and the line that changes it."""
+From a log with **one column per reward and the advantages** the report tells which method ran and with which weights, \
+which reward drives the update, what another method would do, and which line changes it."""
 
 FILES = (
-    "TRL and axolotl: the Parquet files in OUTPUT_DIR/completions, which log_completions=True and, for every step, "
-    "logging_steps=1 write. verl, ms-swift, NeMo-RL: their JSONL dump. Anything else: a table (CSV, JSON, JSONL, "
-    "Parquet) with one column per reward. In a terminal gdpo audit PATH says the same. Without advantages (verl) the "
-    "method stays open, with a total alone (verl's v1 trainer, NeMo-RL) most does.",
+    "TRL and axolotl write Parquet files into OUTPUT_DIR/completions if log_completions=True, and for every step if "
+    "logging_steps=1. verl, ms-swift and NeMo-RL write a JSONL dump. Anything else: a table (CSV, JSON, JSONL, "
+    "Parquet) with one column per reward. In a terminal, gdpo audit PATH says the same. Where a log holds no "
+    "advantages (verl), it cannot show which method ran; where it holds only the total of the rewards (verl's v1 "
+    "trainer, NeMo-RL), most of the report stays open.",
     "Files are read in this server's memory and forgotten when you clear them or a few minutes after you leave; "
     "nothing is stored or sent on.",
 )
@@ -47,7 +48,7 @@ def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
     linked = _BY_ID[page.given("run-sample", list(_BY_ID), SAMPLES[0].id)].title
     yours = {"your files" if len(files) > 1 else "your file": None} if files else {}
     options = yours | {one.title: one for one in SAMPLES}
-    return mo.ui.dropdown(options, value=next(iter(yours), linked), label="Sample")
+    return mo.ui.dropdown(options, value=next(iter(yours), linked), label="Log to show")
 
 
 def upload() -> mo.ui.file:

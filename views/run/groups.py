@@ -6,9 +6,11 @@ import gdpo_core as gc
 from gdpo_audit.findings.examples import ExampleGroup
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.groups import title
+from gdpo_core import _html
+from gdpo_core._words import count
 from gdpo_core.board import Board
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from views.html import div, show, tag
+from views.html import div, element, show, tag
 
 
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
@@ -42,11 +44,10 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
     about = "The log holds neither prompts nor answers." if prompt is None and group.completions is None else ""
     if group.convention not in gc.CONVENTIONS:
         about += f" The bars follow the paper's formulas, the run those of {ALL_CONVENTIONS[group.convention].name}."
-    note = "This group alone: a step over the whole batch is one over these answers here. What if one had passed?"
-    return show(
-        tag("h2", "Groups that show it, and what if", kind="part"),
-        div("asking", choice),
-        *([prompt] if prompt else []),
-        tag("p", f"{about} {note}".strip(), kind="note"),
-        drawn,
-    )
+    answers = count(len(group.rewards), "answer")
+    about += f" On this board the group is its own batch: GDPO's batch step runs over its {answers} alone."
+    about += " What if another one had passed?"
+    title = "Groups that show it, and what if"
+    asked = [tag("h2", title, kind="part"), div("asking", choice), *([prompt] if prompt else [])]
+    inside = [*asked, tag("p", about.strip(), kind="note"), element(drawn)]
+    return show(_html.fold(title, *inside, kind="waits"))

@@ -18,6 +18,7 @@ from views.run.ask import controls
 from views.run.choose import HOW
 from views.run.downloads import downloads
 from views.run.log import Log
+from views.run.words import on_page
 
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 _AT = {title: key for key, title in CHAPTERS.items()}
@@ -36,19 +37,19 @@ def source_note(log: Log) -> mo.Html:
 
 def refusal(error: InputError) -> mo.Html:
     """One sentence in place of what could not be done."""
-    return show(div("unread", mo.callout(reason(error), kind="danger")))
+    return show(div("unread", mo.callout(on_page(reason(error)), kind="danger")))
 
 
 def front(audit: AuditReport) -> mo.Html:
-    """What to do, what ran, the plan, what each reward did, another setting in the browser, and the findings."""
-    # The report's own headings begin with h3.
-    return show(report.STYLE, tag("h2", "The report", kind="unseen"), report.front(audit, guide, controls(audit)))
+    """What to do, what ran and its picture, then the plan, what each reward did, another setting, and the findings."""
+    drawn = report.front(audit, guide, controls(audit), on_page)
+    return show(report.STYLE, tag("h2", "The report", kind="unseen"), drawn)  # its own headings begin with h3
 
 
 def folds(audit: AuditReport) -> mo.Html:
     """The rest of the report, each part made once it is opened."""
     # What waits stands in a shadow root, with no style but the page's; there marimo takes links to data away.
-    behind = report.details(audit).items()
+    behind = report.details(audit, on_page).items()
     return mo.accordion({title: lambda draw=draw: show(report.STYLE, draw()) for title, draw in behind}, True, True)
 
 

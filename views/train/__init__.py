@@ -1,5 +1,5 @@
-"""The chapter Train: set-ups as small pictures, one of them trained as the reader sets it, and drawn large."""
+"""The chapter Train: a policy of coins, trained as the reader sets it, as curves; the set-ups as small pictures."""
 
-from views.train import cards, controls, panels, runs, words
+from views.train import cards, controls, panels, play, runs, verdicts, words
 
-__all__ = ["cards", "controls", "panels", "runs", "words"]
+__all__ = ["cards", "controls", "panels", "play", "runs", "verdicts", "words"]

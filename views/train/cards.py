@@ -10,11 +10,15 @@ from typing import Any, TypedDict
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, Row, join, prose, table, tag
 from gdpo_core._json import read_json
-from gdpo_core._words import listing, number
+from gdpo_core._words import count, listing, number
 from gdpo_core.board.state import State
 from gdpo_core.scenarios import (
     ENDS,
+    FASTER,
     LEVEL,
+    NEITHER,
+    SAME,
+    SLOWER,
     VERDICTS,
     Scenario,
     Setting,
@@ -25,15 +29,21 @@ from gdpo_core.scenarios import (
 )
 from views.train.controls import scenario_values, setting_of
 from views.train.runs import COMPARED, NAMES, ROOM, train
-from views.train.words import FASTER, NEITHER, SAME, SLOWER, TITLES, probability
+from views.train.words import TITLES, counts, probability
 
 POINTS = 32  # of a small curve
 WEIGHTS = (4.0, 2.0, 1.0, 0.9, 0.5, 0.25, 0.125)  # of being concise, in the picture of all weights
-COLUMNS = {"faster": f"▲ {FASTER}", "same": f"= {SAME}", "slower": f"▼ {SLOWER}"}
+ROWS = {
+    "faster": f"▲ {FASTER}",
+    "same": f"= {SAME}",
+    "slower": f"▼ {SLOWER}",
+    "arms": "Conflict: the right answer wins under",
+}
+PREDICTED = {"guessed": "Which is faster?", "arms": "Conflict: does the right answer win?"}
 COLUMN = dict(
     zip((*VERDICTS, *ENDS), ("same", "faster", "slower", "same", "same", "same", "faster", "slower"), strict=True)
 )
-WIDTH, HEIGHT = 160, 28
+WIDTH, HEIGHT = 160, 22
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
@@ -113,6 +123,15 @@ def label(one: Mapping[str, Any], arms: bool) -> str:
     return f"GDPO {grpo / gdpo:.1f}× faster" if gdpo < grpo else f"GDPO {gdpo / grpo:.1f}× slower"
 
 
+def _in_short(one: Mapping[str, Any], arms: bool) -> str:
+    """What the title of a row leaves out of a verdict."""
+    ending, words = kind(one, arms), label(one, arms).split()
+    if arms:
+        return ending.removeprefix("right under ")
+    # of "GDPO 1.9× faster", "only GDPO gets there", "neither gets there"
+    return {SAME: "", NEITHER: ending}.get(ending, words[1] if words[0] == "GDPO" else " ".join(words[:2]))
+
+
 def _spark(one: Mapping[str, Any], arms: bool) -> Html:
     """The slowest coin under both methods, with the gap between the epochs at which it is learnt."""
     low, end = min(0.6, *(min(one[m]["curve"]) for m in COMPARED)), one["epochs"][-1]
@@ -149,13 +168,6 @@ def facts(scenario: Scenario) -> str:
     return " · ".join([*parts, *(["Adam"] if s.optimizer == "adam" else []), *(["gate"] if s.gate else [])])
 
 
-def waiting(scenario: Scenario, one: Mapping[str, Any]) -> Html:
-    """What stands in place of the curves while a set-up is trained: the sketch of its card."""
-    arms = bool(scenario.setting.arms)
-    said = tag("p", "Its sketch, while it is trained: ", tag("b", label(one, arms)), ".", role="status")
-    return tag("div", said, _spark(one, arms), kind=f"waiting {COLUMN[kind(one, arms)]}")
-
-
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 Sketches = Mapping[str, Mapping[str, Any]]
@@ -185,30 +197,51 @@ def kinds(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str) -
     return [kind(found[s.id], False) for s in counted]
 
 
+def summary(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str, score: str | None) -> Html:
+    """How the set-ups end; of who predicts the score, once there is one, and no word of how they end."""
+    if score is not None:
+        return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
+    others = sum(not s.setting.arms and is_of_another_comparison(s, comparison) for s in scenarios.values())
+    return tag("p", counts(comparison, kinds(scenarios, found, comparison), len(scenarios), others))
+
+
 def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str, guesses: Guesses | None) -> Html:
-    """All cards in the columns of their verdicts, or, where the reader guesses, in their order and without the rest."""
-    places: dict[str, list[Html]] = {name: [] for name in ("guessed", *COLUMNS, "arms")}
+    """All cards in rows by their verdicts, or, where the reader guesses, in their order and without the rest."""
+    places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
         one, arms = found[s.id], bool(s.setting.arms)
-        column, secret = COLUMN[kind(one, arms)], guesses is not None and not guesses[s.id]
-        longer = ", by longer steps" if is_of_another_comparison(s, comparison) else ""
-        right = "" if guesses is None else "✓ " if guesses[s.id] == kind(one, arms) else "✗ "
-        said = tag("span", right, label(one, arms), longer, kind=f"label {column}")
-        body = join(tag("i", "?"), tag("small", facts(s))) if secret else join(_spark(one, arms), said)
-        card = tag("div", tag("b", s.title), body, kind=f"card{' other' if longer else ''}", role="radio", data_id=s.id)
-        places["arms" if arms else column if guesses is None else "guessed"].append(card)
-    columns = [tag("div", tag("h2", title), *places[name], kind=f"column {name}") for name, title in COLUMNS.items()]
-    coins = tag("div", *(columns if guesses is None else places["guessed"]), kind="row" if guesses else "columns")
-    conflict = tag("h2", "Rewards in conflict: right, or concise but wrong")
-    return tag("div", coins, conflict, tag("div", *places["arms"], kind="row"), role="radiogroup", aria_label="Set-ups")
+        row = "arms" if arms else COLUMN[kind(one, arms)]
+        places[row if guesses is None or arms else "guessed"].append(_card(s, one, comparison, guesses))
+    titles = ROWS if guesses is None else PREDICTED
+    rows = [tag("h3", title, kind=name) + tag("div", *places[name], kind="set") for name, title in titles.items()]
+    return tag("div", *rows, kind="sets", role="radiogroup", aria_label="Set-ups")
+
+
+def _card(s: Scenario, one: Mapping[str, Any], comparison: str, guesses: Guesses | None) -> Html:
+    """A title and a small picture, named with its verdict; where the reader guesses, what it is made of instead."""
+    arms = bool(s.setting.arms)
+    other = is_of_another_comparison(s, comparison)
+    said = f"{label(one, arms)}{', by longer steps' if other else ''}"
+    if guesses is None:
+        told = tag("span", _in_short(one, arms), kind=f"label {COLUMN[kind(one, arms)]}")
+        body, name = tag("div", _spark(one, arms), told), f"{s.title}: {said}"
+    elif not guesses[s.id]:
+        body, name = tag("small", facts(s)), f"{s.title}: {facts(s)}"
+    else:
+        said = f"{'✓' if guesses[s.id] == kind(one, arms) else '✗'} {said}"
+        body, name = tag("span", said, kind=f"label {COLUMN[kind(one, arms)]}"), f"{s.title}: {said}"
+    looks = f"card{' other' if other else ''}"
+    return tag("div", tag("b", s.title), body, kind=looks, role="radio", data_id=s.id, title=name, aria_label=name)
 
 
 def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) -> str:
     """How many of the guesses were right."""
     guessed = [s for s in scenarios.values() if guesses[s.id]]
     right = sum(kind(found[s.id], bool(s.setting.arms)) == guesses[s.id] for s in guessed)
-    last = f"{right} of {len(guessed)} guesses were right"
-    return f"Score: {last}{', and that was the last one' if len(guessed) == len(scenarios) else ''}." if guessed else ""
+    if not guessed:
+        return ""
+    last = ", and that was the last one" if len(guessed) == len(scenarios) else ""
+    return f"You were right in {right} of {count(len(guessed), 'prediction')}{last}."
 
 
 # --- the conflict ----------------------------------------------------------------------------------------------------
@@ -234,14 +267,14 @@ def weights_table(file: File, scenario: Scenario, setting: Setting) -> Html | st
         else "Behind this gate it does not win: being concise is a penalty here, and the gate spares wrong answers it."
     )
     sentences = (
-        f"Of these weights of being concise, the largest with which the right answer wins: **{each}**. {gate}",
+        f"Of these weights of conciseness, the largest with which the right answer wins is **{each}**. {gate}",
         "Normalising does not know which reward matters more. It moves the weight up to which the right answer wins; "
         "it does not choose it. The gate needs no number, if the gated reward is never below 0; else gate it to its "
         "worst value.",
     )
     caption = (
-        "Who wins, by the weight of being concise (being right weighs 1). ✓ right, ✗ wrong, ~ open; below, how likely "
-        "the right answer is in the end"
+        "Which answer wins at each weight of conciseness (correctness weighs 1): ✓ the right one, ✗ a wrong one, "
+        "~ none. Below: the final probability of the right one."
     )
     head = ["", *(f"{w:g}" for w in WEIGHTS), "gate"]
     return join(table(head, rows, "ends", caption), *(tag("p", prose(one)) for one in sentences))

@@ -7,11 +7,11 @@ from typing import Any
 
 import marimo as mo
 
-from gdpo_core._html import tag
+from gdpo_core._html import Html, tag
 from gdpo_core.board.state import State
 from gdpo_core.scenarios import Scenario, Setting
 from gdpo_core.training import COMPARISONS
-from views.html import div, element, show
+from views.html import div, element, fold, show
 from views.nav import Nav
 from views.train.runs import THIRD
 from views.train.words import QUESTIONS, TITLES
@@ -105,14 +105,15 @@ def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
 def question(scenario: Scenario) -> mo.ui.radio:
     """What to predict of a scenario."""
     asked, answers = QUESTIONS[bool(scenario.setting.arms)]
-    return mo.ui.radio({said: kind for kind, said in answers.items()}, label=asked, inline=True)
+    label = tag("span", asked, kind="question")
+    return mo.ui.radio({said: kind for kind, said in answers.items()}, label=label, inline=True)
 
 
 def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
     """The controls of this scenario, which stand at these values; the Lab's answers bring starts, pays and weights."""
     made: dict[str, Any] = {}
     names = rewards(scenario)
-    for name, said in (("start", "start"), ("pays", "pays"), ("weights", "weight")):
+    for name, said in (("start", "start probability"), ("pays", "pay"), ("weights", "weight")):
         if not scenario.from_marks:
             sliders = [_slider(name, x, said, of) for of, x in zip(names, values[name], strict=False)]
             made[name] = mo.ui.array(sliders)
@@ -123,21 +124,25 @@ def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
             {title: c for c, title in TITLES.items()}, TITLES[values["compare"]], label="Compared"
         )
     made["optimizer"] = mo.ui.dropdown(
-        {"SGD": "sgd", "Adam": "adam"}, {"sgd": "SGD", "adam": "Adam"}[values["optimizer"]], label="Optimizer"
+        {"SGD": "sgd", "Adam": "adam"}, {"sgd": "SGD", "adam": "Adam"}[values["optimizer"]], label=_aligned("Optimizer")
     )
     for name, (title, sizes) in SIZES.items():
         options = {f"{n}": n for n in sorted({*sizes, values[name]})}
-        made[name] = mo.ui.dropdown(options, f"{values[name]}", label=title)
+        made[name] = mo.ui.dropdown(options, f"{values[name]}", label=_aligned(title))
     for name, (title, low, high, step) in NUMBERS.items():
-        made[name] = mo.ui.number(low, high, step, values[name], debounce=True, label=title)
+        made[name] = mo.ui.number(low, high, step, values[name], debounce=True, label=_aligned(title))
     if not scenario.setting.arms:
         made["noise"] = mo.ui.array(
             [
-                mo.ui.number(0, NOISIEST, 0.001, std, debounce=True, label=f"Noise of {of}")
+                mo.ui.number(0, NOISIEST, 0.001, std, debounce=True, label=_aligned(f"Noise of {of}"))
                 for of, std in zip(names, values["noise"], strict=True)
             ]
         )
     return mo.ui.dictionary(made)
+
+
+def _aligned(label: str) -> Html:
+    return tag("span", label, kind="aligned")
 
 
 def _slider(name: str, value: float, kind: str, of: str) -> mo.ui.slider:
@@ -155,21 +160,26 @@ def rewards(scenario: Scenario) -> list[str]:
     return [*scenario.coins, *["noise"] * (scenario.setting.rewards - len(scenario.coins))]
 
 
-def panel(scenario: Scenario, controls: Mapping[str, Any], third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
-    """The controls as they are laid out: a row per reward, and what few need in a fold."""
-    parts: list[object] = []
-    for k, name in enumerate(() if scenario.from_marks else rewards(scenario)):
-        own = (list(controls[said]) for said in ("start", "pays", "weights"))
-        cells = (tag("span", element(sliders[k]) if k < len(sliders) else "") for sliders in own)
-        parts.append(tag("div", tag("b", name), *cells, kind="reward"))
+def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
+    """A row of sliders per reward."""
     if scenario.from_marks:
         link = tag("a", "Change them in the Lab →", href="?at=lab")
-        said = "Starts, pays and weights are those of the Lab; a number is a coin that spreads as it does. "
-        parts.append(tag("p", said, link))
-    line = [controls[name] for name in ("gate", "compare") if name in controls]
+        said = "Starts, pays and weights are those of the Lab; a score is a coin that spreads as it does. "
+        return show(div("setting", tag("p", said, link)))
+    rows = []
+    for k, name in enumerate(rewards(scenario)):
+        own = (list(controls[said]) for said in ("start", "pays", "weights"))
+        cells = (tag("span", element(sliders[k]) if k < len(sliders) else "") for sliders in own)
+        rows.append(tag("div", tag("b", name), *cells, kind="reward"))
+    return show(div("setting", *rows))
+
+
+def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
+    """What concerns all rewards in a line, and what few need in a fold."""
+    line = [controls.get("compare", compare), *(controls[name] for name in ("gate",) if name in controls)]
     few = [controls[name] for name in ("optimizer", *SIZES, *NUMBERS)] + list(controls.get("noise", []))
-    more = mo.accordion({"Optimizer, noise, groups, seeds, epochs": show(div("few", *few))})
-    return show(div("setting", *parts, div("line", *line, third, reset), more))
+    more = fold("Optimizer, noise, groups, seeds, epochs", div("few", *few))
+    return show(div("line", *line, third, reset), more)
 
 
 def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setting:

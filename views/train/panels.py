@@ -1,43 +1,58 @@
 """The large picture: a chart per coin or answer, and what its lines are."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import inf
 
 import marimo as mo
 from torch import Tensor
 
 from gdpo_core import _theme
-from gdpo_core._html import Html, Row, join, legend, table, tag
+from gdpo_core._html import Html, Row, legend, table, tag
+from gdpo_core._words import count, percent
 from gdpo_core.scenarios import LEVEL, Scenario, Setting, medians
 from views import charts
 from views.html import element, show
-from views.train.runs import NAMES, Runs, curves, last_epoch, train
+from views.train.runs import BAND, NAMES, Runs, curves, train
 from views.train.words import TITLES
 
-POINTS = 160  # of a curve, at most
+POINTS = 80  # of a curve, at most: as many as a panel can show apart, and no more to send
+ROOM = 0.085  # of the epochs: as wide as a number is
 
 
 def draw(scenario: Scenario, setting: Setting, runs: Runs, limits: Mapping[str, Tensor]) -> Html:
-    """A chart per coin or answer, side by side, with one pair of axes, and their legend."""
-    end = last_epoch(setting, runs)
-    rows = curves(scenario.coins, runs, limits, every=-(-end // POINTS))
-    low = 0.4 if min(row["low"] for row in rows) >= 0.4 else 0.0
+    """A chart per coin or answer, side by side, with one pair of axes that no control moves."""
+    rows = curves(scenario.coins, runs, limits, every=-(-setting.epochs // POINTS))
     names = tuple(NAMES[m] for m in runs)
+    upright = "probability of the answer" if setting.arms else "probability that the coin shows 1"
     drawn = []
     for k, coin in enumerate(scenario.coins):
         there = sorted((medians(run)[k], n, NAMES[m]) for n, (m, run) in enumerate(runs.items()))
-        there = [one for one in there if 0 < one[0] <= end]
-        beside = 0 if there and there[0][0] > 0.2 * end else 1  # the axis leaves no room on the left
-        marks = [
-            {"method": name, "epoch": epoch, "level": LEVEL, "label": f"{epoch:g}", "place": n}
-            for n, (epoch, _, name) in enumerate(there, beside)
-        ]
+        marks = _marks([(epoch, name) for epoch, _, name in there if 0 < epoch < inf], setting.epochs)
         pays = "" if setting.arms else f", pays {(setting.scale or (1,) * len(scenario.coins))[k]:g}"
-        of_coin = [row for row in rows if row["of"] == coin and row["epoch"] <= end]
-        drawn.append(tag("div", element(charts.learning(of_coin, marks, f"{coin}{pays}", names, low))))
-    entries = [(_swatch(m), name) for m, name in NAMES.items() if m in runs]
-    entries.append((tag("i", kind="thin"), "thin: endless groups"))
-    return tag("div", tag("div", *drawn, kind=f"panels of-{len(drawn)}"), legend(entries), kind="picture")
+        of_coin = [row for row in rows if row["of"] == coin]
+        chart = charts.learning(of_coin, marks, f"{coin}{pays}", names, "" if k else upright)
+        drawn.append(tag("div", element(chart)))
+    return tag("div", *drawn, kind=f"panels of-{len(drawn)}")
+
+
+def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
+    """Where each method is there, and where its number stands: not on the line of another one."""
+    marks = [
+        {"method": name, "epoch": epoch, "level": LEVEL, "beside": epoch, "slot": min(n, 1)}
+        for n, (epoch, name) in enumerate(there)
+    ]
+    for before, after in pairwise(marks[1:]):
+        if after["epoch"] - before["epoch"] < ROOM * epochs:
+            before["beside"], after["slot"] = after["epoch"], 2
+    return marks
+
+
+def key(methods: Sequence[str]) -> Html:
+    """What the lines of these methods look like, and what the thin ones and the bands are."""
+    entries = [(_swatch(m), name) for m, name in NAMES.items() if m in methods]
+    band = f"line: median of the seeds, band: {percent(BAND[1] - BAND[0])} of them"
+    return legend([*entries, (tag("i", kind="band"), band), (tag("i", kind="thin"), "thin: infinitely large groups")])
 
 
 def _swatch(method: str) -> Html:
@@ -51,11 +66,11 @@ def medians_table(scenario: Scenario, setting: Setting, methods: Sequence[str]) 
     """The median epoch at which each coin or answer is learnt, under each comparison."""
     rows = []
     for comparison, title in TITLES.items():
-        for n, (m, run) in enumerate(train(setting.compared(comparison), methods).items()):
+        for m, run in train(setting.compared(comparison), methods).items():
             steps = ["–" if s == inf else f"{s:g}" for s in medians(run)]
-            rows.append(Row([join("" if n else title, tag("small", NAMES[m])), *steps], m))
-    never = f"– where it is not reached in {setting.epochs}"
-    caption = f"Epochs until p ≥ {LEVEL:g}, median over {setting.seeds} seeds; {never}."
+            rows.append(Row([f"{title}, {NAMES[m]}", *steps], m))
+    never = f"– where it is not reached in {count(setting.epochs, 'epoch')}"
+    caption = f"Epochs until p ≥ {LEVEL:g}, median over {count(setting.seeds, 'seed')}; {never}."
     return show(table(["", *scenario.coins], rows, "figures", caption))
 
 

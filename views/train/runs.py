@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
-from math import inf
 
 import torch
 from torch import Tensor
 
 from gdpo_core.conventions import COMPARED as METHODS
-from gdpo_core.scenarios import LEVEL, Setting, medians
+from gdpo_core.scenarios import LEVEL, Setting
 from gdpo_core.successors import SUCCESSORS, TITLES
 from gdpo_core.training import TrainingRun
 from views import worker
@@ -18,7 +17,7 @@ COMPARED = ("grpo", "gdpo")
 NAMES = {m: TITLES[m] for m in (*METHODS, *SUCCESSORS)}
 THIRD = {m: name for m, name in NAMES.items() if m not in COMPARED}
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
-ROOM, SETTLED = 1.5, 0.98  # of a picture after the slowest method is there; a probability that hardly moves any more
+ROOM = 1.5  # times as long as the slowest method takes: where a small picture ends
 KEPT = 96  # runs and limits of the latest settings: 6 MB as scenarios are given, 75 MB at most
 
 Runs = Mapping[str, TrainingRun]
@@ -87,12 +86,3 @@ def program(setting: Setting, methods: Sequence[str]) -> str:
         f"    print(method, {result})",
     ]
     return "\n".join(lines) + "\n"
-
-
-def last_epoch(setting: Setting, runs: Runs) -> int:
-    """Where a picture of these runs ends: once every curve that gets there had some room after it."""
-    if setting.arms:  # each method settles on one answer, or on none
-        steps = [min(medians(one, SETTLED)) for one in runs.values()]
-    else:
-        steps = [max(medians(one)) for one in runs.values()]
-    return setting.epochs if inf in steps else min(setting.epochs, max(8, round(ROOM * max(steps))))

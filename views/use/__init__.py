@@ -1,5 +1,5 @@
-"""Use it: the lines for a trainer, whether to use them, and what is said about GDPO."""
+"""Use it: when to use which method, the lines for a trainer, whether to use them, and what is said about GDPO."""
 
-from views.use import advise, claims, configure
+from views.use import advise, claims, configure, which
 
-__all__ = ["advise", "claims", "configure"]
+__all__ = ["advise", "claims", "configure", "which"]

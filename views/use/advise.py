@@ -7,9 +7,11 @@ import marimo as mo
 
 from gdpo_audit.advice import EFFECTS, Answer, of_group, priority, verdict
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_core import CONVENTIONS
+from gdpo_core._words import listing, word
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import State
-from views.html import Html, prose, show, tag
+from views.html import Html, fold, prose, show, tag
 from views.onward import onward
 from views.use.configure import rewards
 from views.worker import elsewhere
@@ -31,16 +33,39 @@ def report_of(lab: State, gate: str) -> AuditReport:
     return elsewhere(of_group, tuple(map(tuple, rewards(lab, gate))), REWARDS, lab.weights)
 
 
-def section(advice: Sequence[Answer], report: AuditReport | None, of_run: bool) -> mo.Html:
-    """The verdict, an answer a line, and what no normalisation does; report: on whose rewards, if there are any."""
+def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | None = None) -> mo.Html:
+    """The verdict, an answer a line, and what no normalisation does.
+
+    report: on the rewards that are judged, if there are any; lab: where these are the Lab's, else they are a run's.
+    """
     heading = tag("h2", "Should I?")
     if report is None:
         link = tag("a", "Your run", href="?at=run")
         none = tag("p", "No run is audited yet. Open ", link, " and come back.")
         return show(tag("section", heading, none, kind="should"))
-    sentence = verdict(advice, report.caution if of_run else "")  # a Lab is always one group
-    parts = [tag("p", prose(sentence), kind="verdict-use"), tag("ul", *map(_row, advice))]
-    return show(tag("section", heading, *parts, tag("p", prose(priority(report)), kind="last"), kind="should"))
+    sentence = verdict(advice, "" if lab else report.caution)  # a Lab is always one group
+    told = [answer for answer in advice if answer.effect != "nothing"]
+    parts = [tag("p", prose(sentence), kind="verdict-use"), tag("ul", *map(_row, told)), _unchanged(advice)]
+    about = [tag("p", _of_paper(lab), kind="last")] if lab and lab.convention != "paper" else []
+    last = tag("p", prose(priority(report)), kind="last")
+    return show(tag("section", heading, *parts, *about, last, kind="should"))
+
+
+def _of_paper(lab: State) -> str:
+    """Return whose formulas the checks follow, where the Lab shows another convention's."""
+    here = CONVENTIONS[lab.convention].name
+    return f"These checks follow the paper's formulas. The Lab now shows those of {here}, which may differ from them."
+
+
+def _unchanged(advice: Sequence[Answer]) -> Html:
+    """Return the checks that change nothing behind one line that names them; empty without any."""
+    rows = [answer for answer in advice if answer.effect == "nothing"]
+    if not rows:
+        return Html()
+    others = " other" * (len(rows) < len(advice))
+    checks = f"{word(len(rows))}{others} {'check finds' if len(rows) == 1 else 'checks find'} no difference"
+    names = listing(answer.title[:1].lower() + answer.title[1:] for answer in rows)
+    return fold(f"{checks[:1].upper()}{checks[1:]}: {names}", tag("ul", *map(_row, rows)))
 
 
 def _row(answer: Answer) -> Html:

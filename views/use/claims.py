@@ -8,7 +8,6 @@ import marimo as mo
 import gdpo_core as gc
 from gdpo_audit import report
 from gdpo_core._words import count, listing, percent, word
-from gdpo_core.bfcl import prompts
 from gdpo_core.board.state import State
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.scenarios import VERDICTS, load_scenarios
@@ -18,6 +17,7 @@ from views.html import ROOT, Html, element, join, points, prose, show, table, ta
 from views.onward import onward
 from views.results import ahead, clear, results
 from views.use import configure
+from views.use.which import share_of_broken_ties_that_are_wrong
 
 TRUE, PARTLY, FALSE = "true", "partly", "false"
 
@@ -39,8 +39,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
-        "With equal scales and equal starts all methods coincide. The usual demo leaves out GDPO's last step, so it "
-        "takes longer steps.",
+        "With equal scales and equal starts all methods coincide. The usual demo leaves out GDPO's batch step, so "
+        "its steps are longer.",
         ("train", "demo"),
     )
     yield (
@@ -91,9 +91,7 @@ def _where_gdpo_is_behind() -> str:
     found = [s.verdict for s in coins if s.setting.comparison == "equal"]
     model = experiment.load()
     least = model.predictions["smallest_difference"]
-    choice = prompts.Choice()
-    pairs = prompts.pairs(prompts.marks_of(prompts.load_once(ROOT / "data" / "bfcl_rewards.parquet"), choice))
-    wrong = pairs.wrong("gdpo", choice.weight, pairs.broken(choice.weight))
+    wrong = share_of_broken_ties_that_are_wrong()
     cells = results()
     of = ahead(cells)
     gdpo, grpo = clear(of["gdpo"]), clear(of["grpo"])
@@ -101,7 +99,7 @@ def _where_gdpo_is_behind() -> str:
         f"Here GDPO is slower in {found.count(VERDICTS[2])} of {len(found)} set-ups of coins, clearly behind in "
         f"{len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons of a small language model (in "
         f"{len(model.ahead('grpo', least))} by {count(round(100 * least), 'point')} or more), and of the ties of a "
-        f"right and a wrong answer that it breaks in Evidence, {percent(wrong)} have the wrong one first. In the "
+        f"right and a wrong answer that it breaks in Evidence, {percent(wrong)} end in the wrong order. In the "
         f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of "
         f"{count(len(cells))} cells, GRPO in {grpo}. The paper gives no spread for most."
     )
@@ -190,6 +188,12 @@ REFERENCES = {
     ),
 }
 CODE = "https://github.com/NVlabs/GDPO"
+DATA = "https://gorilla.cs.berkeley.edu/leaderboard.html"
+OPENING = f"""# A few lines switch GDPO on. Your rewards say if you should
+
+[Paper: arXiv {REFERENCES["GDPO"][0]}](https://arxiv.org/abs/{REFERENCES["GDPO"][0]}) · [Code: NVlabs/GDPO]({CODE}) · \
+[Data: BFCL]({DATA}) · [References](?at=use#references) · Every advantage on this page is computed by one torch \
+library, gdpo_core."""
 CITE = """@inproceedings{liu26aa,
   title={GDPO: Group reward-Decoupled Normalization Policy Optimization for Multi-reward RL Optimization},
   author={Liu, Shih-Yang and Dong, Xin and Lu, Ximing and Diao, Shizhe and Belcak, Peter and Liu, Mingjie and \

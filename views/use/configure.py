@@ -24,18 +24,23 @@ GATES = {  # which rewards count only for right answers
     "all": f"{listing(OTHERS)} only where {FIRST} is passed",
 }
 SOURCES = {"lab": "the Lab's answers", "run": "the run of chapter 4"}
+NOTHING = "# every weight of the Lab is 0, so nothing would be learnt"
 _OF_RUN = [f"Names, weights and group size are those of {SOURCES['run']}."]
 UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-source": "lab"}
 
-OPENING = """# A few lines switch it on. Your rewards say whether to
-
-For the pays and weights that **the Lab shows now**, or for **the run you audited**."""
+FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the run that you audited**:"
 
 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str], own: str = "") -> mo.ui.dropdown:
     """A choice by titles, the first by default; the reader's own run may bring another, else the address."""
     linked = own if own in titles else page.given(key, list(titles), next(iter(titles)))
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
+
+
+def controls(*chosen: mo.ui.dropdown) -> mo.Html:
+    """Return the choices in a line below what they are about."""
+    row = mo.hstack(chosen, justify="start", gap=1, wrap=True)
+    return show(tag("h2", "The lines for your trainer", kind="part"), tag("p", prose(FOLLOWS), kind="note"), row)
 
 
 def gated_rewards(gate: str) -> tuple[str, ...]:
@@ -62,6 +67,8 @@ def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None)
         weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
         size = run.source["group_size"]
         return _own(config_lines.switch_to_gdpo(framework, _names(run), weights, size, of_grpo=of_grpo))
+    if not any(lab.weights):
+        return NOTHING
     paid = [sorted(column) for column in zip(*lab.rewards, strict=True)]
     said = [f"{one[0]:g} to {one[-1]:g}" if k in lab.numbers else f"0 or {lab.pays[k]:g}" for k, one in enumerate(paid)]
     pays = ", ".join(f"{name} {pay}" for name, pay in zip(REWARDS, said, strict=True))
@@ -69,6 +76,12 @@ def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None)
     parts += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated_rewards(gate)]
     parts.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, len(lab.marks)))
     return _own("\n".join(parts))
+
+
+def lines_without_std(framework: str, lab: State) -> str | None:
+    """Return the lines for GRPO without std with the Lab's weights; None where this trainer has none."""
+    text = config_lines.switch_to(framework, REWARDS, lab.weights, "grpo_no_std")
+    return text and _own(text)
 
 
 def _names(run: AuditReport | None) -> list[str]:
@@ -82,7 +95,6 @@ def _own(text: str) -> str:
 
 def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditReport | None = None) -> mo.Html:
     """The lines, all that is needed; then what makes sure of them, and what is known of this trainer."""
-    names = [gc.CONVENTIONS[key].name for key in (framework.convention, *framework.conventions)]
     log = _own(config_lines.log_rewards(framework.id, _names(run)))
     return show(
         report.STYLE,
@@ -91,21 +103,50 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
             tag("h2", f"GDPO in {framework.title} ", tag("small", f"all that is needed; {framework.version}")),
             report.copy_box(lines, f"GDPO in {framework.title}"),
             *(tag("p", prose(sentence)) for sentence in (_OF_RUN if run else _about(lab, gate))),
+            *(_shown_method(framework, lab) if run is None else []),
             tag("h3", "Write a log that can be audited ", tag("small", "extra")),
             report.copy_box(log, "a log that can be audited"),
             tag("h3", "Make sure that it ran ", tag("small", "extra")),
             report.copy_box(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
             tag("h3", "What to know"),
-            fold(f"What {framework.title} does where trainers differ", cases(names)),
-            fold(
-                f"What is known of {framework.title}, and where it was read on {framework.read_on}",
-                _read(framework.facts),
-            ),
+            *_known(framework),
             fold("While it trains", points(_while_it_trains(framework))),
             kind="audit use",
         ),
     )
+
+
+def _shown_method(framework: Framework, lab: State) -> list[Html]:
+    """Return what this trainer has of the method that the Lab shows beside GRPO, where that is not GDPO."""
+    name = METHODS[lab.method]
+    if lab.method == "gdpo":
+        return []
+    if lab.method != "grpo_no_std":
+        return [tag("p", f"No trainer in this menu has {name}, which the Lab shows; these lines are for GDPO.")]
+    if not (text := lines_without_std(framework.id, lab)) or not any(lab.weights):
+        return [tag("p", f"No line for {name}, which the Lab shows, is known of {framework.title}.")]
+    heading = tag("h3", f"{name} in {framework.title} ", tag("small", "which the Lab shows"))
+    return [heading, report.copy_box(text, f"{name} in {framework.title}")]
+
+
+def _known(framework: Framework) -> list[Html]:
+    """Return folds with what this trainer does on each case, and what is known of it."""
+    if framework.id == "generic":
+        return [
+            fold("Cases on which trainers differ, to try your own code on", _own_code()),
+            fold(f"Trainers that are not in the menu, as read on {framework.read_on}", _read(framework.facts)),
+        ]
+    names = [gc.CONVENTIONS[key].name for key in (framework.convention, *framework.conventions)]
+    known = f"What is known of {framework.title}, and where it was read on {framework.read_on}"
+    title = f"What {framework.title} does where trainers differ"
+    return [fold(title, cases(names)), fold(known, _read(framework.facts))]
+
+
+def _own_code() -> Html:
+    """Return the command that tries a function on the cases, and what the paper's formula does on each."""
+    command = report.copy_box("python conformance/check.py MODULE:FUNCTION", "the check of your own function")
+    return join(command, cases(["paper"]))
 
 
 def _read(facts: Iterable[tuple[str, str]]) -> Html:
@@ -135,8 +176,8 @@ def all_cases() -> Html:
 def _while_it_trains(framework: Framework) -> list[str]:
     """What is true of each run of this trainer, and no line above changes."""
     sentences = [
-        "GDPO's last step divides by a std over the whole batch. Silent groups make it small, and the advantages of "
-        "the others large. Adam removes a factor that stays; watch how the share of silent groups changes."
+        "GDPO's batch step divides by a standard deviation over the whole batch. Silent groups make it small, and the "
+        "advantages of the others large. Adam removes a factor that stays; watch how many groups are silent, and when."
     ]
     if metric := framework.zero_std_metric:
         sees = "the whole batch" if framework.zero_std_over_batch else "the summed reward"
@@ -157,11 +198,9 @@ def _about(lab: State, gate: str) -> list[str]:
     notes = []
     if len(set(lab.pays)) > 1:
         notes.append(
-            "What a pass pays drops out under GDPO, which divides each reward by its own spread. What should count for "
+            "Pay drops out under GDPO, which divides each reward by its own spread. A reward that should count for "
             "more needs a larger **weight**."
         )
-    if lab.method != "gdpo":
-        notes.append(f"No trainer here has {METHODS[lab.method]}, which the Lab shows; these lines are for GDPO.")
     if gated_rewards(gate):
         worst = ("more than " if min(map(min, lab.rewards)) < 0 else "") + "the worst these rewards pay"
         notes.append(f"The gate gives 0, {worst}; a penalty would need its own worst value there.")

@@ -1,0 +1,103 @@
+"""The picture that opens a report: what the update pushes, as it ran and as recommended, and the primary reward."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.controls import reward_look
+from gdpo_audit.report.courses import DRAWN, course_picture, forecast_picture, no_forecast
+from gdpo_audit.report.summary import comparable, shown_method
+from gdpo_core import _html
+from gdpo_core._html import Html, join, tag
+from gdpo_core._words import count, number, percent, signed
+from gdpo_core.conventions import NAMES
+from gdpo_core.pushing import MEANING
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The pushes and shares of all rewards under one setting: its name in the key, and how its bars look."""
+
+    name: str
+    look: str  # the class of its bars
+    push: Sequence[float | None]
+    share: Sequence[float | None]
+
+
+def opening(report: AuditReport) -> Html:
+    """Return the bars of all rewards beside the primary reward's forecast, or its course; empty if neither is known."""
+    parts = [part for part in (_bars(report), _primary(report)) if part]
+    return tag("div", *parts, kind="opening") if parts else Html()
+
+
+def _primary(report: AuditReport) -> Html:
+    """Return the forecast of the primary reward under the recommended setting; without one, its course."""
+    primary, forecast = report.run["primary"], report.recommended_forecast
+    if primary is None:
+        return Html()
+    if forecast is None:
+        lacking = report.forecast_note
+        return course_picture(report, primary, tag("p", lacking) if lacking else "")
+    if why := no_forecast(forecast, primary):
+        return course_picture(report, primary, why) or forecast_picture(forecast, primary)
+    return forecast_picture(forecast, primary, report.steps)
+
+
+def bars_of(report: AuditReport) -> list[Bars]:
+    """Return what is drawn as bars: the run as it was, and the recommended setting where there is one.
+
+    Both are rows of the plan, which were tried on the same responses. Without a plan the run alone is drawn.
+    """
+    method, why = shown_method(report)
+    if method is None or not comparable(report):
+        return []
+    best = next((row for row in report.plan if row.recommended), None)
+    if best is None:
+        pushes, shares = zip(
+            *((r["push"].get(method), r["update_share"].get(method)) for r in report.rewards), strict=True
+        )
+        return [Bars(f"{NAMES[method]}, {why}", "after", pushes, shares)]
+    names, ran = [r["name"] for r in report.rewards], report.plan[0]
+    rows = ((f"as it ran ({NAMES[ran.method]})", "before", ran), (f"recommended: {best.title}", "after", best))
+    return [
+        Bars(name, look, [row.push.get(x) for x in names], [row.update_share.get(x) for x in names])
+        for name, look, row in rows
+    ]
+
+
+def _bars(report: AuditReport) -> Html:
+    """Return a table with two cells of bars for each reward: the push on it, and its share of the update."""
+    drawn = bars_of(report)
+    if not drawn:
+        return Html()
+    least = -1.0 if any((x or 0.0) < 0 for of in drawn for x in (*of.push, *of.share)) else 0.0
+    rows = []
+    for k, reward in enumerate(report.rewards[:DRAWN]):
+        pushes = (_bar(of.look, of.push[k], signed(of.push[k]), least) for of in drawn)
+        shares = (_bar(of.look, of.share[k], percent(of.share[k]), least) for of in drawn)
+        cells = (tag("div", *of_figure, kind=reward_look(k)) for of_figure in (pushes, shares))
+        rows.append([reward["name"], *cells])
+    key = (join(tag("i", kind=f"{of.look} swatch"), of.name) for of in drawn)
+    says = [f"Push: {MEANING}"]
+    if len(report.rewards) > DRAWN:
+        says.append(f"Drawn are the first {DRAWN} of {count(len(report.rewards), 'reward')}.")
+    return tag(
+        "figure",
+        tag("figcaption", tag("b", "What the update pushes, and what moves it")),
+        tag("p", *(tag("span", part) for part in key), kind="key"),
+        _html.table(["reward", f"push, {number(least)} to 1", "share of the update"], rows, "bars"),
+        tag("p", " ".join(says)),
+        kind="pushes",
+    )
+
+
+def _bar(look: str, value: float | None, said: str, least: float) -> Html:
+    """Return a bar from 0 to the value on an axis from `least` to 1, and the value in words."""
+    unit = 100 / (1 - least)
+    zero = -least * unit
+    drawn = [tag("path", kind="axis", d=f"M0,12H100M{zero:.4g},0V12")]
+    if value is not None and value == value:
+        left, right = sorted((zero, zero + unit * min(max(value, least), 1.0)))
+        drawn.append(tag("rect", x=f"{left:.4g}", y=1, width=f"{right - left:.4g}", height=10))
+    axis = tag("svg", *drawn, viewBox="0 0 100 12", preserveAspectRatio="none", aria_hidden="true")
+    return tag("span", axis, said, kind=f"bar {look}")

@@ -1,0 +1,157 @@
+"""The facts of a state: what either method ties, orders and raises. All that is said of a state is made of them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from gdpo_core._words import count
+from gdpo_core.board.result import Result
+from gdpo_core.board.state import BASE, METHODS, State
+from gdpo_core.conventions import NAMES
+
+ZERO = 1e-9  # of an advantage: what is smaller is round-off
+PROPORTIONAL = 1e-4  # of the largest advantage: how far off a multiple it may be, which is what an ε does
+Pairs = frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one method makes of the answers."""
+
+    name: str
+    advantages: tuple[float, ...]
+    level: tuple[int, ...]  # per answer, the number of its advantage, 0 = lowest
+    ties: tuple[tuple[int, ...], ...]  # the answers that share an advantage though their marks differ, highest first
+    tied: Pairs  # the same as pairs of answers whose marks differ
+    by_eps: int  # how many of these pairs only an ε parts
+    wrong_order: Pairs  # (wrong answer, right answer): the wrong one has the larger advantage
+    push: float | None  # on the primary reward; None where no reward is primary
+    shares: tuple[float, ...] | None  # of the rewards in the update
+    left_out: int  # how many answers it drops, as GD²PO does where their rewards disagree
+
+    @cached_property
+    def silent(self) -> bool:
+        """Whether every advantage is 0."""
+        return all(abs(a) <= ZERO for a in self.advantages)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a state shows, of the method on the left (`base`) and the one on the right (`other`)."""
+
+    state: State
+    base: Side
+    other: Side
+    right: tuple[bool, ...] | None  # whether each answer is right; None where no reward says so
+    pairs: Pairs  # all pairs (wrong answer, right answer)
+    mixes: int  # how many combinations of marks there are
+    side: int  # the method whose largest tie is outlined: 0 for the one on the left, 1 for the other
+    pile: tuple[int, ...]  # the answers of that tie; none where neither method ties any
+
+    @cached_property
+    def silent(self) -> bool:
+        """Whether nothing is learnt under either method."""
+        return self.base.silent and self.other.silent
+
+    @cached_property
+    def difference(self) -> float:
+        """The largest difference between the two advantages of an answer."""
+        return max(abs(x - y) for x, y in zip(self.base.advantages, self.other.advantages, strict=True))
+
+    @cached_property
+    def same_order(self) -> bool:
+        """Whether both put the answers in the same order, ties included."""
+        return self.base.level == self.other.level
+
+    @cached_property
+    def factor(self) -> float | None:
+        """How many times the left method's advantages the other's are; None where they are no multiple of them."""
+        x, y = self.base.advantages, self.other.advantages
+        if self.base.silent or self.other.silent:
+            return None
+        times = sum(a * b for a, b in zip(x, y, strict=True)) / sum(a * a for a in x)
+        off = max(abs(b - times * a) for a, b in zip(x, y, strict=True))
+        return times if off <= PROPORTIONAL * max(map(abs, y)) else None
+
+    @cached_property
+    def new_ties(self) -> Pairs:
+        """The pairs that the other method ties and the left one tells apart."""
+        return self.other.tied - self.base.tied
+
+    @cached_property
+    def open_pairs(self) -> Pairs:
+        """The pairs of a wrong and a right answer that the left method ties."""
+        return frozenset(pair for pair in self.pairs if tied(self.base, pair))
+
+    @cached_property
+    def well_broken(self) -> Pairs:
+        """Those of them in which the other method puts the right answer above."""
+        return frozenset((i, j) for i, j in self.open_pairs if self.other.level[i] < self.other.level[j])
+
+    @cached_property
+    def badly_broken(self) -> Pairs:
+        """Those of them in which the other method puts the wrong answer above."""
+        return self.open_pairs & self.other.wrong_order
+
+    @cached_property
+    def weight(self) -> float | None:
+        """What the primary reward weighs; None where no reward is primary."""
+        return None if self.state.primary is None else self.state.weights[self.state.primary]
+
+    @cached_property
+    def mostly_wrong(self) -> bool:
+        """Whether more than half of the pairs of a wrong and a right answer are in the wrong order, under both."""
+        return min(len(self.base.wrong_order), len(self.other.wrong_order)) * 2 > len(self.pairs)
+
+
+def facts_of(state: State, left: Result, right: Result) -> Facts:
+    """Return the facts of a state from what the two methods make of it."""
+    passed = state.right
+    pairs = frozenset(
+        (i, j) for i, one in enumerate(passed or ()) if not one for j, other in enumerate(passed or ()) if other
+    )
+    base = _side(NAMES[BASE], state, left, pairs)
+    other = _side(METHODS[state.method], state, right, pairs)
+    at = 0 if base.ties else 1
+    ties = (base, other)[at].ties
+    pile = max(ties, key=lambda tie: (_mixed(tie, passed), len(tie)), default=())
+    return Facts(state, base, other, passed, pairs, len(set(state.marks)), at, pile)
+
+
+def tied(side: Side, pair: tuple[int, int]) -> bool:
+    """Return whether a method gives both answers of a pair one advantage."""
+    return side.level[pair[0]] == side.level[pair[1]]
+
+
+def of_all(part: int, whole: int, noun: str) -> str:
+    """How many of all.
+
+    >>> of_all(1, 1, "pair"), of_all(2, 2, "pair"), of_all(3, 3, "pair"), of_all(2, 5, "pair")
+    ('the only pair', 'both pairs', 'all 3 pairs', '2 of 5 pairs')
+    """
+    if part < whole:
+        return f"{part} of {count(whole, noun)}"
+    return f"the only {noun}" if whole == 1 else f"both {noun}s" if whole == 2 else f"all {count(whole, noun)}"
+
+
+def _side(name: str, state: State, result: Result, pairs: Pairs) -> Side:
+    level, marks, collapsed = tuple(result.level), state.marks, result.collapsed
+    several = [pair for tie in result.ties for pair in combinations(tie["answers"], 2)]
+    pairs_tied = frozenset((i, j) for i, j in several if marks[i] != marks[j])
+    return Side(
+        name,
+        tuple(result.advantages),
+        level,
+        tuple(tuple(tie["answers"]) for tie in result.ties),
+        pairs_tied,
+        round(collapsed.pairs_by_eps / collapsed.tied_pairs * len(pairs_tied)) if pairs_tied else 0,
+        frozenset((i, j) for i, j in pairs if level[i] > level[j]),
+        None if state.primary is None else collapsed.push[state.primary],
+        None if result.shares is None else tuple(result.shares),
+        result.factors.count(0),
+    )
+
+
+def _mixed(answers: tuple[int, ...], right: tuple[bool, ...] | None) -> bool:
+    """Whether right and wrong answers are among these."""
+    return right is not None and len({right[i] for i in answers}) > 1

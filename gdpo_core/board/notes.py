@@ -1,0 +1,59 @@
+"""What stands beside the dots of the drop: the tie that the headline is about, and where its answers go."""
+
+from itertools import pairwise
+
+from gdpo_core._words import listing, signed, word
+from gdpo_core.board.facts import Facts
+
+APART_ON_A_LINE = 0.25  # between two advantages that are named apart
+
+
+def notes(facts: Facts) -> list[dict]:
+    """Return what stands beside the dots: per note its side (0 or 1), its answers and two lines.
+
+    The first note is about the tie that is outlined; if it is one of the left method, those after it say where the
+    other method has its answers. Where neither ties any, the note is about the right answer that the most wrong ones
+    overtake.
+    """
+    if not facts.pile:
+        return _overtaken(facts)
+    side, right = (facts.base, facts.other)[facts.side], facts.other.advantages
+    shared = f"{len(facts.pile)} answers, one advantage: {signed(side.advantages[facts.pile[0]])}"
+    whose = f"{len({facts.state.marks[i] for i in facts.pile})} combinations of marks"
+    collapse = f"advantage collapse: {whose if facts.right is None else _whose(facts, facts.pile)}"
+    noted = [{"side": facts.side, "answers": list(facts.pile), "lines": [shared, collapse]}]
+    for part in [] if facts.side else _clusters(facts.pile, right):
+        said = list(dict.fromkeys(signed(right[i]) for i in part))
+        where = f"{said[0]} to {said[-1]}" if len(said) > 2 else listing(said)
+        noted.append({"side": 1, "answers": part, "lines": [_whose(facts, part), where]})
+    return noted
+
+
+def _overtaken(facts: Facts) -> list[dict]:
+    """A note on the left method's line, at the right answer that the most wrong ones overtake, if one does."""
+    level = facts.base.level
+    turned = sorted(high for low, high in facts.other.wrong_order if level[low] < level[high])
+    if not turned:
+        return []
+    most = max(turned, key=turned.count)
+    many = turned.count(most)
+    said = f"{word(many)} wrong answer{' overtakes' if many == 1 else 's overtake'} it"
+    return [{"side": 0, "answers": [most], "lines": [_whose(facts, [most]), said]}]
+
+
+def _clusters(answers: tuple[int, ...], a: tuple[float, ...]) -> list[list[int]]:
+    """Answers by their advantage, lowest first, in sets that lie apart on a line."""
+    ordered = sorted(answers, key=lambda i: a[i])
+    ends = [n for n, (i, j) in enumerate(pairwise(ordered), 1) if a[j] - a[i] > APART_ON_A_LINE]
+    return [ordered[start:end] for start, end in pairwise([0, *ends, len(ordered)])]
+
+
+def _whose(facts: Facts, answers: tuple[int, ...] | list[int]) -> str:
+    """How many of the answers are right and how many wrong; of one, which it is."""
+    passed = [facts.right is not None and facts.right[i] for i in answers]
+    if len(answers) == 1:
+        return f"answer {answers[0] + 1}" + ("" if facts.right is None else ", right" if passed[0] else ", wrong")
+    if facts.right is None:
+        return f"{word(len(answers))} answers"
+    kinds = {"right": sum(passed), "wrong": len(answers) - sum(passed)}
+    return listing((f"{word(n)} {kind}" for kind, n in kinds.items() if n), link="")

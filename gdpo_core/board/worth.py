@@ -1,0 +1,119 @@
+"""What it is worth to tell answers apart: by the pairs in the wrong order, and by the push on the primary reward."""
+
+from gdpo_core._words import count, listing, percent, signed
+from gdpo_core.board.facts import Facts, Side
+
+PAIR = "right–wrong pair"
+
+
+def worth(facts: Facts) -> str:
+    """Return whether the right answers gain, by order and by push; empty where no reward says which are right."""
+    if facts.right is None:
+        return ""
+    first = facts.state.name_of(facts.state.primary or 0)
+    if not facts.pairs:
+        whole = "All answers are right" if facts.right[0] else "No answer is right"
+        return f"{whole}, so nothing here raises {first}: the other rewards alone decide."
+    no = _not_as_it_stands(facts, first)
+    said = [no or _broken(facts), "" if facts.mostly_wrong else _wrong_order(facts), _pushes(facts, first)]
+    return " ".join(filter(None, said))
+
+
+def _not_as_it_stands(facts: Facts, first: str) -> str:
+    """That neither method serves the primary reward: it weighs nothing, or most pairs are in the wrong order."""
+    base, other, weight = facts.base, facts.other, facts.weight or 0
+    said = []
+    if weight == 0:
+        said.append(f"{first} weighs 0, so neither method looks at it.")
+    elif weight < 0:
+        said.append(f"{first} weighs less than 0, so more of it earns less.")
+    if facts.mostly_wrong:
+        shares = [percent(len(side.wrong_order) / len(facts.pairs)) for side in (base, other)]
+        each = f"under {base.name} and {shares[1]} under {other.name}"
+        where = "under both methods" if shares[0] == shares[1] else each
+        said.append(f"{shares[0]} of the {PAIR}s are in the wrong order {where}.")
+    return f"**Not as it stands:** {' '.join(said)}" if said else ""
+
+
+def _broken(facts: Facts) -> str:
+    """Which answer comes above in the left method's ties of a right and a wrong one; empty without any."""
+    ties, well, badly = len(facts.open_pairs), len(facts.well_broken), len(facts.badly_broken)
+    if not ties or facts.base.silent or facts.other.silent:
+        return ""
+    name, kept = facts.other.name, ties - well - badly
+    first = f"{facts.base.name} ties a right answer with a wrong one in {_pairs(ties)}."
+    if kept == ties:
+        return f"{first} {name} ties {'it' if ties == 1 else 'these'} too."
+    if ties in (well, badly):
+        where = "there" if ties == 1 else "in both" if ties == 2 else f"in all {ties}"
+        such = f" ({_example(facts.other)})" if badly and facts.other.wrong_order == facts.badly_broken else ""
+        return f"{first} {name} puts the {'right' if well else 'wrong'} one above {where}{such}."
+    parts = [f"the right one above in {well}" if well else "", f"the wrong one above in {badly}" if badly else ""]
+    such = f" ({_example(facts.other)})" if badly and facts.other.wrong_order == facts.badly_broken else ""
+    still = f" It still ties {'the other' if kept == 1 else f'the other {kept}'}." if kept else ""
+    return f"{first} {name} puts {listing(filter(None, parts))}{such}.{still}"
+
+
+def _pairs(many: int) -> str:
+    return "one pair" if many == 1 else count(many, "pair")
+
+
+def _wrong_order(facts: Facts) -> str:
+    """In how many pairs a wrong answer ranks above a right one, under either method."""
+    base, other = facts.base, facts.other
+    before, after = len(base.wrong_order), len(other.wrong_order)
+    if base.silent or other.silent:
+        some = other if base.silent else base
+        many = len(some.wrong_order) or "none"
+        return f"{some.name} has {many} of {count(len(facts.pairs), PAIR)} in the wrong order."
+    if not before and not after:
+        return "Under neither method does a wrong answer rank above a right one."
+    if not before and other.wrong_order == facts.badly_broken:
+        return ""  # those are told among the ties
+    if not before or not after:
+        none, some = (base, other) if after else (other, base)
+        such = f", {_example(some)}" if some is other else ""
+        happens = f"under {some.name} that happens in {_pairs(len(some.wrong_order))}{such}"
+        return f"Under {none.name} no wrong answer ranks above a right one; {happens}."
+    if base.wrong_order == other.wrong_order:
+        return _both_still(facts)
+    return f"In {before} of {count(len(facts.pairs), PAIR)} {base.name} has the wrong order, {other.name} in {after}."
+
+
+def _both_still(facts: Facts) -> str:
+    """The pairs that are in the wrong order under both methods, by their answers where that is every pair of these."""
+    pairs = facts.other.wrong_order
+    low, high = (sorted({pair[k] + 1 for pair in pairs}) for k in (0, 1))
+    still = "still " if facts.well_broken else ""
+    if len(low) * len(high) == len(pairs):
+        return f"Both methods {still}rank the wrong {_numbered(low)} above the right {_numbered(high)}."
+    of = f"{len(pairs)} of {count(len(facts.pairs), PAIR)}"
+    return f"Both methods {still}have the same {of} in the wrong order, {_example(facts.other)}."
+
+
+def _numbered(answers: list[int]) -> str:
+    return f"answer{'' if len(answers) == 1 else 's'} {listing(answers, most=4)}"
+
+
+def _example(side: Side) -> str:
+    """The pair in the wrong order that lies furthest apart; such as, where there are others."""
+    level = side.level
+    low, high = max(sorted(side.wrong_order), key=lambda pair: level[pair[0]] - level[pair[1]])
+    such = "such as " if len(side.wrong_order) > 1 else ""
+    return f"{such}the wrong answer {low + 1} above the right answer {high + 1}"
+
+
+def _pushes(facts: Facts, first: str) -> str:
+    """The push of both methods on the primary reward, and whose update raises it more."""
+    base, other = facts.base, facts.other
+    before, after = (round(side.push or 0.0, 2) for side in (base, other))  # what is printed as 0 is none
+    said = [signed(before), signed(after)]
+    if said[0] == said[1]:
+        return f"The push on {first} is {said[0]} under both methods."
+    told = f"The push on {first} is {said[0]} under {base.name} and {said[1]} under {other.name}"
+    if max(before, after) <= 0:
+        return f"{told}: neither update raises it."
+    more, less = (other, base) if after > before else (base, other)
+    if min(before, after) <= 0:
+        return f"{told}: {more.name}'s update raises it, {less.name}'s does not."
+    return f"{told}, so {other.name}'s update raises it {'more' if after > before else 'less'}."

@@ -1,0 +1,74 @@
+"""Write data/bfcl_requests.parquet: the requests behind the squares of Evidence, and a right answer to each.
+
+They are those of the package bfcl-eval, which `make parity` installs; another folder of its `data` can be given. The
+answer is made of the values that the leaderboard accepts: the first of each, and nothing that may be left out. BFCL's
+own checker accepts all of them.
+"""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from gdpo_core.bfcl import load_published
+
+ROOT = Path(__file__).resolve().parent.parent
+MADE = ROOT / "data" / "bfcl_requests.parquet"
+
+
+def answer(accepted: list[Mapping[str, Mapping[str, list]]], required: Mapping[str, list[str]]) -> str:
+    """Write the needed calls in Python, each argument with the first value that is accepted.
+
+    required: by function, the arguments that a call must have, even where "" says that it may leave them out.
+
+    >>> answer([{"area": {"base": [10, 10.0], "sides": [[3, 4]], "unit": ["cm", ""]}}], {"area": ["base", "sides"]})
+    '[area(base=10, sides=[3, 4])]'
+    """
+    calls = [(name, args) for call in accepted for name, args in call.items()]
+    return f"[{', '.join(f'{name}({_arguments(args, required[name])})' for name, args in calls)}]"
+
+
+def _arguments(args: Mapping[str, list], required: list[str]) -> str:
+    sent = {name: values for name, values in args.items() if "" not in values or name in required}
+    return ", ".join(f"{name}={_first(values)!r}" for name, values in sent.items())
+
+
+def _first(values: list) -> object:
+    """Return the first accepted value, "" being none; inside a dictionary each entry has accepted values of its own."""
+    return _plain(next(value for value in values if value != ""))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _first(values) for name, values in value.items() if "" not in values}
+    return [_plain(part) for part in value] if isinstance(value, list) else value
+
+
+def read(folder: Path) -> pl.DataFrame:
+    """Read the request and the accepted calls of each prompt that has a square, in the order of the verdicts."""
+    published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
+    requests, required, answers = {}, {}, {}
+    for category in dict.fromkeys(published.categories):
+        name = f"BFCL_v4_{category}.json"
+        for line in (folder / name).read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            requests[row["id"]] = row["question"][0][-1]["content"]
+            required[row["id"]] = {one["name"]: one["parameters"]["required"] for one in row["function"]}
+        for line in (folder / "possible_answer" / name).read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            answers[row["id"]] = answer(row["ground_truth"], required[row["id"]])
+    names = list(published.tasks)
+    return pl.DataFrame(
+        {"task_id": names, "request": [requests[name] for name in names], "answer": [answers[name] for name in names]}
+    )
+
+
+if __name__ == "__main__":
+    spec = importlib.util.find_spec("bfcl_eval")
+    given = sys.argv[1] if len(sys.argv) > 1 else spec and f"{Path(str(spec.origin)).parent}/data"
+    if not given:
+        sys.exit("make_requests: expected the folder `data` of bfcl-eval, or the package; `make parity` installs it")
+    read(Path(given)).write_parquet(MADE, compression="zstd", compression_level=19, statistics=False)

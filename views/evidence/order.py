@@ -1,0 +1,156 @@
+"""Which of a right and a wrong answer gets the larger advantage, and from which weight of correctness on."""
+
+from math import ceil
+
+from gdpo_core._words import count, listing, percent
+from gdpo_core.bfcl.prompts import PUSH_WEIGHTS, Choice, Pairs
+from gdpo_core.ties import Order
+from views import charts, html
+from views.html import Html, join, paragraphs, table, tag
+
+BROKEN = "ties that GDPO breaks"  # at equal weights
+ALL = "all pairs"
+
+
+def weights_said(choice: Choice) -> str:
+    """Name the weights of a choice as the end of a sentence that begins with "with"."""
+    return "equal weights" if choice.weight == 1 else f"correctness weighing {choice.weight:g}"
+
+
+def said(choice: Choice, first: Pairs) -> str:
+    """Say how many ties of a right and a wrong answer GDPO breaks, and how many pairs stand in the wrong order."""
+    grpo, gdpo = (first.order(m, choice.weight) for m in ("grpo", "gdpo"))
+    if not grpo.pairs:
+        return "In no prompt is there both a right and a wrong answer."
+    every = count(grpo.pairs, "pair")
+    pairs = (
+        f"Of {every} of a right and a wrong answer **{count(gdpo.wrong)} {_stand(gdpo.wrong)} in the wrong order under "
+        f"GDPO, {count(grpo.wrong)} under GRPO**."
+    )
+    return f"{_ties_said(choice, first)} {pairs}"
+
+
+def _stand(n: int) -> str:
+    return "stands" if n == 1 else "stand"
+
+
+def _ties_said(choice: Choice, first: Pairs) -> str:
+    tied = first.order("grpo", choice.weight).tied
+    broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
+    if not tied:
+        return "GRPO ties no right answer with a wrong one, so there is no tie to break."
+    if not broken.pairs:
+        kept = "keeps the only tie" if tied == 1 else f"keeps all {count(tied)} ties"
+        return f"GDPO {kept} of a right and a wrong answer that GRPO has."
+    whole = "the only tie" if tied == 1 else f"all {count(tied)} ties"
+    some = whole if broken.pairs == tied else f"{count(broken.pairs)} of the {count(tied)} ties"
+    return f"GDPO breaks {some} of a right and a wrong answer that GRPO has, {_end(broken)}."
+
+
+def _end(broken: Order) -> str:
+    """Say how broken ties end, after a comma."""
+    wrong, pairs = broken.wrong, broken.pairs
+    if not wrong:
+        return "and none in the wrong order" if pairs > 1 else "and not in the wrong order"
+    if wrong == pairs:
+        return "and all of them in the wrong order" if pairs > 1 else "and in the wrong order"
+    return f"{percent(wrong / pairs)} of them in the wrong order"
+
+
+def title(choice: Choice, first: Pairs) -> str:
+    """Say in the title of the fold how the ties end that GDPO breaks; where it breaks none, how all pairs stand."""
+    broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
+    if not broken.pairs:
+        grpo, gdpo = (first.wrong(m, choice.weight) for m in ("grpo", "gdpo"))
+        shares = f"{percent(gdpo, 1)} of all pairs under GDPO, {percent(grpo, 1)} under GRPO"
+        return f"Who comes first? In the wrong order stand {shares}"
+    if broken.pairs == 1:
+        return (
+            f"Who comes first? The only tie that GDPO breaks ends in the {'wrong' if broken.wrong else 'right'} order"
+        )
+    if not broken.wrong:
+        return "Who comes first? No tie that GDPO breaks ends in the wrong order"
+    return (
+        f"Who comes first? {percent(broken.wrong / broken.pairs)} of the ties that GDPO breaks end in the wrong order"
+    )
+
+
+def part(choice: Choice, first: Pairs) -> Html:
+    """Draw who comes first, now and by the weight of correctness."""
+    drawn = [charts.who_comes_first(first_rows(choice, first)), *curves(choice, first)]
+    return join(tag("div", paragraphs(enough(choice, first)), kind="says"), html.charts(drawn, "small"))
+
+
+def enough(choice: Choice, first: Pairs) -> str:
+    """Say above which weight of correctness no pair is in the wrong order."""
+    pairs = int(first.count.sum())
+    if not pairs:
+        return ""
+    grpo, gdpo = (first.sufficient_weight(m) for m in ("grpo", "gdpo"))
+    broken = first.broken(choice.weight)
+    wrong = first.order("gdpo", choice.weight, broken).wrong
+    ties = f" in these ties above {up(first.sufficient_weight('gdpo', broken))}," if wrong else ""
+    all_pairs = f"all {count(pairs)} pairs" if pairs > 1 else "the only pair"
+    if max(grpo, gdpo) < 1:
+        return (
+            f"In {all_pairs} the right answer gets the larger advantage under both methods, at every weight from 1 on."
+        )
+    needed = listing(f"{_above(needed)} under {name}" for name, needed in (("GDPO", gdpo), ("GRPO", grpo)))
+    return f"Enough weight on correctness gives the right answer the larger advantage:{ties} in {all_pairs} {needed}."
+
+
+def _above(needed: float) -> str:
+    return f"above {up(needed)}" if needed >= 1 else "at every weight from 1 on"
+
+
+def up(needed: float) -> str:
+    """Round a weight up to two decimals, so that the right answer is first above it.
+
+    >>> up(1.8091), up(2.0), up(3.1333978)
+    ('1.81', '2', '3.14')
+    """
+    return f"{ceil(100 * needed - 1e-6) / 100:g}"
+
+
+def first_rows(choice: Choice, first: Pairs) -> list[dict]:
+    """Return who comes first, a row per part of a bar: of the broken ties under GDPO, of all pairs under both."""
+    broken = first.broken(choice.weight)
+    of = [("the {} that it breaks", "tie", "gdpo", broken)] if broken.any() else []
+    of += [("all {}", "pair", method, None) for method in ("grpo", "gdpo") if len(first.count)]
+    rows = []
+    for what, noun, method, among in of:
+        order = first.order(method, choice.weight, among)
+        for part in ("right", "tied", "wrong"):
+            share = getattr(order, part) / order.pairs
+            rows.append({"of": what.format(count(order.pairs, noun)), "method": method, "part": part, "share": share})
+    return rows
+
+
+def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
+    """Return the share of pairs in the wrong order by the weight of correctness: of what, by method."""
+    of = {BROKEN: (("gdpo",), first.broken()), ALL: (("gdpo", "grpo"), None)}
+    return {
+        name: {m: first.curve(m, among) for m in methods}
+        for name, (methods, among) in of.items()
+        if among is None or among.any()
+    }
+
+
+def curves(choice: Choice, first: Pairs) -> list:
+    """Draw a chart of each."""
+    among = {BROKEN: first.broken()}
+    needed = {
+        of: {m: first.sufficient_weight(m, among.get(of)) for m in lines} for of, lines in weight_rows(first).items()
+    }
+    return [
+        charts.by_weight(lines, of, choice.weight, {m: up(w) for m, w in needed[of].items() if w >= 1})
+        for of, lines in weight_rows(first).items()
+    ]
+
+
+def weights_table(first: Pairs) -> Html:
+    """Return the curves as a table."""
+    columns = weight_rows(first)
+    heads = [f"{m.upper()}, {of}" for of, lines in columns.items() for m in lines]
+    lines = [line for by_method in columns.values() for line in by_method.values()]
+    return table(["weight", *heads], [[f"{w:g}", *(percent(x[w], 1) for x in lines)] for w in PUSH_WEIGHTS], "figures")

@@ -1,0 +1,30 @@
+"""What was asked in a prompt, and an answer that is right; no model's own answer, which has no licence."""
+
+from functools import lru_cache
+
+import polars as pl
+
+from views.html import ROOT, Html, join, tag
+
+FILE = ROOT / "data" / "bfcl_requests.parquet"
+WHY_NO_MORE = (
+    "No wrong answer is shown: the repository that published the models' answers states no licence, so our data hold "
+    "only their marks."
+)
+
+
+@lru_cache(maxsize=1)
+def texts() -> dict[str, tuple[str, str]]:
+    """Return the request of each prompt and an answer that is right, by the prompt's name."""
+    return {name: (request, answer) for name, request, answer in pl.read_parquet(FILE).iter_rows()}
+
+
+def part(name: str) -> Html:
+    """Show the request of a prompt, an answer that BFCL accepts, and why no wrong one stands beside it."""
+    request, answer = texts()[name]
+    request = request.strip().strip('"').strip()
+    return join(
+        tag("p", f"“{request}”", kind="asked", title=request),
+        tag("p", tag("b", "Right: "), tag("code", answer), kind="right-answer", title=answer),
+        tag("p", WHY_NO_MORE, kind="note"),
+    )

@@ -1,0 +1,65 @@
+"""The audit's sentences as the page says them: in place of an option of the command line, the control of the page."""
+
+import re
+
+from views.run.choose import TEXTS
+
+_CONTROLS = {"reward": "rewards", "group-size": "group_size", "group": "group", "parts": "parts", "weight": "weights"}
+_NAME = r"(?:'[^']*'|\S*[^\s,.;:)'])"
+_VALUE = {
+    "reward": _NAME,
+    "group-size": r"(?:N|\d+)",
+    "group": _NAME,
+    "parts": r"\S+=[\d.]*\d",
+    "weight": r"\S+=[\d.]*\d",
+}
+_SENTENCES = {  # what the page has other words for
+    "Open: name": "Name",
+    "open: name": "name",
+    "Open: should": "Your decision: should",
+    "open: should": "your decision: should",
+    "(--primary)": "(in the menu above)",
+    "The option --reward": f"“{TEXTS['rewards'][0]}”",
+    "(--reward names rewards)": f"(“{TEXTS['rewards'][0]}” takes columns in)",
+    "; with skip_bad (--skip-bad) it is left out": "; without this file the others are read",
+    "only --what-if computes": "only the library computes",
+    "; --what-if does": "; the library does",
+    " (--debug prints the traceback)": "",
+    "give group_size, the": "give the",
+}
+_REWARDS = re.compile(rf"--reward[ =]{_NAME}(?: --reward[ =]{_NAME})*")
+
+
+def on_page(sentence: str) -> str:
+    """Return a sentence of the audit with the page's controls in place of the options of the command line.
+
+    >>> on_page("Open: name the reward that matters most (--primary): a or b.")
+    'Name the reward that matters most (in the menu above): a or b.'
+    >>> on_page("give group_size, the responses per prompt, as --group-size N, or the column, as --group prompt (x)")
+    'give the responses per prompt, in “Responses per prompt”, or the column, in “Group column”: prompt (x)'
+    >>> on_page("name those that are, of --reward acc --reward 'two words' --reward=-x")
+    'name those that are, of acc, two words, -x (in “Reward columns”)'
+    >>> on_page("--reward_weights 1 --log-rewards")
+    '--reward_weights 1 --log-rewards'
+    """
+    for said, here in _SENTENCES.items():
+        sentence = sentence.replace(said, here)
+    sentence = _REWARDS.sub(_rewards, sentence)
+    for option, value in _VALUE.items():
+        pattern = rf"(as in |as |: )?--{option}(?![\w-])(?:[ =]({value}))?"
+        sentence = re.sub(pattern, _given, sentence)
+    return sentence
+
+
+def _rewards(found: re.Match[str]) -> str:
+    """Return the names that a run of `--reward NAME` gives, and where they go."""
+    names = [name.strip("'") for name in re.findall(rf"--reward[ =]({_NAME})", found[0])]
+    return f"{', '.join(names)} (in “{TEXTS['rewards'][0]}”)"
+
+
+def _given(found: re.Match[str]) -> str:
+    """Return the control of an option, with its value unless that is a placeholder."""
+    option = re.sub(r".*--|[ =].*", "", found[0], flags=re.DOTALL)
+    lead = {None: "", ": ": " in "}.get(found[1], "in ")
+    value = (found[2] or "N").strip("'")
+    return f"{lead}“{TEXTS[_CONTROLS[option]][0]}”" + f": {value}" * (value != "N")

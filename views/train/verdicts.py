@@ -1,0 +1,172 @@
+"""The verdict of Train on the runs it shows: sentences that follow from the medians, and hold at every setting."""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from gdpo_core._html import Html, join, tag
+from gdpo_core._words import count, listing
+from gdpo_core.scenarios import FASTER, LEVEL, NEITHER, SAME, Setting, alike, medians, verdict_on_coins
+from views.train.runs import COMPARED, NAMES, Runs
+from views.train.words import UNDER, method, probability
+
+UNMOVED = 0.001  # of a probability, from where it started
+Steps = Mapping[str, Sequence[float]]  # by method, the median epoch at which each coin is learnt
+
+
+def result(setting: Setting, coins: Sequence[str], runs: Runs) -> Html:
+    """The verdict on these runs: a bold sentence, what it leaves out, and what a third method does."""
+    head, *more = _of_arms(setting, coins, runs) if setting.arms else _of_coins(setting, coins, runs)
+    under = "" if setting.comparison == "equal" else f"{UNDER[setting.comparison]}: "
+    more += [_of_third(setting, coins, m, runs) for m in runs if m not in COMPARED]
+    return tag("p", tag("b", under, head), *(join(" ", sentence) for sentence in more if sentence))
+
+
+# --- coins -----------------------------------------------------------------------------------------------------------
+
+
+def learnable(setting: Setting) -> list[int]:
+    """The coins that a method can learn: those whose reward counts; where coins fall together, all or none.
+
+    >>> learnable(Setting((0.5, 0.5), weights=(0, 1))), learnable(Setting((0.5, 0.5), weights=(0, 1), together=0.5))
+    ([1], [0, 1])
+    """
+    many = range(len(setting.p0))
+    weights, pays = setting.weights or (1.0,) * setting.rewards, setting.scale or (1.0,) * len(many)
+    counted = [k for k in many if weights[k] and pays[k]]
+    return [*many] if counted and setting.together else counted
+
+
+def _of_coins(setting: Setting, coins: Sequence[str], runs: Runs) -> list[Html | str]:
+    judged = learnable(setting)
+    if not judged:
+        return ["Nothing is learnt: no coin's reward counts."]
+    names = [coins[k] for k in judged]
+    every = "every coin" if len(judged) == len(coins) else _named(names)
+    steps = {m: [medians(runs[m])[k] for k in judged] for m in COMPARED}
+    kind = verdict_on_coins(*steps.values())
+    if kind == NEITHER:
+        within = f"within {count(setting.epochs, 'epoch')}"
+        said = [f"Neither method brings {every} to p = {LEVEL:g} {within}.", _some(steps)]
+    elif kind == SAME:
+        said = [_pace(steps, every), *_apart(steps, names)]
+    else:
+        pays = [setting.scale[k] if setting.scale else 1.0 for k in judged]
+        first, second = ("gdpo", "grpo") if kind == FASTER else ("grpo", "gdpo")
+        ordered = {first: steps[first], second: steps[second]}
+        said = [_first(ordered, every, setting.epochs), _loss(ordered, names, pays)]
+    return [*said, _left([coin for k, coin in enumerate(coins) if k not in judged])]
+
+
+def _named(coins: Sequence[str]) -> str:
+    return listing(f"the {coin}" if coin.endswith("coin") else f"the {coin} coin" for coin in coins)
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _epochs(key: str, steps: float, unit: bool = False) -> Html:
+    return join(method(key, f"{steps:g}"), f" epoch{'' if steps == 1 else 's'}" if unit else "")
+
+
+def _left(coins: Sequence[str]) -> str:
+    """What is said of the coins that no method can learn."""
+    them = "it" if len(coins) == 1 else "them"
+    return f"The reward of {_named(coins)} does not count, so neither method trains {them}." if coins else ""
+
+
+def _some(steps: Steps) -> str:
+    """How many coins get there where not all do."""
+    grpo, gdpo = (sum(epoch < inf for epoch in steps[m]) for m in COMPARED)
+    many = len(steps["grpo"])
+    if not grpo and not gdpo:
+        return "No coin gets there." if many > 1 else ""
+    return f"Each brings {grpo} of {many} there." if grpo == gdpo else f"GDPO brings {gdpo} there, GRPO {grpo}."
+
+
+def _pace(steps: Steps, every: str) -> Html:
+    """When both methods are there, which are about as fast."""
+    grpo, gdpo = (max(steps[m]) for m in COMPARED)
+    if grpo == gdpo == 0:
+        return join(f"Nothing is left to learn: {every} starts at p = {LEVEL:g} or above.")
+    if grpo == gdpo:
+        return join(f"Both methods bring {every} to p = {LEVEL:g} in {count(grpo, 'epoch')}.")
+    first = join("GRPO brings ", every, f" to p = {LEVEL:g} in ", _epochs("grpo", grpo, True))
+    return join("No clear difference: ", first, ", GDPO in ", _epochs("gdpo", gdpo), ".")
+
+
+def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
+    """When the coins are there that differ although the slowest ones do not."""
+    apart = [
+        (name, grpo, gdpo)
+        for name, grpo, gdpo in zip(names, steps["grpo"], steps["gdpo"], strict=True)
+        if not alike(grpo, gdpo)
+    ]
+    return [
+        join(_capital(_named([name])), " takes ", _epochs("grpo", grpo, True), " under GRPO, ", _epochs("gdpo", gdpo),
+             " under GDPO.")
+        for name, grpo, gdpo in apart
+    ]  # fmt: skip
+
+
+def _first(steps: Steps, every: str, epochs: int) -> Html:
+    """Which method is first with its last coin; it leads the steps."""
+    (first, ahead), (second, behind) = steps.items()
+    head = join(f"{NAMES[first]} brings {every} to p = {LEVEL:g} in ", _epochs(first, max(ahead), True), ", ")
+    if max(behind) == inf:
+        return join(head, f"{NAMES[second]} does not within {epochs}.")
+    return join(head, f"{NAMES[second]} in ", _epochs(second, max(behind)), ".")
+
+
+def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | str:
+    """Which coins are later under the method that is first with its last one."""
+    pairs = [*zip(*steps.values(), strict=True)]
+    lost = [k for k, (took, would) in enumerate(pairs) if took > would and not alike(took, would)]
+    if not lost:
+        return ""
+    best = len(lost) == 1 and [pay for pay in pays if pay >= pays[lost[0]]] == [pays[lost[0]]] and len(pays) > 1
+    who = "The best-paid coin" if best else _capital(_named([names[k] for k in lost]))
+    took, would = (method(m, listing(f"{steps[m][k]:g}" for k in lost)) for m in steps)
+    return join(who, " loses" if len(lost) == 1 else " lose", " by it: ", took, " epochs instead of ", would, ".")
+
+
+# --- answers, and a third method -------------------------------------------------------------------------------------
+
+
+def _of_arms(setting: Setting, answers: Sequence[str], runs: Runs) -> list[Html | str]:
+    last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in COMPARED}
+    ends = {m: answers[p.index(max(p))] if max(p) >= LEVEL else "" for m, p in last.items()}
+    if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setting.p0, strict=True)):
+        head = "Nothing is learnt."
+    elif not any(ends.values()):
+        head = "Neither method settles on an answer."
+    elif ends["grpo"] == ends["gdpo"]:
+        head = f"Both methods settle on “{ends['grpo']}”."
+    else:
+        said = [f"settles on “{end}”" if end else "does not settle" for end in ends.values()]
+        head = f"GRPO {said[0]}, GDPO {said[1].removeprefix('settles ') if all(ends.values()) else said[1]}."
+    grpo, gdpo = (method(m, _end(p[0])) for m, p in last.items())
+    return [head, join("The right answer's probability ends ", grpo, " with GRPO and ", gdpo, " with GDPO.")]
+
+
+def _end(p: float) -> str:
+    """Where a probability ends, which never is always or never.
+
+    >>> _end(0.98765), _end(0.9992), _end(0.0001)
+    ('at 0.99', 'over 0.99', 'under 0.01')
+    """
+    said = probability(p)
+    return said if " " in said else f"at {said}"
+
+
+def _of_third(setting: Setting, coins: Sequence[str], key: str, runs: Runs) -> str:
+    name, judged = NAMES[key], learnable(setting)
+    if setting.arms:
+        last = runs[key].p[:, -1, 0].median().item()
+        return f"With {name} it ends {_end(last)}."
+    if not judged:
+        return ""
+    every = "every coin" if len(judged) == len(coins) else _named([coins[k] for k in judged])
+    steps = max(medians(runs[key])[k] for k in judged)
+    when = f"does not bring {every} there" if steps == inf else f"brings {every} there in {count(steps, 'epoch')}"
+    return f"{name} {when}."
