@@ -86,7 +86,14 @@ function render({ model, el, signal }) {
   for (const deed of ["wheel", "touchstart", "pointerdown", "keydown"]) window.addEventListener(deed, () => held.disconnect(), { passive: true, signal });
   document.addEventListener("click", lead, { signal });
 
-  // The Lab's headline is of what its board shows; the cell that wrote it does not run again at a flip.
+  // The Lab's headline is of what its board shows; the cell that wrote it does not run again at a flip. While the board
+  // waits for its words, there is none.
+  document.addEventListener("gdpo-claim", ({ detail }) => {
+    const title = document.querySelector("[data-cell-name=lab_claim] h1");
+    if (!title) return;
+    title.style.visibility = detail === null ? "hidden" : "";
+    if (detail !== null && title.textContent !== detail) title.replaceChildren(detail);
+  }, { signal });
   model.on("change:headline", () => document.querySelector("[data-cell-name=lab_claim] h1")?.replaceChildren(model.get("headline")));
 
   // marimo's sliders tell a screen reader the number of their step, and its fields for numbers their label as HTML.

@@ -1,5 +1,5 @@
-// The board: rows that run from an answer through its marks and their sum to both bars. A flip shows at once; every
-// number comes from Python in `drawing`, which is recognised by its state, so that an older one is never drawn.
+// The board: rows that run from an answer through its marks and their sum to both bars. A change is drawn in the frame of
+// the click, by the formulas of the browser; the core confirms it and sends the words (exchange.js).
 
 const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
 const NARROW = 680; // px, as in board.css
@@ -36,19 +36,24 @@ function render({ model, el }) {
   function set(values) {
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     if (active !== null) model.set("active", active);
-    model.save_changes();
     clear();
     tick();
+    redraw();
+    exchange.push();
   }
+
+  const redraw = () => (draw(), picture());
+  const exchange = makeExchange({ model, choices, changed: redraw });
 
   // --- the parts that stay ---------------------------------------------------------------------------------------
   const { refuse, clear } = makeRefusal();
   const restart = () => (set({ marks: given, ...start }), rows[listed[0]].marks[0].focus());
   const { node: head, order, split, tick: show, title } = makeHead({ names, labels, many, choices, now, set, sort, restart, refuse });
-  split.addEventListener("click", () => (model.set("why", !now("why")), model.save_changes()));
+  split.addEventListener("click", () => (model.set("why", !now("why")), redraw(), choices.alone || model.save_changes()));
   const list = make("ol", { class: "rows" });
   const drop = choices.drop ? makeDrop(many, point) : null;
   const verdict = make("div", { class: "sentences", role: "status" });
+  const lateness = make("p", { class: "lateness soft", role: "status" }, choices.late);
   const shares = make("div", { class: "shares" });
   const detail = make("div", { class: "detail", tabindex: 0, role: "group", "aria-label": "The arithmetic of an answer" });
   const close = make("button", { type: "button", class: "close", "aria-label": "Close the arithmetic" }, "×");
@@ -60,7 +65,7 @@ function render({ model, el }) {
     ...(drop ? [drop.node] : []),
     make("div", { class: "sheet" },
       make("div", { class: "frame" }, head, list),
-      make("div", { class: "below" }, make("div", { class: "verdict" }, verdict), worked),
+      make("div", { class: "below" }, make("div", { class: "verdict" }, verdict, lateness), worked),
     ),
   );
   // A page without colours of its own for ink and paper, such as JupyterLab's: the board has some.
@@ -154,13 +159,12 @@ function render({ model, el }) {
   }
 
   // --- drawing -----------------------------------------------------------------------------------------------------
-  const stale = ({ state }) => !Object.entries(state).every(([name, value]) => same(value, now(name))); // of an earlier state
-
   function draw() {
-    const drawing = now("drawing");
-    if (stale(drawing)) return;
+    const drawing = exchange.current();
+    if (!drawing) return;
+    worded(drawing);
     tick();
-    const why = drawing.parts !== null;
+    const why = now("why") && drawing.parts !== null;
     const domain = grow(drawing, why);
     const span = domain[0] + domain[1];
     list.style.setProperty("--zero", `${(100 * domain[0]) / span}%`);
@@ -197,8 +201,6 @@ function render({ model, el }) {
       say(total, sums[answer]);
       node.classList.toggle("wrong", drawing.right !== null && !drawing.right[answer]);
     });
-    const html = drawing.verdict.map((one) => `<p>${one}</p>`).join("");
-    if (verdict.dataset.html !== html) verdict.dataset.html = verdict.innerHTML = html;
     if (!listed.length) sort();
     share(drawing);
     outline(sets);
@@ -207,9 +209,20 @@ function render({ model, el }) {
     order.hidden = same(drawing.order, listed);
   }
 
+  // The words are the core's: until they come, none of another state is to be seen.
+  function worded({ verdict: sentences, claim }) {
+    const waits = sentences === undefined;
+    board.classList.toggle("waiting", waits);
+    board.classList.toggle("late", waits && exchange.isLate());
+    el.dispatchEvent(new CustomEvent("gdpo-claim", { bubbles: true, composed: true, detail: waits ? null : claim }));
+    if (waits) return;
+    const html = sentences.map((one) => `<p>${one}</p>`).join("");
+    if (verdict.dataset.html !== html) verdict.dataset.html = verdict.innerHTML = html;
+  }
+
   function picture() {
-    const drawing = now("drawing");
-    if (!drop || stale(drawing)) return;
+    const drawing = exchange.current();
+    if (!drop || !drawing) return;
     const titles = [[choices.base, "grpo", "base"], [title(now("method")), now("method"), now("method")]];
     drop.draw(drawing, width, narrow(), grow(drawing, false), titles.map(([said, name, key]) => [said, choices.spelled[name], CAPTIONS[key] ?? ""]));
   }
@@ -245,9 +258,11 @@ function render({ model, el }) {
 
   // Rows never move under a hand: a button moves them.
   function sort() {
-    listed = [...now("drawing").order];
+    const drawing = exchange.current();
+    if (!drawing) return;
+    listed = [...drawing.order];
     list.append(...listed.map((answer) => rows[answer].node));
-    outline(shapes(now("drawing").ties));
+    outline(shapes(drawing.ties));
     order.hidden = true;
   }
 
@@ -266,14 +281,15 @@ function render({ model, el }) {
       return make("div", { class: `stake raised ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "pushes", role: "img", "aria-label": label }, ...each));
     };
     shares.append(make("span", { class: "soft" }, "What the update raises"), ...pushes.map(raise), make("small", { class: "soft" }, choices.push));
-    shares.append(...told.map((text) => make("small", { class: "soft" }, text)));
+    shares.append(...(told ?? []).map((text) => make("small", { class: "soft" }, text)));
   }
 
   // --- the answer under the pointer --------------------------------------------------------------------------------
   function point(answer) {
     if (answer === active) return;
     active = answer;
-    follow(now("drawing"));
+    const drawing = exchange.current();
+    if (drawing) follow(drawing);
   }
 
   function follow({ ties, lines, parts, said, order: sorted }) {
@@ -300,7 +316,7 @@ function render({ model, el }) {
       });
       return make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...parts));
     };
-    const added = (side) => (parts ? `${parts[side][answer].map((x, k) => `⟨${k}|${signed(x)}⟩`).join(" ")} = **${said[side][answer]}**` : lines[answer][side]);
+    const added = (side) => (now("why") && parts ? `${parts[side][answer].map((x, k) => `⟨${k}|${signed(x)}⟩`).join(" ")} = **${said[side][answer]}**` : lines?.[answer][side] ?? "");
     detail.replaceChildren(
       close,
       make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", text, ...(answers[answer].length > CLIP ? [more] : []), ...why),
@@ -321,10 +337,8 @@ function render({ model, el }) {
     fallen = true;
   });
   watch.observe(board);
-  // The bars first; the dots set out once these are painted.
-  const flipped = () => (draw(), setTimeout(picture, 60));
-  model.on("change:drawing", flipped);
-  return () => (watch.disconnect(), model.off("change:drawing", flipped));
+  model.on("change:drawing", exchange.answered);
+  return () => (watch.disconnect(), exchange.stop(), model.off("change:drawing", exchange.answered));
 }
 
 export default { render };

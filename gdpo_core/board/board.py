@@ -1,6 +1,7 @@
 """The board: answers, their marks, and what two methods make of them, drawn anew as soon as a mark is flipped."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,13 @@ from gdpo_core.pushing import MEANING
 from gdpo_core.steps import Explanation
 
 HERE = Path(__file__).parent
+SCRIPTS = ("formulas.js", "instant.js", "exchange.js", "drop.js", "head.js", "board.js")  # one module, in this order
+RULES = {  # of every convention, what the formulas in the browser read
+    key: {name: x for name, x in asdict(c).items() if name not in ("name", "source", "grpo_eps", "missing")}
+    | {"sum_eps": c.sum_eps, "skips": c.missing == "skipped"}
+    for key, c in gc.CONVENTIONS.items()
+}
+LATE = "The browser draws these numbers by itself. The words come from the core, which does not answer at the moment."
 ANSWERS, REWARDS = 64, 6  # at most
 LONGEST = 4000  # characters of a text
 
@@ -56,7 +64,7 @@ class Board(anywidget.AnyWidget):
     ['+0.58', '−1.15', '+0.58']
     """
 
-    _esm = "".join((HERE / name).read_text(encoding="utf-8") for name in ("drop.js", "head.js", "board.js"))
+    _esm = "".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     _css = _theme.css(".board") + "".join(
         (HERE / f"{name}.css").read_text(encoding="utf-8") for name in ("board", "drop")
     )
@@ -135,6 +143,10 @@ class Board(anywidget.AnyWidget):
                     "base": BASE.upper(),
                     "spelled": SPELLED,
                     "push": MEANING,
+                    "rules": RULES,
+                    "primary": self._primary,
+                    "lengths": list(self._lengths),
+                    "late": LATE,
                     "drop": bool(drop),
                     "start": {"pays": [1.0] * width, "weights": weighing, "convention": key, "method": method},
                 },

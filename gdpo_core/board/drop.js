@@ -55,7 +55,7 @@ function makeDrop(many, point) {
     return placed;
   }
 
-  function draw({ a, right, notes: said }, width, narrow, domain, titles) {
+  function draw({ a, right, notes: said = [] }, width, narrow, domain, titles) {
     upright = narrow;
     node.classList.toggle("upright", upright);
     const { from, to, lines: places, high } = upright ? UPRIGHT : WIDE;

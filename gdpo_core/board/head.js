@@ -1,11 +1,10 @@
 // The head of the board: what a mark of each reward pays and weighs, the method with its convention, and the buttons that
-// put the rows in order. It stands between drop.js and board.js in one module.
+// put the rows in order.
 
 const CAPTIONS = { base: "add, then normalise", gdpo: "normalise, then add" };
 
 const put = (node, name, value) => node.getAttribute(name) === `${value}` || node.setAttribute(name, value);
 const say = (node, text) => node.textContent === text || (node.textContent = text);
-const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 function choose(label, pairs, chosen, changed) {
   const select = make("select", { "aria-label": label }, ...pairs.map(([value, title]) => make("option", { value }, title)));

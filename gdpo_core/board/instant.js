@@ -68,9 +68,9 @@ const gdpoInstant = (() => {
   }
 
   // A drawing without words; null where a method of the state is the core's alone.
-  function draw(state, { base, rules, primary, lengths }) {
+  function draw(state, { rules, primary, lengths }) {
     if (!METHODS.includes(state.method)) return null;
-    const both = [base, state.method].map((method) => compute({ ...state, lengths }, method, rules[state.convention]));
+    const both = [METHODS[0], state.method].map((method) => compute({ ...state, lengths }, method, rules[state.convention]));
     const [left, right] = both;
     const binary = state.marks.every((row) => row.every((mark) => mark === 0 || mark === 1));
     const passes = primary === null ? null : state.marks.map((row) => row[primary] > 0);
@@ -86,7 +86,7 @@ const gdpoInstant = (() => {
       ties: both.map(({ ties }) => ties),
       wrong_first: [pairs.filter(([i, j]) => right.level[i] > right.level[j]).length, pairs.length],
       shares: both.map(({ shares }) => shares),
-      percents: both.map(({ shares }) => (shares ?? []).map(percent)),
+      percents: both.map(({ shares }) => (shares ?? []).map((x) => (x >= 1.005 ? `${fixed(100 * x, 0)} %` : percent(x)))),
       pushes: both.map(({ pushes }) => pushes.map((x) => signed(x))),
     };
   }

@@ -1,0 +1,73 @@
+// Between the browser and the core: a change is drawn at once by instant.js, and the core, which computes it with torch,
+// sends its numbers and the words. One message is in the air at a time; what is set meanwhile follows it as one.
+
+const SET_BY_READERS = ["marks", "pays", "weights", "convention", "method"];
+const PATIENCE = [2000, 30000]; // ms without an answer until the state is sent again: at first, at most
+const AGREED = 1e-9; // how far the two may be apart
+
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+function makeExchange({ model, choices, changed }) {
+  const now = () => Object.fromEntries(SET_BY_READERS.map((name) => [name, model.get(name)]));
+  let instant = null; // the last drawing without words
+  let [inTheAir, newer, late, timer, patience] = [false, false, false, 0, PATIENCE[0]];
+
+  const confirmed = () => same(model.get("drawing").state, now());
+
+  function drawn() {
+    if (!same(instant?.state, now())) instant = gdpoInstant.draw(now(), choices);
+    return instant;
+  }
+
+  // What is to be drawn: the core's drawing of this state, else that of the browser, which has no words; null where only
+  // the core knows it.
+  function current() {
+    const core = model.get("drawing");
+    if (!confirmed()) return drawn();
+    return model.get("why") && !core.parts ? { ...core, parts: drawn()?.parts ?? null } : core;
+  }
+
+  // All of the state, since an earlier message may have been lost.
+  function send() {
+    for (const [name, value] of Object.entries(now())) model.set(name, value);
+    model.save_changes();
+    [inTheAir, newer] = [true, false];
+    clearTimeout(timer);
+    timer = setTimeout(overdue, patience);
+  }
+
+  function overdue() {
+    [inTheAir, newer, late] = [false, false, true];
+    patience = Math.min(2 * patience, PATIENCE[1]);
+    changed();
+    send();
+  }
+
+  function push() {
+    if (choices.alone) return;
+    if (inTheAir) newer = true;
+    else if (!confirmed()) send();
+  }
+
+  // The core has answered.
+  function answered() {
+    inTheAir = false;
+    if (newer) send();
+    else if (confirmed()) {
+      clearTimeout(timer);
+      [late, patience] = [false, PATIENCE[0]];
+      compare();
+    }
+    changed();
+  }
+
+  function compare() {
+    const core = model.get("drawing");
+    if (!same(instant?.state, core.state)) return;
+    const apart = core.a.flatMap((side, n) => side.map((a, i) => Math.abs(a - instant.a[n][i]) / Math.max(1, Math.abs(a))));
+    const most = Math.max(...apart);
+    if (!(most <= AGREED)) console.warn(`The board drew an advantage ${most} off the core's, which stands now.`, core.state);
+  }
+
+  return { current, push, answered, isLate: () => late, stop: () => clearTimeout(timer) };
+}
