@@ -523,14 +523,6 @@ def evidence_try(chosen_prompt, outcomes, page, prompts, verdicts):
 
 
 @app.cell
-def evidence_board(choice, evidence, marks, prompt, verdicts):
-    # What if this answer had passed? The same instrument as in the Lab, with this prompt's answers.
-    opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
-    html.show(html.fold("Its answers on the board: what if one had passed?", html.element(opened_board)))
-    return (opened_board,)
-
-
-@app.cell
 def evidence_controls(page, prompts, verdicts):
     _most, _default = len(verdicts.models), ".".join(prompts.REWARDS)
     _graders = page.given("evidence-graders", prompts.GRADED, _default)
@@ -587,6 +579,15 @@ def evidence_order(choice, evidence, first):
         evidence.sentences.deeper(evidence.order.title(choice, first), lambda: evidence.order.part(choice, first))
     )
     return
+
+
+@app.cell
+def evidence_board(choice, evidence, marks, prompt, verdicts):
+    # What if this answer had passed? The same instrument as in the Lab, with the answers to the opened prompt. It
+    # belongs to the first question, and stands here so that the words and the curve above repaint before it.
+    opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
+    html.show(html.fold("Its answers on the board: what if one had passed?", html.element(opened_board)))
+    return (opened_board,)
 
 
 @app.cell

@@ -8,15 +8,16 @@ TITLE = "[data-cell-name=train_caption] h2"
 VERDICT = "[data-cell-name=train_curves] .verdict"
 PANELS = """() => [...document.querySelectorAll('.panels > div')].map(panel => panel.getBoundingClientRect())
   .map(box => [box.x, box.y, box.width].map(Math.round))"""
-# Every share of the curves that is shown from one click on the button to the end, and what the counter says meanwhile.
+# From a click on the button to the end: the share of the curves that is shown, the counter, and how a curve is cut.
 PLAYED = """() => new Promise(done => {
   const cell = document.querySelector('[data-cell-name=train_curves]');
   const root = [...document.querySelectorAll('[data-cell-name=train_play] *')].find(e => e.shadowRoot).shadowRoot;
+  const line = cell.querySelector('.panels marimo-mime-renderer').shadowRoot.querySelector('.mark-line.role-mark');
   const seen = [];
   root.querySelector('button').click();
   const look = () => {
     const share = cell.style.getPropertyValue('--played');
-    seen.push([share, root.querySelector('output').textContent]);
+    seen.push([share, root.querySelector('output').textContent, getComputedStyle(line).clipPath.slice(0, 5)]);
     share ? requestAnimationFrame(look) : done(seen);
   };
   look();
@@ -42,9 +43,10 @@ def test_a_journey_through_the_chapter(visit):
     assert not page.get_by_role("button", name="Play again").is_visible()
     page.emulate_media(reduced_motion="no-preference")
     seen = page.evaluate(PLAYED)
-    shares = [float(share) for share, _ in seen[:-1]]
-    assert shares == sorted(shares) and shares[0] < 0.5 and seen[-1] == ["", "epoch 150"]
-    assert all(abs(int(said.split()[1]) - 150 * float(share)) <= 1 for share, said in seen[:-1])
+    shares = [float(share) for share, *_ in seen[:-1]]
+    assert shares == sorted(shares) and shares[0] < 0.5 and seen[-1] == ["", "epoch 150", "none"]
+    assert all(abs(int(said.split()[1]) - 150 * float(share)) <= 1 for share, said, _ in seen[:-1])
+    assert {cut for *_, cut in seen[:-1]} == {"inset"}
     page.emulate_media(reduced_motion="reduce")
     assert len(page.evaluate(PLAYED)) == 1
     # A slider moves the curves and writes the address; its label names its row, and it says its value.

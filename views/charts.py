@@ -132,11 +132,7 @@ def who_comes_first(rows: Sequence[Mapping]) -> Filled:
         bar.append(dict(row) | look | {"bar": name, "at": at, "to": at + row["share"], "label": label})
     parts = [part for bar in drawn.values() for part in bar if part["share"]]
     said = {name: [part["label"] for part in bar if part["share"]] for name, bar in drawn.items()}
-    # Inside its bar only where that is long enough on a phone.
-    heads = [
-        {"bar": name, "rest": " · ".join(of[bar[0]["share"] > 0.5 :])}
-        for (name, bar), of in zip(drawn.items(), said.values(), strict=True)
-    ]
+    heads = [{"bar": name, "rest": " · ".join(of)} for name, of in said.items()]
     description = "; ".join(f"{name}: {', '.join(of)}" for name, of in said.items())
     return _filled(_bars(len(drawn)), f"{description}.", parts=parts, heads=heads)
 
@@ -148,11 +144,9 @@ def _bars(many: int) -> dict[str, Any]:
     looks = alt.Color("colour:N", scale=None), alt.Opacity("opacity:Q", scale=None)
     tooltip = [alt.Tooltip("bar:N", title="of"), alt.Tooltip("label:N", title="share")]
     base, head = (alt.Chart(alt.NamedData(name)).encode(y) for name in ("parts", "heads"))
-    inside = base.transform_filter("datum.part == 'right' && datum.share > 0.5")
     bold = {"align": "left", "fontSize": 13, "fontWeight": 600}
     layers = [
         base.mark_bar(stroke=INK, strokeWidth=0.7).encode(x, *looks, alt.X2("to"), tooltip=tooltip),
-        inside.mark_text(dx=8, color=VALUES["on-mark"], **bold).encode(x, text="label:N"),
         head.mark_text(dy=-21, color=INK, **bold).encode(x=alt.value(0), text="bar:N"),
         head.mark_text(align="right", dy=21, fontSize=13, color=INK).encode(x=alt.value("width"), text="rest:N"),
     ]
@@ -320,13 +314,14 @@ def _rates(reward: str) -> dict[str, Any]:
     color, dash, _ = _looks([NAMES[m] for m in ("grpo", "gdpo")])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("step:Q")]
     tooltip += [alt.Tooltip(f"{name}:Q", format=".1%") for name in ("median", "low", "high")]
-    base, labels = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "labels"))
+    base = alt.Chart(alt.NamedData("lines")).encode(x, color)
+    labels = alt.Chart(alt.NamedData("labels")).encode(x, alt.Y("at:Q", title=None), text="label:N")
     median = alt.Y("median:Q", title=None, scale=scale, axis=ticks)
     layers = [
         base.mark_area(opacity=0.15).encode(alt.Y("low:Q", title=None, scale=scale, axis=ticks), alt.Y2("high:Q")),
         base.mark_line(strokeWidth=2.2).encode(median, dash),
         base.mark_point(size=80, opacity=0).encode(median, tooltip=tooltip),
-        labels.mark_text(align="right", fontSize=13, fontWeight=600).encode(alt.Y("at:Q", title=None), text="label:N"),
+        *_coloured(labels, [NAMES[m] for m in ("grpo", "gdpo")]),
     ]
     return _typed(alt.layer(*layers), reward, "").properties(height=130).to_dict()
 

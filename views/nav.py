@@ -26,7 +26,7 @@ class Nav(anywidget.AnyWidget):
     unread = traitlets.Bool().tag(sync=True)  # whether a part of the link was not understood
     controls = traitlets.Dict().tag(sync=True)  # what each writes into the address, "" where untouched
     headline = traitlets.Unicode().tag(sync=True)  # of what the Lab's board shows
-    finished = traitlets.List().tag(sync=True)  # what the deeds that were done in this visit ask for, in their order
+    finished: Any = traitlets.List().tag(sync=True)  # what the deeds done in this visit ask for, in order
     programs = traitlets.Dict().tag(sync=True)  # by chapter: a program that prints its numbers
 
     def __init__(self, params: Mapping[str, str | list[str]], editing: bool) -> None:

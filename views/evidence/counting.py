@@ -8,7 +8,7 @@ from gdpo_core._words import count, listing
 from gdpo_core.conventions import COMPARED
 from gdpo_core.conventions import NAMES as ALL_NAMES
 from views import charts, html
-from views.html import Html, callout, table, tag
+from views.html import Html, callout, join, table, tag
 
 NAMES = {method: ALL_NAMES[method] for method in COMPARED}
 REWARDS, ROLLOUTS = 2, 4  # what stays while the other grows, as in its Fig. 3
@@ -33,7 +33,7 @@ def part() -> Html:
         charts.counts(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000),
         charts.counts(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500),
     )
-    return tag("div", callout(_ends()), html.charts(drawn), kind="aside")
+    return join(callout(_ends()), html.charts(drawn))
 
 
 def title() -> str:
