@@ -150,6 +150,7 @@ def explain_command(
     convention: Annotated[str, typer.Option(metavar="NAME", help=CONVENTIONS)] = "paper",
     weights: Annotated[_Text, typer.Option(metavar="W,W,…", help="one number per reward: 1,0.5,2")] = None,
     lengths: Annotated[_Text, typer.Option(metavar="N,N,…", help="tokens, one number per response")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a board to flip and draw: one file")] = None,
     debug: _Debug = False,
 ) -> None:
     """Print one computation, every number of it, from rewards to advantages.

@@ -316,7 +316,7 @@ function render({ model, el }) {
       });
       return make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...parts));
     };
-    const added = (side) => (now("why") && parts ? `${parts[side][answer].map((x, k) => `⟨${k}|${signed(x)}⟩`).join(" ")} = **${said[side][answer]}**` : lines?.[answer][side] ?? "");
+    const added = (side) => (now("why") && parts ? `${parts[side][answer].map((x, k) => `⟨${k}|${signed(x)}⟩`).join(" ")} = **${said[side][answer]}**` : lines[answer][side]);
     detail.replaceChildren(
       close,
       make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", text, ...(answers[answer].length > CLIP ? [more] : []), ...why),

@@ -15,6 +15,7 @@ from gdpo_core import _theme
 from gdpo_core._errors import expect, reason
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._words import count, excerpt, signed
+from gdpo_core.board.alone import page_of
 from gdpo_core.board.drawing import draw
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import (
@@ -178,6 +179,18 @@ class Board(anywidget.AnyWidget):
     def rewards(self) -> torch.Tensor:
         """(answers, rewards) what each answer is paid now, float64."""
         return torch.tensor(self.state.rewards, dtype=torch.float64)
+
+    def to_html(self) -> str:
+        """Return what it shows as one file without network that flips, draws and plays the drop, for a page of one's own.
+
+        The convention and the methods are GRPO, GRPO without std and GDPO under all conventions; a headline and a verdict
+        stand there for this state alone.
+
+        >>> Board([[1, 1], [1, 0], [0, 1]]).to_html().startswith("<!doctype html>")
+        True
+        """
+        synced = {name: getattr(self, name) for name in Board.class_own_traits(sync=True)}
+        return page_of(synced, str(self._esm), str(self._css))
 
     def explain(self, method: str) -> Explanation:
         """`gdpo_core.explain` of what it shows; computed with the drawing."""

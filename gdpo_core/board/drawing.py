@@ -24,7 +24,7 @@ def draw(state: State) -> dict:
         "state": {name: getattr(state, name) for name in SET_BY_READERS},
         "a": [one.advantages for one in both],
         "said": [[signed(a) for a in one.advantages] for one in both],
-        "sums_said": [number(x, 2 if state.binary else 3) for x in left.sums],
+        "sums_said": [_sum(x, 2 if state.binary else 3) for x in left.sums],
         "order": sorted(range(len(state.marks)), key=lambda i: (-right.level[i], -left.level[i], i)),
         "right": state.right,
         "parts": [[[round(x, 4) for x in row] for row in one.parts] for one in both],
@@ -51,6 +51,11 @@ def share_notes(facts: Facts) -> list[str]:
     said = [f"works against the update: {listing(against)}"] if against else []
     said += [f"more than the whole, as others work against it: {listing(beyond)}"] if beyond else []
     return said + [f"no update under {side.name}" for side in both if side.shares is None]
+
+
+def _sum(x: float, digits: int) -> str:
+    """A sum with so many digits, or with four where it has more of them before the point."""
+    return number(x, digits if abs(x) < 10**digits else 4)
 
 
 def _share(x: float) -> str:

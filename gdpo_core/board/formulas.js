@@ -71,7 +71,7 @@ const gdpoFormulas = (() => {
     const own = (away) => away.map((v, i) => (farther * v) / by(i)); // eq. 1, 2: A_j = (s_j − mean_G s) / std_G s
     const equal = std === 0 && !c.leave_one_out; // the sums are, but for round-off
     const a = own(equal ? away.map((v) => 0 * v) : away);
-    return { ...group, empty, z, terms, s, mean, std, a, parts: terms.map((t) => own(deviations(t, n, c).away)) };
+    return { ...group, empty, stats, z, terms, s, mean, std, a, parts: terms.map((t) => own(deviations(t, n, c).away)) };
   }
 
   // Sums of normalised rewards; 0 in a group in which they cancel but for round-off.

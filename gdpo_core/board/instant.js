@@ -1,4 +1,4 @@
-// What the browser draws of a state in the frame of the click, by formulas.js: everything of drawing.py but its words,
+// What the browser draws of a state in the frame of the click, by formulas.js: everything of drawing.py but its sentences,
 // which the core sends. Numbers are written as _words.py writes them.
 const gdpoInstant = (() => {
   const { advantages, selection, push, levels, withoutEps, total, ratio } = gdpoFormulas;
@@ -39,6 +39,31 @@ const gdpoInstant = (() => {
     return `${minus}${Number(fixed(x, digits - 1 - power))}`;
   }
 
+  // At most three decimals; of what is smaller, three digits.
+  const plain = (x) => (Math.abs(x) >= 0.01 ? number(Number(fixed(x, 3)) * Math.sign(x), 6) : number(x, 3));
+  const bracket = (x) => (x < 0 ? `(${plain(x)})` : plain(x));
+
+  // The whole computation of each answer's advantage in a line, as arithmetic.py writes it: ⟨0|…⟩ is what the first reward
+  // adds, and the result stands between two **.
+  function arithmetic(made, method, w, c) {
+    const raw = !made.stats.length; // the rewards are added as they are, else normalised
+    return made.a.map((a, i) => {
+      const [mean, std] = [made.mean, made.std].map((x) => (typeof x === "number" ? x : x[i]));
+      const pieces = w.map((weight, k) => {
+        const x = made.z[k][i];
+        const times = weight === 1 ? "" : `${plain(weight)}·`;
+        return `⟨${k}|${raw ? "" : x < 0 ? "−" : "+"}${times}${plain(raw ? x : Math.abs(x))}⟩`;
+      });
+      const [line, result] = [`${pieces.join(raw ? " + " : " ")} = ${plain(made.s[i])}`, `**${signed(a)}**`];
+      const top = Math.abs(mean) > ROUND_OFF ? `(${plain(made.s[i])} − ${bracket(mean)})` : plain(made.s[i]);
+      if (method === "grpo_no_std") return `${line} → ${top} = ${result}`;
+      if (std === 0) return `${line} → ${top}, without a spread to divide by = ${result}`;
+      const eps = raw ? c.sum_eps : c.batch_eps;
+      const by = !raw && c.batch_eps_to === "variance" ? Math.sqrt(std * std + eps) : std + eps;
+      return `${line} → ${top} ÷ ${plain(by)} = ${result}`;
+    });
+  }
+
   // What one method makes of a state: A, each reward's part, the sums, the levels, ties, shares of the update, pushes.
   function compute({ marks, pays, weights, lengths }, method, c) {
     const r = pays.map((pay, k) => marks.map((row) => row[k] * pay));
@@ -52,6 +77,7 @@ const gdpoInstant = (() => {
       a: made.a,
       parts: made.a.map((_, i) => made.parts.map((own) => own[i])),
       s: made.s,
+      lines: arithmetic(made, method, weights, c),
       level,
       ties: tiesOf(marks, level),
       shares: squares ? made.parts.map((own) => ratio(total(group.n, (i) => (made.a[i] ? own[i] * made.a[i] : 0)), squares)) : null,
@@ -79,7 +105,7 @@ const gdpoInstant = (() => {
       state,
       a: both.map(({ a }) => a),
       said: both.map(({ a }) => a.map((x) => signed(x))),
-      sums_said: left.s.map((x) => number(x, binary ? 2 : 3)),
+      sums_said: left.s.map((x) => number(x, Math.abs(x) < (binary ? 100 : 1000) ? (binary ? 2 : 3) : 4)),
       order: [...state.marks.keys()].sort((i, j) => right.level[j] - right.level[i] || left.level[j] - left.level[i] || i - j),
       right: passes,
       parts: both.map(({ parts }) => parts),
@@ -88,6 +114,7 @@ const gdpoInstant = (() => {
       shares: both.map(({ shares }) => shares),
       percents: both.map(({ shares }) => (shares ?? []).map((x) => (x >= 1.005 ? `${fixed(100 * x, 0)} %` : percent(x)))),
       pushes: both.map(({ pushes }) => pushes.map((x) => signed(x))),
+      lines: left.lines.map((line, i) => [line, right.lines[i]]),
     };
   }
 

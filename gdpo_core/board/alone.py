@@ -1,0 +1,59 @@
+"""The board as one file that needs no network and no core: it flips, draws, plays the drop and shows the arithmetic.
+
+What only the core can say of a state, its headline, its verdict and its notes, stands there for the state in which the file
+was made, and is left out of any other.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from gzip import compress
+from typing import Any
+
+from gdpo_core._html import Html, data, join, script, style, tag
+
+DRAWN_BY_BROWSERS = ("grpo", "grpo_no_std", "gdpo")  # the methods of formulas.js
+_PAGE = """body { margin: 0; font: 15px/1.45 system-ui, sans-serif; }
+main { max-width: 1316px; margin: 0 auto; padding: 24px; }
+h1 { font-size: clamp(22px, 3vw, 32px); line-height: 1.15; min-height: 1.15em; margin: 0 0 16px; text-wrap: balance; }
+html { color-scheme: light dark; }
+"""
+# The model that a widget's script asks; nobody answers beyond it.
+_START = """
+const traits = JSON.parse(document.getElementById("traits").textContent);
+const model = {
+  get: (name) => traits[name],
+  set: (name, value) => (traits[name] = value),
+  save_changes() {}, on() {}, off() {},
+};
+addEventListener("gdpo-claim", ({ detail }) => (document.querySelector("h1").textContent = detail ?? "\\u00a0"));
+const unpacked = (text) => new Response(new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+const packed = JSON.parse(document.getElementById("packed").textContent);
+Promise.all(packed.map(unpacked)).then(([css, code]) => {
+  document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
+  document.head.append(Object.assign(document.createElement("script"), { textContent: code }));
+  render({ model, el: document.querySelector("main > div") });
+});
+"""
+
+
+def page_of(traits: Mapping[str, Any], code: str, css: str) -> str:
+    """Return the file of a board with these traits; code, css: of the widget. They are packed, as text with gzip inside."""
+    choices = dict(traits["choices"])
+    methods = [pair for pair in choices["methods"] if pair[0] in DRAWN_BY_BROWSERS or pair[0] == traits["method"]]
+    held = dict(traits) | {"choices": choices | {"methods": methods, "alone": True, "drop": True}}
+    plain_script = code.replace("export default { render };", "")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", f"GRPO and {dict(methods)[traits['method']]} on {len(traits['answers'])} answers"),
+        style(_PAGE),
+    )
+    main = tag("main", tag("h1", traits["drawing"]["claim"]), tag("div"))
+    parts = (main, data(held, "traits"), data([_packed(css), _packed(plain_script)], "packed"), script(_START))
+    page = tag("html", head, Html("\n"), tag("body", *parts), lang="en")
+    return str(join(Html("<!doctype html>\n"), page, Html("\n")))
+
+
+def _packed(text: str) -> str:
+    return b64encode(compress(text.encode(), 9, mtime=0)).decode()
