@@ -189,7 +189,8 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
     if told.get("difference") is None:
         return push
     low, high = (signed(told[end], 3) for end in ("low", "high"))
-    return f"{push}, which is forecast to change its mean by {signed(told['difference'], 3)} ({low} to {high})"
+    difference = signed(told["difference"], 3)
+    return f"{push} (forecast: its mean changes by {difference}, with an 80 % interval of {low} to {high})"
 
 
 def _gated(f: Facts, ran: Setting) -> list[tuple[Setting, Trial]]:
