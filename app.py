@@ -267,7 +267,7 @@ def train_runs(methods, setting, train):
 def train_curves(as_given, graded, guesses, limits, methods, play, predict, runs, scenario, setting, train):
     _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
     play.epochs, play.shown = setting.epochs, scenario.id
-    mo.stop(predict.value and not guesses.value[scenario.id], html.show(html.div("asked", guesses[scenario.id])))
+    mo.stop(predict.value and not guesses.value[scenario.id], html.show(html.div("predicting", guesses[scenario.id])))
     html.show(
         html.div("verdict", train.verdicts.result(setting, scenario.coins, runs), role="status"),
         train.panels.draw(scenario, setting, runs, limits),

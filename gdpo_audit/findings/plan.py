@@ -177,8 +177,8 @@ def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
     others = [
         name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)
     ]
-    worse = listing(f"the push on {name} {moved_push(row, ran, name)}" for name in others)
-    cost = f"It costs: {worse}." if others else "No push on another reward falls by more than noise."
+    worse = listing(f"the push on {name} falls {moved_push(row, ran, name)}" for name in others)
+    cost = f"It has a cost: {worse}." if others else "No push on another reward falls by more than noise."
     return replace(row, recommended=True, why=f"the push on {primary} goes {moved_push(row, ran, primary)}", cost=cost)
 
 
