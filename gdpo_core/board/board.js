@@ -203,8 +203,7 @@ function render({ model, el }) {
     share(drawing);
     outline(sets);
     follow(drawing);
-    say(order, `Sort by ${title(now("method"))}`);
-    order.hidden = same(drawing.order, listed);
+    sorted(same(drawing.order, listed));
   }
 
   function picture() {
@@ -248,7 +247,12 @@ function render({ model, el }) {
     listed = [...now("drawing").order];
     list.append(...listed.map((answer) => rows[answer].node));
     outline(shapes(now("drawing").ties));
-    order.hidden = true;
+    sorted(true);
+  }
+
+  function sorted(done) {
+    say(order, `${done ? "Sorted" : "Sort"} by ${title(now("method"))}${done ? " ↓" : ""}`);
+    put(order, "aria-disabled", done); // it keeps the focus
   }
 
   function share({ shares: parts, percents, pushes, share_notes: told }) {
@@ -303,7 +307,7 @@ function render({ model, el }) {
     const added = (side) => (parts ? `${parts[side][answer].map((x, k) => `⟨${k}|${signed(x)}⟩`).join(" ")} = **${said[side][answer]}**` : lines[answer][side]);
     detail.replaceChildren(
       close,
-      make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", text, ...(answers[answer].length > CLIP ? [more] : []), ...why),
+      make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), ` [${marks[answer].map((mark) => Number(mark.toPrecision(3))).join(", ")}] `, text, ...(answers[answer].length > CLIP ? [more] : []), ...why),
       line(choices.base, "base", added(0)),
       line(title(now("method")), "other", added(1)),
     );

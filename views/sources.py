@@ -1,0 +1,6 @@
+"""Where the method, its authors' code and the prompts come from: links that the bar and the chapters share."""
+
+PAPER = "https://arxiv.org/abs/2601.05242"
+CODE = "https://github.com/NVlabs/GDPO"
+DATA = "https://gorilla.cs.berkeley.edu/leaderboard.html"
+SOURCES = {"Paper": PAPER, "Code": CODE, "Data": DATA}
