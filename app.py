@@ -26,10 +26,10 @@ with app.setup(hide_code=True):
     from views.lab import answers, books, depth
     from views.nav import Nav
     from views.pick import Pick
+    from views.sources import PAPER
     from views.terms import term
 
     DATA = mo.notebook_dir() / "data"
-    GDPO = "https://arxiv.org/abs/2601.05242"
 
 
 # --- Lab --------------------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ def lab_claim(headline):
     mo.md(f"""
     # {headline}
 
-    Twelve answers to one request, three marks each. GRPO and GDPO are two ways of turning the marks into an
+    Twelve answers to one function-calling request, three marks each. GRPO and GDPO turn the marks into an
     {term("advantage")}: how hard training pushes the model towards an answer, or away from it. GRPO adds the marks,
     then normalises the sum; GDPO normalises each mark, then adds. **Flip a mark.**
     """)
@@ -137,7 +137,7 @@ def lab_conventions(all_conventions, shown, touched):
 
 @app.cell
 def lab_books_title(page):
-    five_books = depth.fold("In plain words: books", page.given("lab-books") is not None)
+    five_books = depth.fold("In plain words: five books, rated on unequal scales", page.given("lab-books") is not None)
     five_books
     return (five_books,)
 
@@ -267,7 +267,7 @@ def train_runs(methods, setting, train):
 def train_curves(as_given, graded, guesses, limits, methods, play, predict, runs, scenario, setting, train):
     _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
     play.epochs, play.shown = setting.epochs, scenario.id
-    mo.stop(predict.value and not guesses.value[scenario.id], html.show(html.div("asked", guesses[scenario.id])))
+    mo.stop(predict.value and not guesses.value[scenario.id], html.show(html.div("predicting", guesses[scenario.id])))
     html.show(
         html.div("verdict", train.verdicts.result(setting, scenario.coins, runs), role="status"),
         train.panels.draw(scenario, setting, runs, limits),
@@ -988,7 +988,7 @@ def use_address(framework, gate, page, shown, source, trainer, use, use_open):
 
 @app.cell(hide_code=True)
 def footer():
-    show(html.footer(GDPO))
+    show(html.footer(PAPER))
     return
 
 

@@ -11,8 +11,8 @@ from gdpo_core._statistics import centre
 from gdpo_core.registry import method_for
 
 MEANING = (
-    "+1: the update raises this reward alone; 0: it does not care; below 0: it lowers it, whichever reward is "
-    "the cause."
+    "At +1 the update raises this reward alone, at 0 it leaves this reward as it is, and below 0 it lowers it, "
+    "whichever reward is the cause."
 )
 
 

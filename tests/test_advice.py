@@ -129,7 +129,7 @@ def test_a_recommendation_says_what_it_raises_and_what_that_costs():
     ran, row = (replace(row, push=dict(zip(LOUD, p, strict=True))) for p in ((0.2, 0.5, 0.8), (0.6, 0.495, 0.4)))
     best = plan._recommended(row, ran, "has_digit")
     assert best.why == "the push on has_digit goes from +0.20 to +0.60"
-    assert best.cost == f"It costs: the push on {LOUD[2]} from +0.80 to +0.40."
+    assert best.cost == f"It has a cost: the push on {LOUD[2]} falls from +0.80 to +0.40."
 
 
 def test_without_a_primary_reward_a_plan_asks_for_it_and_a_gate_is_a_question():

@@ -123,7 +123,7 @@ def test_the_verdict_says_what_ran_and_what_to_look_at_first():
         for name in ("correct", "brief")
     ]
     assert f": the push on correct goes {pushes[0]}." in report.verdict
-    assert report.verdict.endswith(f"It costs: the push on brief {pushes[1]}.")
+    assert report.verdict.endswith(f"It has a cost: the push on brief falls {pushes[1]}.")
 
 
 @pytest.mark.parametrize("method", gc.METHODS)

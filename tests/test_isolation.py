@@ -127,7 +127,7 @@ def test_a_hostile_message_harms_nobody(page_url):
             open_chapter(hostile, chapter)
         widgets = [id for id, state in hostile.models.items() if "_anywidget_id" in state]
         # Bar, three boards, button and cards of Train, legend and squares of Evidence, the controls of Your run.
-        assert len(widgets) == 9
+        assert len(widgets) == 10
         for widget in widgets:
             for content in CONTENTS:
                 assert hostile.say(widget, content) == 200

@@ -49,7 +49,7 @@ def test_a_row_is_recommended_where_the_push_on_the_primary_reward_rises_and_its
     assert [*ran.push.values()] == pytest.approx(push(grpo(r), r), abs=1e-6)
     assert best is not None and best.push["right"] > ran.push["right"] + 0.1
     assert best.forecast["right"]["low"] > 0 and best.forecast["right"]["low"] < best.forecast["right"]["difference"]
-    assert "the push on right goes from" in report.verdict and "It costs: the push on style" in report.verdict
+    assert "the push on right goes from" in report.verdict and "It has a cost: the push on style" in report.verdict
     assert report.recommended_forecast.rewards["right"].difference == pytest.approx(
         best.forecast["right"]["difference"], rel=1e-3
     )

@@ -79,9 +79,9 @@ def test_a_journey_through_the_chapter(visit):
     # Who predicts reads the question where the curves were; what is below moves by no more than a line of their reason.
     below = page.locator("[data-cell-name=train_controls]").bounding_box()["y"]
     page.get_by_role("switch", name="Predict first").click()
-    page.locator(".asked", has_text="Which method brings all coins to 0.9 first?").wait_for()
+    page.locator(".predicting", has_text="Which method brings all coins to 0.9 first?").wait_for()
     assert abs(page.locator("[data-cell-name=train_controls]").bounding_box()["y"] - below) < 24
-    page.locator(".asked label", has_text="GDPO").click()
+    page.locator(".predicting label", has_text="GDPO").click()
     page.get_by_text("You were right in 1 of 1 prediction.").wait_for()
     # The coins stay beside each other on a tablet, and stand below each other on a phone.
     page.set_viewport_size({"width": 1024, "height": 900})

@@ -166,6 +166,13 @@ def test_the_program_prints_what_the_page_says(default, framework, gate):
     assert off == f"off the paper by {(computed - paper).abs().max().item():.2g}"
 
 
+def test_the_one_line_of_a_trainer_is_among_its_lines():
+    for key, line in configure.ONE_LINE.items():
+        assert line in config_lines.switch_to_gdpo(key, REWARDS, (1.0, 1.0, 1.0), 12)
+    text = text_of(configure.controls().text)
+    assert all(line in text for line in map(text_of, configure.ONE_LINE.values()))
+
+
 # --- should I? -------------------------------------------------------------------------------------------------------
 
 

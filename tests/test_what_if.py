@@ -83,7 +83,7 @@ def test_by_hand():
 def test_a_convention_that_counts_tokens_says_where_the_log_has_none(tmp_path):
     fake_logs.write_verl(tmp_path)
     report = ga.audit(ga.read_run(tmp_path))
-    said = "GDPO’s last step, which verl weights by tokens, runs over responses here: the log has no lengths."
+    said = "GDPO’s batch step, which verl weights by tokens, runs over responses here: the log has no lengths."
     assert said in report.what_if("gdpo").notes and said not in report.what_if("grpo").notes
     assert "weights from the logged score" in report.what_if("grpo").notes[0]
 

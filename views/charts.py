@@ -47,20 +47,23 @@ LEFT, RIGHT = 50, 14  # px beside the curves of a panel, the same in each; theme
 
 
 def learning(
-    rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], upright: str
+    rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], upright: str, bottom: float
 ) -> Filled:
     """How likely one coin or answer is, by epoch: median, band and limit of each method, and where it is learnt.
 
     rows: as `curves` gives them, of one coin; marks: method, epoch and level of each that gets there, the first one
     first, and where its number stands: beside which epoch, and in which slot (0 left of it, 1 right of it, 2 right of
-    slot 1); methods: their names; upright: the title of the upright axis.
+    slot 1); methods: their names; upright: the title of the upright axis; bottom: where it begins.
     """
     ends = (
         ", ".join(f"{mark['method']} after {count(mark['epoch'], 'epoch')}" for mark in marks)
         or "neither within these epochs"
     )
     described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; learnt: {ends}."
-    spec = _panel(methods, upright) | {"title": title, "params": [{"name": "end", "value": rows[-1]["epoch"]}]}
+    spec = _panel(methods, upright) | {
+        "title": title,
+        "params": [{"name": "end", "value": rows[-1]["epoch"]}, {"name": "bottom", "value": bottom}],
+    }
     looks = {NAMES[m]: look.colour for m, look in METHODS.items()}
     inked = [dict(mark) | {"ink": _inked(looks.get(mark["method"], GREY.colour))} for mark in marks]
     return _filled(spec, described, rows=list(rows), marks=inked)
@@ -80,8 +83,9 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
 
     def y(name: str) -> alt.Y:
         # The same room on the left of each panel, with and without a title: their curves have one width.
-        ticks = alt.Axis(values=[0, 0.5, LEVEL, 1], format=".1~f", minExtent=LEFT, maxExtent=LEFT, titleX=15 - LEFT)
-        return alt.Y(f"{name}:Q", title=upright or None, scale=alt.Scale(domain=[0, 1]), axis=ticks)
+        at = alt.ExprRef(f"[bottom, 0.5, {LEVEL}, 1]")
+        ticks = alt.Axis(values=at, format=".1~f", minExtent=LEFT, maxExtent=LEFT, titleX=15 - LEFT)
+        return alt.Y(f"{name}:Q", title=upright or None, scale=alt.Scale(domain=[alt.ExprRef("bottom"), 1]), axis=ticks)
 
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("epoch:Q")]
     tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high", "limit")]
@@ -90,7 +94,7 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
     line = alt.Chart(_inline([{"level": LEVEL}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=GREY.colour)
     layers = [
         line.encode(y("level")),
-        marks.mark_rule(strokeWidth=1.2, strokeDash=[3, 3], aria=False).encode(y=alt.datum(0), y2=alt.datum(1)),
+        marks.mark_rule(strokeWidth=1.2, strokeDash=[3, 3], aria=False).encode(y=alt.value("height"), y2=alt.datum(1)),
         base.mark_area(opacity=0.15).encode(y("low"), alt.Y2("high:Q")),
         base.mark_line(strokeWidth=1, opacity=0.8).encode(y("limit"), detail="method:N"),
         base.mark_line(strokeWidth=2.5).encode(y("median"), dash),

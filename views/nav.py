@@ -10,6 +10,7 @@ import traitlets
 from gdpo_core._html import Html, tag
 from views import address
 from views.address import CHAPTERS, DEEDS
+from views.sources import SOURCES
 
 HERE = Path(__file__).parent
 
@@ -27,6 +28,7 @@ class Nav(anywidget.AnyWidget):
     controls = traitlets.Dict().tag(sync=True)  # what each writes into the address, "" where untouched
     headline = traitlets.Unicode().tag(sync=True)  # of what the Lab's board shows
     finished: Any = traitlets.List().tag(sync=True)  # what the deeds done in this visit ask for, in order
+    sources = traitlets.Dict(SOURCES).tag(sync=True)  # {title: address}, of the paper, its code and the prompts
     programs = traitlets.Dict().tag(sync=True)  # by chapter: a program that prints its numbers
 
     def __init__(self, params: Mapping[str, str | list[str]], editing: bool) -> None:

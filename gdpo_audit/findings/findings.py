@@ -58,7 +58,7 @@ _IN_ORDER = (
     Kind(findings_rewards.reward_noise, _SCALE, _FORMULAS, ("normalise", "eps"), "noise"),
     Kind(findings_methods.ties_hide_signal, _LEVELS, "section 3.1 and Fig. 2", ("tie", "level"), planned=True),
     Kind(findings_methods.silent_groups, _LEVELS, "", ("silent group",)),
-    Kind(findings_methods.priority_inversion, _PRIORITY, "equation 8", ("inversion",), planned=True),
+    Kind(findings_methods.priority_inversion, _PRIORITY, "equation 8", ("wrong order",), planned=True),
     Kind(findings_primary.no_right_answer, _PRIORITY, "equation 8", ("update share", "zero-variance group")),
     Kind(findings_methods.blind_zero_std_metric, _LEVELS, "", ("zero-variance group",)),
     Kind(findings_methods.filter_drops_signal, _LEVELS, "", ("silent group", "zero-variance group")),

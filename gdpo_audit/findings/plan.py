@@ -177,8 +177,8 @@ def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
     others = [
         name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)
     ]
-    worse = listing(f"the push on {name} {moved_push(row, ran, name)}" for name in others)
-    cost = f"It costs: {worse}." if others else "No push on another reward falls by more than noise."
+    worse = listing(f"the push on {name} falls {moved_push(row, ran, name)}" for name in others)
+    cost = f"It has a cost: {worse}." if others else "No push on another reward falls by more than noise."
     return replace(row, recommended=True, why=f"the push on {primary} goes {moved_push(row, ran, primary)}", cost=cost)
 
 
@@ -189,7 +189,8 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
     if told.get("difference") is None:
         return push
     low, high = (signed(told[end], 3) for end in ("low", "high"))
-    return f"{push}, which is forecast to change its mean by {signed(told['difference'], 3)} ({low} to {high})"
+    difference = signed(told["difference"], 3)
+    return f"{push} (forecast of its mean: {difference}, 80 % interval {low} to {high})"
 
 
 def _gated(f: Facts, ran: Setting) -> list[tuple[Setting, Trial]]:

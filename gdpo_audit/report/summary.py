@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from gdpo_audit.findings.facts import SEVERITIES, WEIGHTS_FROM, Finding
+from gdpo_audit.findings.forecast import OF_WHAT
 from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
 from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
@@ -170,8 +171,8 @@ def severity_counts(report: AuditReport) -> str:
 
 
 EXPLAINED = (
-    f"Push: {MEANING} Punished: of the responses above their group’s mean in a reward, those with an advantage of 0 or "
-    "less."
+    f"The push on a reward is the correlation of advantage and reward inside groups. {MEANING} Punished are, of the "
+    "responses above their group’s mean in a reward, those with an advantage of 0 or less."
 )
 
 # --- tables, the first column of which names the rows ----------------------------------------------------------------
@@ -233,7 +234,9 @@ def plan_table(report: AuditReport) -> Table | None:
     for n, row in enumerate(report.plan):
         shares = " / ".join(percent(share).removesuffix(" %") for share in row.update_share.values())
         pushes = " / ".join(map(signed, row.push.values()))
-        cells = [f"{n} {row.title}{' ←' * row.recommended}", pushes, f"{shares} %"]
+        weights = " / ".join(map(number, row.weights.values()))
+        title = row.title if row.weights == report.plan[0].weights else f"{row.title}: {weights}"
+        cells = [f"{n} {title}{' ←' * row.recommended}", pushes, f"{shares} %"]
         if primary is not None:
             cells += [_forecast_of(row, primary)] * told
             cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
@@ -241,6 +244,13 @@ def plan_table(report: AuditReport) -> Table | None:
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
     best = "←: recommended." if any(row.recommended for row in report.plan) else "None is recommended."
+    if told:
+        best += (
+            f" A forecast says by how much the mean of {primary} over the steps of this log would have differed from "
+        )
+        best += f"what it was, with an 80 % interval. {OF_WHAT}"
+    if any(row.gate for row in report.plan):
+        best += " A gate changes the task, so it is for you to decide on and is never recommended."
     return Table(
         "Plan",
         head,

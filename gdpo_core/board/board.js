@@ -205,8 +205,7 @@ function render({ model, el }) {
     share(drawing);
     outline(sets);
     follow(drawing);
-    say(order, `Sort by ${title(now("method"))}`);
-    order.hidden = same(drawing.order, listed);
+    sorted(same(drawing.order, listed));
   }
 
   // The words are the core's: until they come, none of another state is to be seen.
@@ -263,7 +262,12 @@ function render({ model, el }) {
     listed = [...drawing.order];
     list.append(...listed.map((answer) => rows[answer].node));
     outline(shapes(drawing.ties));
-    order.hidden = true;
+    sorted(true);
+  }
+
+  function sorted(done) {
+    say(order, `${done ? "Sorted" : "Sort"} by ${title(now("method"))}${done ? " ↓" : ""}`);
+    put(order, "aria-disabled", done); // it keeps the focus
   }
 
   function share({ shares: parts, percents, pushes, share_notes: told }) {
@@ -319,7 +323,7 @@ function render({ model, el }) {
     const added = (side) => (now("why") && parts ? `${parts[side][answer].map((x, k) => `⟨${k}|${signed(x)}⟩`).join(" ")} = **${said[side][answer]}**` : lines[answer][side]);
     detail.replaceChildren(
       close,
-      make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", text, ...(answers[answer].length > CLIP ? [more] : []), ...why),
+      make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), ` [${marks[answer].map((mark) => Number(mark.toPrecision(3))).join(", ")}] `, text, ...(answers[answer].length > CLIP ? [more] : []), ...why),
       line(choices.base, "base", added(0)),
       line(title(now("method")), "other", added(1)),
     );

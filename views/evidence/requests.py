@@ -24,7 +24,7 @@ def part(name: str) -> Html:
     request, answer = texts()[name]
     request = request.strip().strip('"').strip()
     return join(
-        tag("p", f"“{request}”", kind="asked", title=request),
+        tag("p", f"“{request}”", kind="asked-for", title=request),
         tag("p", tag("b", "Right: "), tag("code", answer), kind="right-answer", title=answer),
         tag("p", WHY_NO_MORE, kind="note"),
     )

@@ -53,7 +53,8 @@ def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
 
 def upload() -> mo.ui.file:
     """The files of the reader."""
-    label = f"**Drop the files of your run here**, or a zip of their folder ({sessions.LARGEST / 1e6:.0f} MB at most)."
+    most = f"{sessions.LARGEST / 1e6:.0f}\u00a0MB"
+    label = f"**Drop the files of your run here**, or a zip of their folder, of at most {most}."
     return mo.ui.file(multiple=True, kind="area", max_size=sessions.LARGEST, label=label)
 
 

@@ -16,22 +16,24 @@ from views.html import element, show
 from views.train.runs import BAND, NAMES, Runs, curves, train
 from views.train.words import TITLES
 
+FAIR = 0.4  # where the upright axis begins if no curve goes below it, as with fair coins; else at 0
 POINTS = 80  # of a curve, at most: as many as a panel can show apart, and no more to send
 ROOM = 0.085  # of the epochs: as wide as a number is
 
 
 def draw(scenario: Scenario, setting: Setting, runs: Runs, limits: Mapping[str, Tensor]) -> Html:
-    """A chart per coin or answer, side by side, with one pair of axes that no control moves."""
+    """Return a chart per coin or answer, side by side, with one pair of axes."""
     rows = curves(scenario.coins, runs, limits, every=-(-setting.epochs // POINTS))
     names = tuple(NAMES[m] for m in runs)
     upright = "probability of the answer" if setting.arms else "probability that the coin shows 1"
+    bottom = FAIR if all(row["low"] >= FAIR for row in rows) else 0.0
     drawn = []
     for k, coin in enumerate(scenario.coins):
         there = sorted((medians(run)[k], n, NAMES[m]) for n, (m, run) in enumerate(runs.items()))
         marks = _marks([(epoch, name) for epoch, _, name in there if 0 < epoch < inf], setting.epochs)
         pays = "" if setting.arms else f", pays {(setting.scale or (1,) * len(scenario.coins))[k]:g}"
         of_coin = [row for row in rows if row["of"] == coin]
-        chart = charts.learning(of_coin, marks, f"{coin}{pays}", names, "" if k else upright)
+        chart = charts.learning(of_coin, marks, f"{coin}{pays}", names, "" if k else upright, bottom)
         drawn.append(tag("div", element(chart)))
     return tag("div", *drawn, kind=f"panels of-{len(drawn)}")
 

@@ -16,6 +16,7 @@ from views import experiment
 from views.html import ROOT, Html, element, join, points, prose, show, table, tag
 from views.onward import onward
 from views.results import ahead, clear, results
+from views.sources import CODE, DATA
 from views.use import configure
 from views.use.which import share_of_broken_ties_that_are_wrong
 
@@ -187,8 +188,6 @@ REFERENCES = {
         "which calls it Dr. GRPO",
     ),
 }
-CODE = "https://github.com/NVlabs/GDPO"
-DATA = "https://gorilla.cs.berkeley.edu/leaderboard.html"
 OPENING = f"""# A few lines switch GDPO on. Your rewards say if you should
 
 [Paper: arXiv {REFERENCES["GDPO"][0]}](https://arxiv.org/abs/{REFERENCES["GDPO"][0]}) · [Code: NVlabs/GDPO]({CODE}) · \

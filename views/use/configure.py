@@ -28,6 +28,8 @@ NOTHING = "# every weight of the Lab is 0, so nothing would be learnt"
 _OF_RUN = [f"Names, weights and group size are those of {SOURCES['run']}."]
 UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-source": "lab"}
 
+# What switches GDPO on, in the two trainers that most readers have; the lines below say what else it takes.
+ONE_LINE = {"trl": 'multi_objective_aggregation="normalize_then_sum"', "verl": "algorithm.adv_estimator=gdpo"}
 FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the run that you audited**:"
 
 
@@ -40,7 +42,10 @@ def choice(page: Nav, key: str, label: str, titles: dict[str, str], own: str = "
 def controls(*chosen: mo.ui.dropdown) -> mo.Html:
     """Return the choices in a line below what they are about."""
     row = mo.hstack(chosen, justify="start", gap=1, wrap=True)
-    return show(tag("h2", "The lines for your trainer", kind="part"), tag("p", prose(FOLLOWS), kind="note"), row)
+    heading = tag("h2", "The lines for your trainer", kind="part")
+    switches = (join(" ", tag("b", TRAINERS[key]), " ", tag("code", line)) for key, line in ONE_LINE.items())
+    switched = tag("p", "The one line that changes:", *switches, kind="one-line")
+    return show(heading, switched, tag("p", prose(FOLLOWS), kind="note"), row)
 
 
 def gated_rewards(gate: str) -> tuple[str, ...]:

@@ -1,0 +1,9 @@
+"""Where the method, its authors' code and the prompts come from: links that the bar and the chapters share.
+
+The first one leads to the chapter that says what computes the page.
+"""
+
+PAPER = "https://arxiv.org/abs/2601.05242"
+CODE = "https://github.com/NVlabs/GDPO"
+DATA = "https://gorilla.cs.berkeley.edu/leaderboard.html"
+SOURCES = {"One torch core": "?at=use", "Paper": PAPER, "Code": CODE, "Data": DATA}
