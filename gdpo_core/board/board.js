@@ -182,7 +182,8 @@ function render({ model, el }) {
         const tied = sets[side].get(answer);
         const [left, size] = [(x) => `${(100 * (x + domain[0])) / span}%`, (x) => `${(100 * Math.abs(x)) / span}%`];
         // A bar of parts: those that push up from 0 to the right, the others to the left; the tick is their sum.
-        [fill.style.left, fill.style.width] = [left(Math.min(a, 0)), size(why ? 0 : a)];
+        // A bar is moved and stretched, which needs no layout.
+        fill.style.transform = `translateX(${left(Math.min(a, 0))}) scaleX(${why ? 0 : Math.abs(a) / span})`;
         if (parted) mark.style.left = left(a);
         const ends = [0, 0];
         if (parted) parts.forEach((part, k) => {
@@ -211,8 +212,10 @@ function render({ model, el }) {
   // The words are the core's: until they come, none of another state is to be seen.
   function worded({ verdict: sentences, claim }) {
     const waits = sentences === undefined;
-    board.classList.toggle("waiting", waits);
-    board.classList.toggle("late", waits && exchange.isLate());
+    // Of the board itself no class changes: that would lay out all of it anew.
+    verdict.style.visibility = waits ? "hidden" : "";
+    lateness.hidden = !(waits && exchange.isLate());
+    verdict.hidden = !lateness.hidden;
     el.dispatchEvent(new CustomEvent("gdpo-claim", { bubbles: true, composed: true, detail: waits ? null : claim }));
     if (waits) return;
     const html = sentences.map((one) => `<p>${one}</p>`).join("");
@@ -270,22 +273,39 @@ function render({ model, el }) {
     put(order, "aria-disabled", done); // it keeps the focus
   }
 
-  function share({ shares: parts, percents, pushes, share_notes: told }) {
-    const methods = [choices.base, title(now("method"))];
-    const stake = (part, side) => {
-      const said = percents[side];
-      const label = `Share of the update under ${methods[side]}: ${part ? names.map((name, k) => `${name} ${said[k]}`).join(", ") : "no update"}`;
-      const pieces = (part ?? []).map((x, k) => make("i", { class: `r${k}`, style: `flex-grow: ${Math.max(0, x)}` }, x > 0.22 ? said[k] : ""));
-      return make("div", { class: `stake ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "parts", role: "img", "aria-label": label }, ...pieces));
-    };
-    shares.replaceChildren(make("span", { class: "soft", title: SHARE }, "Share of the update"), ...parts.map(stake));
-    const raise = (said, side) => {
-      const label = `What the update raises under ${methods[side]}: ${names.map((name, k) => `${name} ${said[k]}`).join(", ")}`;
-      const each = said.map((x, k) => make("span", { class: `r${k}` }, make("b", {}, labels[k]), ` ${x}`));
-      return make("div", { class: `stake raised ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "pushes", role: "img", "aria-label": label }, ...each));
-    };
-    shares.append(make("span", { class: "soft" }, "What the update raises"), ...pushes.map(raise), make("small", { class: "soft" }, choices.push));
-    shares.append(...(told ?? []).map((text) => make("small", { class: "soft" }, text)));
+  // Shares and pushes of both methods: the elements stay, a change moves their edges and writes their numbers.
+  const stakes = SIDES.map((side) => {
+    const [name, raised] = [make("b"), make("b")];
+    const pieces = names.map((_, k) => make("i", { class: `r${k}` }));
+    const numbers = names.map(() => make("span"));
+    const each = names.map((_, k) => make("span", { class: `r${k}` }, make("b", {}, labels[k]), " ", numbers[k]));
+    const [parts, pushes] = [make("span", { class: "parts", role: "img" }, ...pieces), make("span", { class: "pushes", role: "img" }, ...each)];
+    const nodes = [make("div", { class: `stake ${side}` }, name, parts), make("div", { class: `stake raised ${side}` }, raised, pushes)];
+    return { name, raised, pieces, numbers, parts, pushes, nodes };
+  });
+  const told = make("small", { class: "soft" });
+  shares.append(
+    make("span", { class: "soft", title: SHARE }, "Share of the update"), ...stakes.map(({ nodes }) => nodes[0]),
+    make("span", { class: "soft" }, "What the update raises"), ...stakes.map(({ nodes }) => nodes[1]),
+    make("small", { class: "soft" }, choices.push), told,
+  );
+
+  function share({ shares: parts, percents, pushes, share_notes: notes }) {
+    const listed = (texts) => names.map((name, k) => `${name} ${texts[k]}`).join(", ");
+    stakes.forEach((stake, side) => {
+      const method = side ? title(now("method")) : choices.base;
+      say(stake.name, method);
+      say(stake.raised, method);
+      put(stake.parts, "aria-label", `Share of the update under ${method}: ${parts[side] ? listed(percents[side]) : "no update"}`);
+      put(stake.pushes, "aria-label", `What the update raises under ${method}: ${listed(pushes[side])}`);
+      stake.pieces.forEach((piece, k) => {
+        const x = parts[side]?.[k] ?? 0;
+        piece.style.flexGrow = Math.max(0, x);
+        say(piece, x > 0.22 ? percents[side][k] : "");
+      });
+      stake.numbers.forEach((number, k) => say(number, pushes[side][k]));
+    });
+    say(told, (notes ?? []).join(" · "));
   }
 
   // --- the answer under the pointer --------------------------------------------------------------------------------

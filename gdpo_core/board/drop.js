@@ -55,7 +55,8 @@ function makeDrop(many, point) {
     return placed;
   }
 
-  function draw({ a, right, notes: said = [] }, width, narrow, domain, titles) {
+  function draw({ a, right, notes: worded }, width, narrow, domain, titles) {
+    const said = worded ?? [];
     upright = narrow;
     node.classList.toggle("upright", upright);
     const { from, to, lines: places, high } = upright ? UPRIGHT : WIDE;
@@ -97,6 +98,8 @@ function makeDrop(many, point) {
       tie.style.height = `${Math.max(...ys) - Math.min(...ys) + 2 * R + 6}px`;
     }
     notes.forEach((note, n) => {
+      note.style.visibility = worded ? "" : "hidden"; // the core's words are on their way
+      if (!worded) return;
       note.hidden = n >= said.length || (upright && !said[n].side && said[n].answers.length === 1); // no room for it
       if (!note.hidden) write(note, said[n], piles[said[n].side], upright ? width : end, same(said[n].answers, lone));
     });
