@@ -21,7 +21,7 @@ with app.setup(hide_code=True):
 
     import gdpo_core as gc
     from gdpo_core.bfcl import load_tasks
-    from views import html
+    from views import html, sessions
     from views.html import show
     from views.lab import answers, books, depth
     from views.nav import Nav
@@ -48,12 +48,12 @@ def lab_claim(headline):
 
 
 @app.cell
-def lab_board(editing, lab_task, page, tasks):
+def lab_board(lab_task, page, tasks):
     task = lab_task.value
     board = mo.ui.anywidget(answers.board(task, tasks[0], page))
     headline = board.drawing["claim"]  # as it opens; after a flip `lab_address` says what it shows
-    # What names it runs again at each flip. In run mode nobody sees these values, and fifty readers wait for them.
-    board_to_read = board if editing else None
+    # Every cell that names it runs again at each flip.
+    board_to_read = None if sessions.LEAVES_OUT_UNSEEN_CELLS else board
     show(answers.request(task, lab_task), board)
     return board, board_to_read, headline, task
 

@@ -39,6 +39,9 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     from gdpo_core import board  # noqa: F401 (torch is there before the port opens)
     from views import assets, guard, heads, patches, sessions
 
+    # Visitors of a server see no code and have no cell of their own: what only such cells read is not computed, so that
+    # fifty of them do not wait for each other.
+    sessions.LEAVES_OUT_UNSEEN_CELLS = True
     patches.apply(at_end=memory.left.set)
     soon = threading.Timer(4, prepare)  # the first visitor has the page by then
     soon.daemon = True

@@ -55,7 +55,30 @@ def run_explain(options: Options) -> None:
         groups=prompts,
         convention=CONVENTIONS[convention],
     )
+    if options["html"] is not None:
+        _write_board(options["html"], rewards, prompts, explanation)
     terminal.show_explanation(explanation, prompts, _ties(explanation, prompts), sys.stdout)
+
+
+def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], explanation: Explanation) -> None:
+    """Write the board of one prompt's responses as a file. Raises InputError, also without the extra `board`."""
+    many, missing = max(prompts), any(x != x for row in rewards for x in row)
+    expect(many == 1, "--html", "the responses of one prompt", f"those of {many}")
+    expect(not missing, "--html", "responses that have every reward", "a missing one (nan)")
+    try:
+        from gdpo_core.board import Board
+    except ImportError:
+        raise InputError(
+            "--html: expected the extra board (anywidget) to be installed, got an installation without it"
+        ) from None
+    board = Board(
+        rewards,
+        weights=explanation.weights.tolist(),
+        convention=explanation.convention,
+        method=explanation.method if explanation.method != "grpo" else "gdpo",
+        primary="reward 1",
+    )
+    _write({"html": file}, {"html": board.to_html()})
 
 
 def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:

@@ -84,3 +84,17 @@ def test_bad_input_is_one_line_and_exit_2(capsys, arguments, named):
     code, out, err = gdpo(capsys, "explain", *arguments)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1 and err.startswith(f"gdpo: {named}")
+
+
+def test_a_board_to_play_with_is_written_beside_the_numbers(capsys, tmp_path):
+    file = tmp_path / "board.html"
+    code, out, _ = gdpo(capsys, "explain", "111", "110", "011", "--weights", "1,0.5,2", "--html", str(file))
+    assert (code == 0 and "Responses" in out) or "GDPO" in out
+    assert file.read_text(encoding="utf-8").startswith("<!doctype html>")
+    for arguments, named in (
+        (["10", "/", "01"], "--html: expected the responses of one prompt, got those of 2"),
+        (["1,nan", "0,1"], "--html: expected responses that have every reward, got a missing one"),
+        (["10"], "rewards: expected 2 to 64 answers, got 1"),
+    ):
+        code, _, err = gdpo(capsys, "explain", *arguments, "--html", str(file))
+        assert code == 2 and named in err

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 import torch
 
 import gdpo_core as gc
+from gdpo_core.board.board import RULES
+from gdpo_core.board.drawing import draw
+from gdpo_core.board.state import PAYS, State, frozen
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.ties import explain_and_collapse
 
@@ -121,3 +125,60 @@ def test_the_browser_computes_what_the_core_does(browser):
     )
     page.close()
     check(found, cases)
+
+
+# --- what the board draws of a state ---------------------------------------------------------------------------------
+
+BOARD = Path(gc.__file__).parent / "board"
+INSTANT = "".join((BOARD / f"{name}.js").read_text(encoding="utf-8") for name in ("formulas", "instant"))
+DRAW = """([rules, cases]) =>
+  JSON.stringify(JSON.parse(cases).map(([state, own]) => gdpoInstant.draw(state, { rules, ...own })))"""
+
+
+def any_state(rng):
+    """A state of the board: marks, at times a score, any pays and weights, a method that the browser knows."""
+    many, width = int(rng.integers(2, 13)), int(rng.integers(1, 5))
+    marks = rng.integers(0, 2, (many, width)).astype(float)
+    if rng.random() < 0.3:
+        marks[:, -1] = np.round(rng.random(many), 2)
+    return State(
+        frozen(marks.tolist()),
+        tuple(float(rng.choice(PAYS)) for _ in range(width)),
+        tuple(float(round(rng.choice([1, 1, 1, 0, 2, 0.5, rng.uniform(0, 5)]), 2)) for _ in range(width)),
+        str(rng.choice(list(gc.CONVENTIONS))),
+        str(rng.choice(["gdpo", "grpo_no_std"])),
+        tuple(int(n) for n in rng.integers(1, 90, many)),
+        None if marks[:, 0].max() not in (0, 1) else 0,
+    )
+
+
+def flat(values):
+    """All numbers in nested lists, and those in the texts there."""
+    if isinstance(values, str):
+        return [float(x) for x in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?", values.replace("−", "-"))]
+    if values is None or not isinstance(values, list):
+        return [math.nan if values is None else float(values)]
+    return [x for value in values for x in flat(value)]
+
+
+@pytest.mark.slow
+def test_the_browser_draws_what_the_core_does(browser):
+    rng = np.random.default_rng(7)
+    states = [any_state(rng) for _ in range(400)]
+    own = [{"primary": s.primary, "lengths": s.lengths} for s in states]
+    page = browser.new_page()
+    page.add_script_tag(content=INSTANT.replace("const gdpoInstant", "var gdpoInstant"))
+    cases = json.dumps([[draw(state)["state"], of] for state, of in zip(states, own, strict=True)])
+    found = json.loads(page.evaluate(DRAW, [RULES, cases]))
+    page.close()
+    for state, here in zip(states, found, strict=True):
+        core = json.loads(json.dumps(draw(state)))
+        for same in ("state", "order", "right", "ties", "wrong_first"):
+            assert here[same] == core[same], (same, state)
+        for figure, close in (("a", 1e-9), ("parts", 6e-5), ("shares", 1e-9)):
+            sizes = np.array(flat(core[figure]))
+            assert flat(here[figure]) == pytest.approx(sizes, abs=close, rel=close, nan_ok=True), (figure, state)
+        # A number that lies half-way between two texts may be written as either.
+        for texts in ("said", "sums_said", "percents", "pushes", "lines"):
+            for x, y in zip(flat(here[texts]), flat(core[texts]), strict=True):
+                assert abs(x - y) <= 0.011 * max(1.0, abs(y)), (texts, state)

@@ -17,6 +17,9 @@ TOO_LARGE = f"upload: expected at most {LARGEST / 1e6:.0f} MB in all, got more"
 NO_ROOM = "upload: expected room in this server's memory, got none: try again in a moment"
 NAME = re.compile(r"[\w-]{3,40}", re.ASCII)
 NAMES, MINUTE, HOUR, CLIENTS = 100, 60, 3600, 10_000
+# Whether cells whose values nobody sees stay empty. Where a person runs the notebook, in marimo edit, in marimo run or
+# as a script, values flow; serve.py, whose visitors see no code, sets it.
+LEAVES_OUT_UNSEEN_CELLS = False
 
 
 def forbids(scope: Scope) -> str:

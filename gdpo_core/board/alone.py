@@ -1,7 +1,7 @@
-"""The board as one file that needs no network and no core: it flips, draws, plays the drop and shows the arithmetic.
+"""The board as one file without network and core: it flips, draws, plays the drop and shows the arithmetic.
 
-What only the core can say of a state, its headline, its verdict and its notes, stands there for the state in which the file
-was made, and is left out of any other.
+What only the core can say of a state, its headline, its verdict and its notes, stands there for the state in which the
+file was made, and is left out of any other.
 """
 
 from base64 import b64encode
@@ -26,7 +26,10 @@ const model = {
   save_changes() {}, on() {}, off() {},
 };
 addEventListener("gdpo-claim", ({ detail }) => (document.querySelector("h1").textContent = detail ?? "\\u00a0"));
-const unpacked = (text) => new Response(new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
 const packed = JSON.parse(document.getElementById("packed").textContent);
 Promise.all(packed.map(unpacked)).then(([css, code]) => {
   document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
@@ -37,7 +40,7 @@ Promise.all(packed.map(unpacked)).then(([css, code]) => {
 
 
 def page_of(traits: Mapping[str, Any], code: str, css: str) -> str:
-    """Return the file of a board with these traits; code, css: of the widget. They are packed, as text with gzip inside."""
+    """Return the file of a board with these traits; code, css: of the widget, which are packed as text of gzip."""
     choices = dict(traits["choices"])
     methods = [pair for pair in choices["methods"] if pair[0] in DRAWN_BY_BROWSERS or pair[0] == traits["method"]]
     held = dict(traits) | {"choices": choices | {"methods": methods, "alone": True, "drop": True}}

@@ -181,10 +181,10 @@ class Board(anywidget.AnyWidget):
         return torch.tensor(self.state.rewards, dtype=torch.float64)
 
     def to_html(self) -> str:
-        """Return what it shows as one file without network that flips, draws and plays the drop, for a page of one's own.
+        """Return what it shows as one file without network that flips, draws and plays the drop.
 
-        The convention and the methods are GRPO, GRPO without std and GDPO under all conventions; a headline and a verdict
-        stand there for this state alone.
+        It has GRPO, GRPO without std and GDPO under every convention. Its headline and verdict are of the state that
+        the board shows now, and are left out of any other.
 
         >>> Board([[1, 1], [1, 0], [0, 1]]).to_html().startswith("<!doctype html>")
         True
