@@ -149,3 +149,18 @@ def test_what_only_an_eps_parts_is_a_tie():
     assert 1e-6 < abs(a[8] - a[10]) < 0.005
     assert "That is a loss: 4 pairs" in Board(rewards).drawing["verdict"][0]
     assert "ε" not in Board(rewards).drawing["verdict"][0]
+
+
+def test_what_a_browser_may_not_set_is_refused_in_a_sentence_and_the_state_stays():
+    board = Board([[1, 1], [1, 0], [0, 1]])
+    for sent, named in (
+        ({"marks": [[1e308, 1], [1, 0], [0, 1]]}, "marks: expected 3 rows of 2 marks"),
+        ({"weights": [1, 11]}, "weights: expected 2 numbers from 0 to 10"),
+        ({"pays": [1, "x"], "weights": [2, 2]}, "pays: expected 2 numbers above 0"),
+        ({"method": "ppo"}, "ppo"),
+    ):
+        before = board.state
+        board.set_state(sent)
+        assert named in board.refused and board.state == before and board.drawing["state"]["marks"] == before.marks
+    board.set_state({"weights": [2, 1]})
+    assert board.refused == "" and board.weights == [2, 1]

@@ -362,7 +362,9 @@ function render({ model, el }) {
   });
   watch.observe(board);
   model.on("change:drawing", exchange.answered);
-  return () => (watch.disconnect(), exchange.stop(), model.off("change:drawing", exchange.answered));
+  const refusal = () => (now("refused") ? refuse(rows[active ?? 0].marks[0], now("refused")) : clear(), redraw());
+  model.on("change:refused", refusal);
+  return () => (watch.disconnect(), exchange.stop(), model.off("change:drawing", exchange.answered), model.off("change:refused", refusal));
 }
 
 export default { render };

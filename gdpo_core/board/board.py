@@ -85,6 +85,7 @@ class Board(anywidget.AnyWidget):
     method = traitlets.Enum(list(METHODS), "gdpo").tag(sync=True)
     why = traitlets.Bool(False).tag(sync=True)  # whether every bar stands as its rewards' parts
     active = traitlets.Int(0).tag(sync=True)  # the answer that was touched last
+    refused = traitlets.Unicode().tag(sync=True)  # why the last message of a browser was not taken
     # what comes of it
     drawing = traitlets.Dict().tag(sync=True)
     make_drawing = staticmethod(draw)  # a server may have it made in another process
@@ -179,6 +180,18 @@ class Board(anywidget.AnyWidget):
     def rewards(self) -> torch.Tensor:
         """(answers, rewards) what each answer is paid now, float64."""
         return torch.tensor(self.state.rewards, dtype=torch.float64)
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take what a browser sets, or refuse what does not fit in a sentence and send the state again."""
+        before = {name: getattr(self, name) for name in sync_data if self.has_trait(name)}
+        try:
+            super().set_state(sync_data)
+            self.refused = ""
+        except traitlets.TraitError as error:
+            for name, value in before.items():
+                self.set_trait(name, value)
+            self.refused = reason(error)
+            self.send_state([*before, "refused"])
 
     def to_html(self) -> str:
         """Return what it shows as one file without network that flips, draws and plays the drop.
