@@ -122,7 +122,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info" if k == f.setup.primary else "warning",  # what matters most may make most
             title=makes,
-            message=f"{f.lead_in}, {makes}, of which its weight asks for {percent(asks)}. The push on {name} is "
+            message=f"{f.lead_in}, {makes}; its weight asks for {percent(asks)}. The push on {name} is "
             f"{signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
             to_do=f"Ask whether {name} is meant to make most of the update.",
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
@@ -133,7 +133,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
 def _pushes_on_others(f: Facts, k: int) -> str:
     """Say the pushes on all rewards but one."""
     others = [(name, x) for i, (name, x) in enumerate(zip(f.rewards, f.push(f.method), strict=True)) if i != k]
-    return f"that on {listing(f'{name} {signed(x)}' for name, x in others)}"
+    return f"against {listing(f'{signed(x)} on {name}' for name, x in others)}"
 
 
 def _dominant(f: Facts) -> list[int]:

@@ -72,7 +72,11 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
     for section in below:
         if section.fold != NOTES:
             _section(console, section)
-    _paragraph(console, "--html FILE has evidence, formulas, a what-if and where to read more.", "dim")
+    _paragraph(
+        console,
+        "Use --html FILE to write a report with the evidence, the formulas, a what-if and further reading.",
+        "dim",
+    )
 
 
 def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
