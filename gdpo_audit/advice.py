@@ -168,7 +168,9 @@ def _push(report: AuditReport) -> Answer:
     title = f"Push on {first}"
     if _found(report, "advantages-upside-down"):
         headline = "**Not yet:** the advantages are upside down. Mend that first."
-        return Answer("unknown", title, "Weights below 0 turn it round, under every method.", "run", headline=headline)
+        return Answer(
+            "unknown", title, "Weights below 0 turn the push round, under every method.", "run", headline=headline
+        )
     change = _change_of_primary(report)
     if change is None:
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
@@ -345,7 +347,7 @@ def _constant(report: AuditReport) -> Answer:
     if silent >= SILENT:
         sentence = (
             f"**{percent(silent)}** of the groups teach nothing; GDPO's batch step makes the others about "
-            f"{(1 / (1 - silent)) ** 0.5:.1f} times as long. That is a larger learning rate, no better aim."
+            f"{(1 / (1 - silent)) ** 0.5:.1f} times as long. That is a larger learning rate, but no better aim."
         )
         return Answer("steps", title, sentence, "train", "live")
     rarely = f"{rare} is constant in **{percent(dead[rare])}** of the groups, the others in fewer."
@@ -375,4 +377,4 @@ def _noise(report: AuditReport) -> Answer:
         sentence = f"{found['reward']} is nearly constant in {share} of the groups in which it differs at all. {loud}, "
         sentence += "at the cost of the push on the others."
         return Answer(_held(report, -1), title, sentence, "train", "noise")
-    return Answer("nothing", title, f"No reward varies by next to nothing. Where one does, {loud}.", "train", "noise")
+    return Answer("nothing", title, f"No reward is nearly constant. Where one is, {loud}.", "train", "noise")

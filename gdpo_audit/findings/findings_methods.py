@@ -147,8 +147,8 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     yield Finding(
         title=f"Silent groups scale the others up by {decimal(factor, 2)}",
         message=f"The std of the batch, by which {NAMES[f.method]} divides, is small, as only {percent(share)} of the "
-        f"responses are in groups that differ: it multiplies their advantages by {decimal(factor, 2)} on average. "
-        "Adam removes a constant factor, but not its changes, nor its size against a KL term.",
+        f"responses are in groups that differ: this multiplies their advantages by {decimal(factor, 2)} on average. "
+        "Adam cancels a constant factor, but neither its changes nor its size beside a KL term.",
         to_do="Watch how the share of silent groups changes.",
         evidence={"factor": factor, "live_responses": share, "threshold": t.AMPLIFIES},
         extent=1 - share,
@@ -171,7 +171,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
         severity="info",
         title=f"{f.framework.title}'s metric does not show that {f.rewards[most]} is constant",
         message=f"{f.framework.title}'s {metric} does not show that {f.rewards[most]} is constant in "
-        f"{percent(f.dead(most))} of the groups: it looks at the {looks}.",
+        f"{percent(f.dead(most))} of the groups, because the metric is computed from the {looks}.",
         to_do=f"Log the share of groups in which each reward is constant, {f.rewards[most]} above all.",
         evidence={"reward": f.rewards[most], "dead_groups": f.dead(most), "threshold": t.BLIND},
         extent=f.dead(most) - seen,

@@ -100,7 +100,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
             title=f"{name} is nearly constant, and GDPO {makes} it loud",
             message=f"{name} is nearly constant (std at most {percent(t.FAINT_STD)} of its largest absolute value) in "
             f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
-            f"std: its part of the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}).",
+            f"std: the share of {name} in the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}).",
             to_do=f"Round {name}, or lower its weight, if such small differences mean nothing.",
             evidence=numbers,
             extent=gdpo[k],
@@ -202,7 +202,7 @@ def _severity_of_starved(f: Facts, k: int) -> str:
 def _at_the_end(f: Facts, k: int) -> _End:
     parts = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
     if parts < 2:
-        return _End(None, 0.0, nan, nan, False, "in a log too short to say since when")
+        return _End(None, 0.0, nan, nan, False, "in a log too short to say from which step on")
     b = bin_batches(f.batches, parts)
     own = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)

@@ -233,7 +233,8 @@ def _legend(report: AuditReport, shared: bool) -> str:
     method, why = shown_method(report)
     if method and comparable(report):
         says.append(
-            f"Push and share of the update are given under {NAMES[method]}, {why}; above them, for the whole run."
+            f"Push and share of the update hold for {NAMES[method]}, {why}; the numbers above them are of the whole "
+            "run."
         )
     if not shared:
         says.append("Means share an axis where the rewards are of about one size.")

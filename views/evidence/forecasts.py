@@ -236,4 +236,5 @@ def results_table() -> Html:
         for row in load()
     ]
     head = ["set-up", "setting", "reward", "forecast", f"{percent(0.8)} interval", "came"]
-    return table(head, rows, "figures", "Setting less as it ran, of the mean over 150 steps, in points of the range")
+    caption = f"By how many points of its range a reward's mean over {_steps()} steps changes against the run as it ran"
+    return table(head, rows, "figures", caption)

@@ -20,6 +20,7 @@ from views.use import configure
 from views.use.which import share_of_broken_ties_that_are_wrong
 
 TRUE, PARTLY, FALSE = "true", "partly", "false"
+_TELLS = "ties them", "tells them apart"
 
 
 def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
@@ -33,22 +34,22 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         PARTLY,
         "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if as many "
         "answers pass the first mark as pass the second, or as many pass the first as fail the second. In a group of "
-        f"{len(tied)}, GDPO {'ties' if same[0] else 'tells apart'} the two answers if {_passes(tied)} answers pass "
-        f"these marks, and {'ties' if same[1] else 'tells apart'} them if {_passes(split)} do.",
+        f"{len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)} answers pass these marks, and "
+        f"{_TELLS[not same[1]]} if {_passes(split)} do.",
         ("lab",),
     )
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
         "With equal scales and equal starts all methods coincide. The usual demo leaves out GDPO's batch step, so "
-        "its steps are longer.",
+        "GDPO's steps are longer.",
         ("train", "demo"),
     )
     yield (
         "“GDPO learns each reward on its own; GRPO cannot tell which matters.”",
         PARTLY,
         "With unequal scales GDPO's speed does not depend on the scale; GRPO's does, which may be what was meant. No "
-        "method tells which reward matters; a weight or a gate has to.",
+        "method knows which reward matters; a weight or a gate has to say it.",
         ("train", "scales"),
     )
     weights = (2, 1, 1)
@@ -73,8 +74,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“Use GDPO when all rewards matter alike.”",
         PARTLY,
-        "At equal weights GDPO makes all rewards count alike, whether they matter or not. So it is right if each of "
-        "them matters, and wrong if one of them is nearly constant noise.",
+        "At equal weights GDPO makes all rewards count alike, whether they matter or not. So the advice is right if "
+        "each of them matters, and wrong if one of them is nearly constant noise.",
         ("train", "noise"),
     )
     yield ("“No setting gets worse with GDPO.”", FALSE, _where_gdpo_is_behind(), ("evidence",))

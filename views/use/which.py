@@ -48,9 +48,9 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "A continuous reward stands beside binary ones",
-                "and is what matters most. GDPO gives it its full size in every group: in Train it is learnt in "
-                f"{_in_epochs('dense', 1)}. The price is paid by the rare mark beside it, which is learnt in "
-                f"{_in_epochs('dense', 0)}; counted to the last coin, {{verdict}}.",
+                "and matters more than they do. GDPO gives the continuous reward its full size in every group. In "
+                f"Train it is learnt in {_in_epochs('dense', 1)}. The rare mark beside it pays for that: it is learnt "
+                f"in {_in_epochs('dense', 0)}, so that {{verdict}} where both have to be learnt.",
                 "train",
                 "dense",
             ),
