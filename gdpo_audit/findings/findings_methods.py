@@ -92,11 +92,10 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     most = max(range(len(push)), key=lambda k: push[k])
     weak = push[f.setup.primary] < t.WEAK_PUSH * push[most]
     place = "the largest" if most == f.setup.primary else f"the push on {f.rewards[most]} {signed(push[most])}"
-    gets = "would get" if f.contradicted else "gets"
-    under = f"Under {NAMES[f.method]} the" if f.contradicted else "The"
+    are = f"would be in the wrong order under {NAMES[f.method]}" if f.contradicted else "are in the wrong order"
     yield Finding(
         severity="warning" if inverted >= t.INVERTED_WARNING and weak and not f.contradicted else "info",
-        title=f"{under} response with less {primary} {gets} more in {percent(inverted)} of the pairs",
+        title=f"{percent(inverted)} of the pairs that differ in {primary} {are}",
         message=f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
         f"of it gets the larger advantage, and {percent(order.tied / order.pairs)} are tied. What is learnt follows "
         f"the push, not the order of pairs. The push on {primary} is {signed(push[f.setup.primary])}, {place}. "
