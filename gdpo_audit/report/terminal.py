@@ -102,8 +102,7 @@ def _section(console: Console, section: Section) -> None:
     tables = [table for table in section.tables if table and table.on_screen != 0]
     if not (section.facts or section.items or tables):
         return
-    if section.title or section.facts or tables:
-        console.print()
+    console.print()
     _paragraph(console, section.title, "bold")
     if section.facts:
         grid = Drawn.grid(padding=(0, 2, 0, 0))
