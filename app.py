@@ -124,7 +124,7 @@ def lab_folds():
 
 @app.cell
 def lab_conventions_title():
-    all_conventions = depth.fold("As each training program computes it")
+    all_conventions = depth.fold("As each trainer computes it")
     all_conventions
     return (all_conventions,)
 

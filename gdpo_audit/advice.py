@@ -102,7 +102,7 @@ def priority(report: AuditReport) -> str:
     first = report.run["primary"] or "the reward that matters most"
     return (
         f"No normalisation knows that **{first}** matters most. A larger weight helps it. A gate settles it, if the "
-        "gated reward drops to its worst value when the gate is shut."
+        "gated reward drops to its worst value where the gate is shut."
     )
 
 
@@ -168,13 +168,16 @@ def _push(report: AuditReport) -> Answer:
     title = f"Push on {first}"
     if _found(report, "advantages-upside-down"):
         headline = "**Not yet:** the advantages are upside down. Mend that first."
-        return Answer("unknown", title, "Weights below 0 turn it round, under every method.", "run", headline=headline)
+        return Answer(
+            "unknown", title, "Weights below 0 turn the push round, under every method.", "run", headline=headline
+        )
     change = _change_of_primary(report)
     if change is None:
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
     under = NAMES[change.method] + (", which runs" if change.method != "grpo" else "")
-    sentence = f"The update of {under} pushes {first} by **{signed(change.before)}**, that of GDPO by "
-    sentence += f"**{signed(change.after)}**"
+    sentence = (
+        f"The push on {first} is **{signed(change.before)}** under {under} and **{signed(change.after)}** under GDPO"
+    )
     near = ", a difference that noise can make" if not change.sign and change.after != change.before else ""
     effect, told, headline = _with_forecast(report, change)
     return Answer(effect, title, f"{sentence}{near}.{told}", "evidence", "", _stop(report, change) or headline, True)
@@ -264,7 +267,7 @@ def _order(report: AuditReport) -> Answer | None:
     first = report.run["primary"]
     if first is None or _found(report, "advantages-upside-down"):
         return None
-    title = f"Order by {first}"
+    title = "Pairs in the wrong order"
     after, before = _inversions(report, "gdpo"), {m: _inversions(report, m) for m in _before(report)}
     if isnan(after):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
@@ -276,7 +279,7 @@ def _order(report: AuditReport) -> Answer | None:
     effect = _held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
     near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
     sentence = f"Of the pairs that differ in {first}, the answer with less of it gets the larger advantage in "
-    sentence += f"**{other}** {under} and in **{gdpo}** under GDPO{near}."
+    sentence += f"**{other}** {under} and in **{gdpo}** under GDPO{near}. A tied pair is in neither order."
     return Answer(effect, title, sentence + _not_followed(report, effect, abs(more) >= ORDER), "evidence")
 
 
@@ -332,7 +335,7 @@ def _ties(report: AuditReport) -> Answer:
     sentence = f"Of the pairs of different answers GRPO ties **{percent(grpo)}**, GDPO **{percent(gdpo)}**."
     moved = abs(grpo - gdpo) >= TIED
     effect = _held(report, (1 if grpo > gdpo else -1) if moved else 0)
-    return Answer(effect, "Ties", sentence + _not_followed(report, effect, moved), "evidence" if moved else "lab")
+    return Answer(effect, "Ties", sentence + _not_followed(report, effect, moved), "lab")
 
 
 def _constant(report: AuditReport) -> Answer:
@@ -344,7 +347,7 @@ def _constant(report: AuditReport) -> Answer:
     if silent >= SILENT:
         sentence = (
             f"**{percent(silent)}** of the groups teach nothing; GDPO's batch step makes the others about "
-            f"{(1 / (1 - silent)) ** 0.5:.1f} times as long. That is a larger learning rate, no better aim."
+            f"{(1 / (1 - silent)) ** 0.5:.1f} times as long. That is a larger learning rate, but no better aim."
         )
         return Answer("steps", title, sentence, "train", "live")
     rarely = f"{rare} is constant in **{percent(dead[rare])}** of the groups, the others in fewer."
@@ -374,4 +377,4 @@ def _noise(report: AuditReport) -> Answer:
         sentence = f"{found['reward']} is nearly constant in {share} of the groups in which it differs at all. {loud}, "
         sentence += "at the cost of the push on the others."
         return Answer(_held(report, -1), title, sentence, "train", "noise")
-    return Answer("nothing", title, f"No reward varies by next to nothing. Where one does, {loud}.", "train", "noise")
+    return Answer("nothing", title, f"No reward is nearly constant. Where one is, {loud}.", "train", "noise")

@@ -77,7 +77,7 @@ class RewardPart(TypedDict):
     asks_for: Annotated[float | None, Meta(description="Its share of the update by the squares of the weights.")]
     first_quarter: Annotated[float | None, Meta(description="Its mean in the first quarter of `steps`.")]
     last_quarter: float | None
-    changed_at: Annotated[int | None, Meta(description="The step since when its mean is another, if it is.")]
+    changed_at: Annotated[int | None, Meta(description="The step from which on its mean differs; null: none.")]
     correlations: Annotated[dict[str, float | None], Meta(description="Inside groups; empty for more than 8 rewards.")]
 
 

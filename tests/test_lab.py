@@ -79,7 +79,9 @@ def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
     assert d["said"][0] == ["+1.66"] * 2 + ["0.00"] * 8 + ["−1.66"] * 2
     assert d["said"][1] == ["+1.65"] * 2 + ["+0.11"] * 4 + ["+0.09"] * 3 + ["−1.13"] + ["−1.45"] * 2
     said = text_of(" ".join(d["verdict"]))
-    assert said.startswith("GRPO gives eight answers, seven right and one wrong, one advantage; GDPO parts them.")
+    assert said.startswith(
+        "GRPO gives eight answers, seven right and one wrong, the same advantage; GDPO tells them apart."
+    )
     assert "Pay and weights are equal, so for 5 combinations of marks GRPO has only 3 advantages; GDPO has 5." in said
     assert "GRPO ties a right answer with a wrong one in 7 pairs. GDPO puts the right one above in all 7." in said
     assert "Both methods still rank the wrong answer 10 above the right answers 11 and 12." in said

@@ -351,7 +351,10 @@ def _(p, many, rest):
     return p.zero(1) and p.state.method == "gd2po" and exact and (end in rest if end else not rest)
 
 
-@rule(r"GRPO gives {W} answers(?:, {W} right and {W} wrong,)? one advantage(?:; {N} (parts them|ties them too))?\.")
+@rule(
+    r"GRPO gives {W} answers(?:, {W} right and {W} wrong,)? the same advantage"
+    r"(?:; {N} (tells them apart|ties them too))?\."
+)
 def _(p, many, right, wrong, name, then):
     passed = sum(p.right[i] for i in p.pile)
     kinds = (passed, len(p.pile) - passed) if 0 < passed < len(p.pile) else (None, None)
@@ -359,20 +362,21 @@ def _(p, many, right, wrong, name, then):
     return (
         p.is_pile(count(many), 0)
         and (said == kinds or not right)
-        and (not then or p.parted() == (then == "parts them"))
+        and (not then or p.parted() == (then == "tells them apart"))
     )
 
 
-@rule(r"{N} gives {W} answers(?:, {W} right and {W} wrong,)? one advantage; GRPO ties none\.")
+@rule(r"{N} gives {W} answers(?:, {W} right and {W} wrong,)? the same advantage; GRPO ties none\.")
 def _(p, name, many, right, wrong):
     passed = sum(p.right[i] for i in p.pile)
     said = (count(right), count(wrong)) if right else None
     return p.is_pile(count(many), 1) and not p.ties[0] and said in (None, (passed, len(p.pile) - passed))
 
 
-@rule(r"That is a loss: (\d+) pair(s?) of answers with different marks (has|have) one advantage under {N} alone\.")
-def _(p, many, s, has, name):
-    return int(many) == len(p.ties[1] - p.ties[0]) and fits(int(many), s) and fits(int(many), has) and name == p.name
+@rule(r"That is a loss: (\d+) pair(s?) of answers with different marks (gets?) the same advantage under {N} only\.")
+def _(p, many, s, verb, name):
+    lost = len(p.ties[1] - p.ties[0])
+    return int(many) == lost and fits(lost, s) and verb == ("gets" if lost == 1 else "get") and name == p.name
 
 
 @rule(
@@ -424,8 +428,8 @@ def _(p, name, many, s):
 
 
 @rule(
-    r"Under {N} only an ε parts (the only tied pair|both tied pairs|all \d+ tied pairs|\d+ of \d+ tied pairs), by less "
-    r"than 0\.5 % of the largest advantage\."
+    r"The ε in {N}'s divisor alone separates (the only tied pair|both tied pairs|all \d+ tied pairs|\d+ of \d+ tied "
+    r"pairs), by less than 0\.5 % of the largest advantage, which counts as a tie\."
 )
 def _(p, name, which):
     largest = max(map(abs, p.a[1]))

@@ -317,7 +317,7 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
         assert (
             f"faster in {faster} of {len(promised)} coin set-ups, slower in {slower} and no different in {rest}" in said
         )
-        assert said.endswith(f"{len(ALL) - len(COINS)} more are conflicts.")
+        assert f"In {len(ALL) - len(COINS)} more, rewards conflict" in said
         assert (f"(in {never} neither method gets there)" in said) == bool(never)
         assert ("One more (dashed) is" in said) == (dashed == 1) and dashed <= 1
         shown = str(cards.gallery(ALL, sketches, comparison, None))

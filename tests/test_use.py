@@ -145,7 +145,15 @@ def test_the_cases_for_each_method_say_what_train_and_evidence_show():
         for i, j in product(range(len(right)), repeat=2):
             if right[i] > right[j] and abs(grpo[i] - grpo[j]) < 1e-9 and abs(gdpo[i] - gdpo[j]) > 1e-9:
                 broken, wrong = broken + 1, wrong + (gdpo[i] < gdpo[j])
-    assert f"decides {round(100 * wrong / broken)}\xa0% of the ties" in which.section().text
+    share = f"{round(100 * wrong / broken)}\xa0%"
+    assert f"{share} of the ties of a right and a wrong answer that GDPO" in which.section().text
+    assert (
+        "with a weight on correctness above 1.81, none" in said
+    )  # Evidence has it by bisection: tests/test_evidence.py
+    # A rare mark beside a dense score, of which GDPO learns the score sooner and the mark later.
+    assert (
+        "learnt in 17 epochs under GDPO and 26 under GRPO" in said and "learnt in 47 epochs under GDPO and 37" in said
+    )
 
 
 def test_a_single_reward_has_one_order_and_one_ratio_under_both_methods():
@@ -183,7 +191,7 @@ def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number()
     push, others, order, shares = (
         "Push on correctness",
         "Push on other rewards",
-        "Order by correctness",
+        "Pairs in the wrong order",
         "Shares of the update",
     )
     assert moved == [
@@ -195,7 +203,7 @@ def test_the_tasks_are_where_it_helps_hurts_changes_nothing_and_meets_a_number()
     assert set(effects(list(tasks())[3], "conciseness").values()) == {"nothing"}, "a gate takes the number's harm"
     verdicts = [advice.verdict(advice.advise(advise.report_of(lab, "none"))) for lab in tasks()]
     assert verdicts[0].startswith("**Yes, for the push on correctness, shares of the update and ties.** It changes")
-    no = "**Not as it stands:** GDPO pushes correctness less than GRPO does. What speaks against it: order by"
+    no = "**Not as it stands:** GDPO pushes correctness less than GRPO does. What speaks against it: pairs in"
     assert verdicts[1].startswith(no) and verdicts[3].startswith(no)
     assert verdicts[2] == "**It would change next to nothing** on these rewards."
 

@@ -232,8 +232,8 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
         severity="error",
         title=f"The advantages are upside down{since}",
         message=f"The weights that made the logged advantages are below 0{since} ({weights}){unlike}: the response "
-        f"with less of {some(names)} gets more. Usually the sign of the advantage is wrong, as in (mean − reward) / "
-        "std; where less is meant to be better, give these weights.",
+        f"with less of {some(names)} gets the larger advantage. Usually the sign of the advantage is wrong, as in "
+        "(mean − reward) / std; where less is meant to be better, give these weights.",
         to_do="Check the sign of the advantages.",
         evidence={"rewards": names, "weights": dict(phase.weights), "step": phase.step},
         extent=1.0,

@@ -91,15 +91,14 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     push = f.push(f.method)
     most = max(range(len(push)), key=lambda k: push[k])
     weak = push[f.setup.primary] < t.WEAK_PUSH * push[most]
-    place = "the largest" if most == f.setup.primary else f"that on {f.rewards[most]} {signed(push[most])}"
-    gets = "would get" if f.contradicted else "gets"
-    under = f"Under {NAMES[f.method]} the" if f.contradicted else "The"
+    place = "the largest" if most == f.setup.primary else f"the push on {f.rewards[most]} {signed(push[most])}"
+    are = f"would be in the wrong order under {NAMES[f.method]}" if f.contradicted else "are in the wrong order"
     yield Finding(
         severity="warning" if inverted >= t.INVERTED_WARNING and weak and not f.contradicted else "info",
-        title=f"{under} response with less {primary} {gets} more in {percent(inverted)} of the pairs",
+        title=f"{percent(inverted)} of the pairs that differ in {primary} {are}",
         message=f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
-        f"gets more, and {percent(order.tied / order.pairs)} are tied. What is learnt follows the push, not the order "
-        f"of pairs: that on {primary} is {signed(push[f.setup.primary])}, {place}. "
+        f"of it gets the larger advantage, and {percent(order.tied / order.pairs)} are tied. What is learnt follows "
+        f"the push, not the order of pairs. The push on {primary} is {signed(push[f.setup.primary])}, {place}. "
         f"{_break_even_in_words(f, f.setup.primary, needed)}",
         to_do=f"Decide how much {primary} counts.",
         evidence=numbers,
@@ -114,14 +113,14 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
     usable = {m: w for m, w in needed.items() if isfinite(w) and w <= t.BREAK_EVEN * largest}
     if not usable:
         return f"No usable weight on {on} ends that (now {now})."
-    weights = listing(f"{number(_round_up(f.unit * w))} under {NAMES[m]}" for m, w in usable.items())
+    weights = listing(f"{number(round_up(f.unit * w))} under {NAMES[m]}" for m, w in usable.items())
     return f"With a weight on {on} above {weights} (now {now}), no pair would be in the wrong order."
 
 
-def _round_up(weight: float) -> float:
-    """The next number of three digits.
+def round_up(weight: float) -> float:
+    """Return the next number of three digits, so that what is said of the weights above it holds.
 
-    >>> _round_up(1.2301), _round_up(-0.5)
+    >>> round_up(1.2301), round_up(-0.5)
     (1.24, -0.5)
     """
     if not weight:
@@ -147,8 +146,8 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     yield Finding(
         title=f"Silent groups scale the others up by {decimal(factor, 2)}",
         message=f"The std of the batch, by which {NAMES[f.method]} divides, is small, as only {percent(share)} of the "
-        f"responses are in groups that differ: it multiplies their advantages by {decimal(factor, 2)} on average. "
-        "Adam removes a constant factor, but not its changes, nor its size against a KL term.",
+        f"responses are in groups that differ: this multiplies their advantages by {decimal(factor, 2)} on average. "
+        "Adam cancels a constant factor, but neither its changes nor its size beside a KL term.",
         to_do="Watch how the share of silent groups changes.",
         evidence={"factor": factor, "live_responses": share, "threshold": t.AMPLIFIES},
         extent=1 - share,
@@ -171,7 +170,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
         severity="info",
         title=f"{f.framework.title}'s metric does not show that {f.rewards[most]} is constant",
         message=f"{f.framework.title}'s {metric} does not show that {f.rewards[most]} is constant in "
-        f"{percent(f.dead(most))} of the groups: it looks at the {looks}.",
+        f"{percent(f.dead(most))} of the groups, because the metric is computed from the {looks}.",
         to_do=f"Log the share of groups in which each reward is constant, {f.rewards[most]} above all.",
         evidence={"reward": f.rewards[most], "dead_groups": f.dead(most), "threshold": t.BLIND},
         extent=f.dead(most) - seen,

@@ -100,7 +100,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
             title=f"{name} is nearly constant, and GDPO {makes} it loud",
             message=f"{name} is nearly constant (std at most {percent(t.FAINT_STD)} of its largest absolute value) in "
             f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
-            f"std: its part of the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}).",
+            f"std: the share of {name} in the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}).",
             to_do=f"Round {name}, or lower its weight, if such small differences mean nothing.",
             evidence=numbers,
             extent=gdpo[k],
@@ -122,7 +122,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info" if k == f.setup.primary else "warning",  # what matters most may make most
             title=makes,
-            message=f"{f.lead_in}, {makes}, of which its weight asks for {percent(asks)}. The push on {name} is "
+            message=f"{f.lead_in}, {makes}; its weight asks for {percent(asks)}. The push on {name} is "
             f"{signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
             to_do=f"Ask whether {name} is meant to make most of the update.",
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
@@ -133,7 +133,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
 def _pushes_on_others(f: Facts, k: int) -> str:
     """Say the pushes on all rewards but one."""
     others = [(name, x) for i, (name, x) in enumerate(zip(f.rewards, f.push(f.method), strict=True)) if i != k]
-    return f"that on {listing(f'{name} {signed(x)}' for name, x in others)}"
+    return f"against {listing(f'{signed(x)} on {name}' for name, x in others)}"
 
 
 def _dominant(f: Facts) -> list[int]:
@@ -202,7 +202,7 @@ def _severity_of_starved(f: Facts, k: int) -> str:
 def _at_the_end(f: Facts, k: int) -> _End:
     parts = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
     if parts < 2:
-        return _End(None, 0.0, nan, nan, False, "in a log too short to say since when")
+        return _End(None, 0.0, nan, nan, False, "in a log too short to say from which step on")
     b = bin_batches(f.batches, parts)
     own = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)

@@ -41,7 +41,7 @@ def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, f
     for finding in report.findings:
         if finding.id == "priority-inversion":
             usable = BREAK_EVEN * max(map(abs, weights))
-            weighed = (w for key, w in finding.evidence.items() if key.startswith(_NAMED))
+            weighed = (w for key, w in finding.evidence.items() if key.startswith(NAMED))
             named += [w for w in weighed if isinstance(w, float) and 0 < w <= usable]
     reached = [*(2 * w for w in weights), *(1.2 * _ROUNDED * w for w in named)]
     return min(0.0, *reached), max(1.0, *reached)
@@ -94,6 +94,6 @@ def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
 
 
 _ROUNDED = 1.01  # by so much at most a weight that a sentence names is rounded up
-_NAMED = "break_even_"  # before the method, of the weight above which no pair is in the wrong order
+NAMED = "break_even_"  # before the method, of the weight above which no pair is in the wrong order
 _HEAD = ("reward", "weight", "share of the update", "had", "push", "had", "punished", "had")
 _ANSWERS = "And with other weights, or another method?"

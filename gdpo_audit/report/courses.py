@@ -168,8 +168,8 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
     drawn = Course("mean", went, means, noise(present(means)), reward["changed_at"])
     axes = Axes((steps[0], steps[-1]), round_ends(*drawn.ends), width=460, height=180)
     heading = tag("figcaption", "Its course: ", tag("b", f"{name} {went}"), ", first to last quarter of the run")
-    legend = "The mean of each step; the band is ± its noise, as neighbouring steps show it."
-    legend += " The dashed line is the step since when it is another." * (drawn.since is not None)
+    legend = "The line is the mean of each step; the band is ± its noise, estimated from neighbouring steps."
+    legend += " The dashed line marks the step from which on the mean differs." * (drawn.since is not None)
     picture = _picture(name, drawn, axes, steps, tag("text", "mean of a step", x=0, y=11))
     return tag("figure", heading, picture, tag("p", legend), more, kind=f"foretold {reward_look(k)}")
 
@@ -225,14 +225,17 @@ def _svg(axes: Axes, said: str, *content: Html) -> Html:
 def _legend(report: AuditReport, shared: bool) -> str:
     """Return what the pictures show, in sentences."""
     says = [
-        "A mean’s heading is that of the first → last quarter of the run; its band is ± the noise of one step’s mean, "
+        "Above each plot of a mean stand its values in the first → last quarter of the run. The band is ± the noise of "
+        "one step’s mean, estimated from how neighbouring steps differ."
     ]
-    says[0] += "which is told from how neighbouring steps differ."
     if any(reward["changed_at"] is not None for reward in report.rewards[:DRAWN]):
-        says.append("A dashed line stands at the step since when the mean is another.")
+        says.append("A dashed line marks the step from which on the mean differs.")
     method, why = shown_method(report)
     if method and comparable(report):
-        says.append(f"Push and share of the update are those under {NAMES[method]}, {why}; headings: the whole run.")
+        says.append(
+            f"Push and share of the update hold for {NAMES[method]}, {why}; the numbers above them are of the whole "
+            "run."
+        )
     if not shared:
         says.append("Means share an axis where the rewards are of about one size.")
     if len(report.rewards) > DRAWN:

@@ -77,7 +77,7 @@ def _shows(report: AuditReport, group: ExampleGroup) -> str:
         return f"a logged advantage of size {number(group.score)}"
     pairs = count(group.score, "pair")
     if group.finding == "priority-inversion":
-        return f"{pairs} in which the answer with less {one_line(report.run['primary'])} gets more"
+        return f"{pairs} in which the answer with less {one_line(report.run['primary'])} gets the larger advantage"
     if group.finding == "ties-hide-signal":
-        return f"{pairs} of different rewards with one advantage"
+        return f"{pairs} of different rewards with the same advantage"
     return f"every advantage is 0, with {pairs} of different rewards" if group.score else "every advantage is 0"

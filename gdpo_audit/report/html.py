@@ -9,9 +9,10 @@ from pathlib import Path
 import gdpo_core
 from gdpo_audit.compare import Changes, headline
 from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.findings_methods import round_up
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.controls import answers, depth, table
+from gdpo_audit.report.controls import NAMED, answers, depth, table
 from gdpo_audit.report.courses import courses
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.opening import opening
@@ -167,6 +168,11 @@ def _findings(report: AuditReport, cards: Sequence[Html]) -> Html:
     return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards) if cards else Html()
 
 
+def _figure(key: str, x: object) -> str:
+    """Return a piece of evidence as text; a weight that is enough is rounded up, as in the finding's sentence."""
+    return value(round_up(x) if key.startswith(NAMED) and isinstance(x, float) else x)
+
+
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
     """A finding in one line, which opens to all of it: what it is, what to do about it, and where to read more.
 
@@ -176,7 +182,7 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
     pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in report.links(finding)]
     ways = [part for part in (way, *pages) if part]
-    figures = table(["figure", "value"], [[label(key), value(x)] for key, x in finding.evidence.items()])
+    figures = table(["figure", "value"], [[label(key), _figure(key, x)] for key, x in finding.evidence.items()])
     parts = [
         tag("p", finding.message),
         fix,

@@ -85,7 +85,7 @@ def _bars(report: AuditReport) -> Html:
         "figure",
         tag("figcaption", tag("b", "What the update pushes, and what moves it")),
         tag("p", *(tag("span", part) for part in key), kind="key"),
-        _html.table(["reward", f"push, {number(least)} to 1", "share of the update"], rows, "bars"),
+        _html.table(["reward", f"push (axis {number(least)} to 1)", "share of the update"], rows, "bars"),
         tag("p", " ".join(says)),
         kind="pushes",
     )

@@ -207,7 +207,7 @@ def rewards_table(report: AuditReport) -> Table:
         opposed = any((r["update_share"].get(method) or 0) < 0 for r in rewards)
         against = " A reward with a share below 0 works against the update." * opposed
         explained = "" if report.plan else f"{EXPLAINED} "  # the plan, which stands first, says it too
-        meaning = f"Push, share of the update and punished are those under {NAMES[method]}, {why}.{against} {explained}"
+        meaning = f"The columns push, share and punished hold for {NAMES[method]}, {why}.{against} {explained}"
         meaning += none_made_it(report)
     ends = [(r["first_quarter"], r["last_quarter"]) for r in rewards]
     columns["mean"] = [f"{number(first, 3)} → {number(last, 3)}" for first, last in ends]
@@ -215,7 +215,7 @@ def rewards_table(report: AuditReport) -> Table:
     columns["since step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["gained"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
-    meaning = f"{meaning.rstrip()} The mean is that of the first → last quarter of the run."
+    meaning = f"{meaning.rstrip()} The column mean shows the first → last quarter of the run."
     rows = list(zip(*columns.values(), strict=True))
     blocks = ("over the run", "its course")
     return Table("What each reward did", list(columns), rows, meaning, blocks=blocks, deep=True)
@@ -300,8 +300,8 @@ def taught(report: AuditReport) -> list[str]:
         went = " → ".join(number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
         of = sorted(lengths["correlations"].items(), key=lambda pair: -abs(pair[1] or 0))
         said.append(
-            f"Length of the completions: {went} {lengths['unit']}; its correlation inside groups with "
-            f"{listing((f'{name} {signed(x)}' for name, x in of[:3]), link='')}."
+            f"The mean length of the completions, first → last quarter of the run: {went} {lengths['unit']}. Inside "
+            f"groups its correlation is {listing(f'{signed(x)} with {name}' for name, x in of[:3])}."
         )
     return said
 

@@ -72,7 +72,11 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
     for section in below:
         if section.fold != NOTES:
             _section(console, section)
-    _paragraph(console, "--html FILE has evidence, formulas, a what-if and where to read more.", "dim")
+    _paragraph(
+        console,
+        "Use --html FILE to write a report with the evidence, the formulas, a what-if and further reading.",
+        "dim",
+    )
 
 
 def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
@@ -98,8 +102,7 @@ def _section(console: Console, section: Section) -> None:
     tables = [table for table in section.tables if table and table.on_screen != 0]
     if not (section.facts or section.items or tables):
         return
-    if section.title or section.facts or tables:
-        console.print()
+    console.print()
     _paragraph(console, section.title, "bold")
     if section.facts:
         grid = Drawn.grid(padding=(0, 2, 0, 0))

@@ -80,12 +80,14 @@ def _told_apart(facts: Facts) -> str:
     who = _tied_answers(facts)
     if not base.ties:
         lost = count(len(other.tied), "pair")
-        has = "has" if len(other.tied) == 1 else "have"
-        first = f"**{other.name} gives {who} one advantage; {base.name} ties none.**"
-        loss = f"That is a loss: {lost} of answers with different marks {has} one advantage under {other.name} alone."
+        gets = "gets" if len(other.tied) == 1 else "get"
+        first = f"**{other.name} gives {who} the same advantage; {base.name} ties none.**"
+        loss = (
+            f"That is a loss: {lost} of answers with different marks {gets} the same advantage under {other.name} only."
+        )
         return f"{first} {loss} {_only_by_pay(facts)}".strip()
-    then = "parts them" if len({other.level[i] for i in facts.pile}) > 1 else "ties them too"
-    return f"**{base.name} gives {who} one advantage; {other.name} {then}.** {_levels(facts)}"
+    then = "tells them apart" if len({other.level[i] for i in facts.pile}) > 1 else "ties them too"
+    return f"**{base.name} gives {who} the same advantage; {other.name} {then}.** {_levels(facts)}"
 
 
 def _levels(facts: Facts) -> str:
@@ -141,7 +143,7 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
     if other.by_eps:
         which = of_all(other.by_eps, len(other.tied), "tied pair")
         less = f"by less than {percent(APART)} of the largest advantage"
-        said.append(f"Under {other.name} only an ε parts {which}, {less}.")
+        said.append(f"The ε in {other.name}'s divisor alone separates {which}, {less}, which counts as a tie.")
     if _one_spread(facts):
         said.append(ONE_SPREAD.format(other.name))
     return said

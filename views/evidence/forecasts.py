@@ -55,12 +55,13 @@ def said(rows: Sequence[Mapping[str, Any]]) -> str:
     signs, clear = int(found["signs"]), int(found["clear"])
     right = f"all {clear}" if signs == clear else f"{signs} of {clear}"
     return (
-        f"From the first {FROM} steps of one log per set-up the audit forecast what {settings} would make of each "
-        f"reward of a model of {PARAMETERS:,} parameters, before one of them was trained. **In {right} clear "
-        f"differences ({round(100 * CLEAR)} points or more) the sign is right; {found['held']:.0f} of "
-        f"{count(int(found['intervals']), 'interval')} of 80 % hold{left}.** The mean error is "
-        f"{decimal(100 * found['error'], 1)} points; that of the guess “nothing changes” is "
-        f"{decimal(100 * found['of_no_change'], 1)}."
+        f"The audit read the first {FROM} steps of one log per set-up of a model of {PARAMETERS:,} parameters. From "
+        f"these steps it forecast how {settings}, each a method with weights and perhaps a gate, would change the mean "
+        f"of each reward over {_steps()} steps, before any of these settings was trained. **The sign is right in "
+        f"{right} differences of {round(100 * CLEAR)} points or more; {found['held']:.0f} of "
+        f"{count(int(found['intervals']), 'interval')} of 80 % hold what came{left}.** The mean error is "
+        f"{decimal(100 * found['error'], 1)} points; the guess “nothing changes” is off by "
+        f"{decimal(100 * found['of_no_change'], 1)} on average."
     )
 
 
@@ -91,8 +92,9 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
     ]
     label = "What was forecast of each setting and reward, and what came: choose one to open its curves"
     key = (
-        "● What came lies in the 80 % interval. ✕ It lies outside. On the dashed line both agree; the grey band is a "
-        f"change of less than {clear} points. Choose a point to see its curves."
+        f"A point is one reward under one setting: by how many points its mean over {_steps()} steps changes. ● What "
+        "came lies in the 80 % interval. ✕ It lies outside. On the dashed line the forecast and what came agree; the "
+        f"grey band is a change of less than {clear} points. Choose a point to see its curves."
     )
     return tag(
         "div",
@@ -161,9 +163,9 @@ def curves(name: str) -> Html:
     title = tag("h3", rows[0]["title"], tag("small", f" {setting}", kind="note"))
     key = tag(
         "p",
-        "Mean rates by step. Dotted: the forecast of the run as it ran, under GRPO. Dashed: the forecast of this "
-        f"setting. Solid: what came, the mean of {count(_seeds(setup, setting), 'run')}. The chosen point is that of "
-        f"{chosen}.",
+        "Mean rates by step. Dotted: what was forecast if the run went on as it was, under GRPO. Dashed: what was "
+        f"forecast of this setting. Solid: what came, the mean of {count(_seeds(setup, setting), 'run')}. The point "
+        f"that you chose is about {chosen}.",
         kind="note",
     )
     return html.div("setup", title, key, html.charts(drawn, "small"))
@@ -183,6 +185,10 @@ def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _seeds(setup: str, setting: str) -> int:
     return _runs().filter(setup=setup, row=setting)["seed"].n_unique()
+
+
+def _steps() -> int:
+    return _runs()["step"].n_unique()
 
 
 @lru_cache(maxsize=1)
@@ -210,8 +216,9 @@ def speeds_said() -> str:
         for reward, speed in zip(REWARDS, each, strict=True)
     ]
     return (
-        "A forecast works because a reward follows a push nearly as fast in every set-up. The medians by set-up: "
-        f"{listing(said)}; conciseness behind a gate is another reward, with {decimal(gated['speed'].item())}."
+        "A forecast works because a reward follows a push at nearly the same speed in every set-up. The medians of the "
+        f"set-ups are {listing(said)}. Conciseness behind a gate is another reward: its median is "
+        f"{decimal(gated['speed'].item())}."
     )
 
 
@@ -229,4 +236,5 @@ def results_table() -> Html:
         for row in load()
     ]
     head = ["set-up", "setting", "reward", "forecast", f"{percent(0.8)} interval", "came"]
-    return table(head, rows, "figures", "Setting less as it ran, of the mean over 150 steps, in points of the range")
+    caption = f"By how many points of its range a reward's mean over {_steps()} steps changes against the run as it ran"
+    return table(head, rows, "figures", caption)

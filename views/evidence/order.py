@@ -62,8 +62,8 @@ def title(choice: Choice, first: Pairs) -> str:
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
     if not broken.pairs:
         grpo, gdpo = (first.wrong(m, choice.weight) for m in ("grpo", "gdpo"))
-        shares = f"{percent(gdpo, 1)} of all pairs under GDPO, {percent(grpo, 1)} under GRPO"
-        return f"Who comes first? In the wrong order stand {shares}"
+        shares = f"{percent(gdpo, 1)} of all pairs are in the wrong order under GDPO, {percent(grpo, 1)} under GRPO"
+        return f"Who comes first? {shares}"
     if broken.pairs == 1:
         return (
             f"Who comes first? The only tie that GDPO breaks ends in the {'wrong' if broken.wrong else 'right'} order"
@@ -89,18 +89,24 @@ def enough(choice: Choice, first: Pairs) -> str:
     grpo, gdpo = (first.sufficient_weight(m) for m in ("grpo", "gdpo"))
     broken = first.broken(choice.weight)
     wrong = first.order("gdpo", choice.weight, broken).wrong
-    ties = f" in these ties above {up(first.sufficient_weight('gdpo', broken))}," if wrong else ""
     all_pairs = f"all {count(pairs)} pairs" if pairs > 1 else "the only pair"
     if max(grpo, gdpo) < 1:
         return (
             f"In {all_pairs} the right answer gets the larger advantage under both methods, at every weight from 1 on."
         )
-    needed = listing(f"{_above(needed)} under {name}" for name, needed in (("GDPO", gdpo), ("GRPO", grpo)))
-    return f"Enough weight on correctness gives the right answer the larger advantage:{ties} in {all_pairs} {needed}."
+    said = "With enough weight on correctness the right answer always gets the larger advantage."
+    if wrong:
+        these = "tie" if first.order("gdpo", choice.weight, broken).pairs == 1 else "ties"
+        above = up(first.sufficient_weight("gdpo", broken))
+        said += f" For the {these} that GDPO breaks, the weight has to be above {above}."
+    return f"{said} For {all_pairs}, {_enough_for_all({'GDPO': gdpo, 'GRPO': grpo})}."
 
 
-def _above(needed: float) -> str:
-    return f"above {up(needed)}" if needed >= 1 else "at every weight from 1 on"
+def _enough_for_all(needed: dict[str, float]) -> str:
+    """Say under each method which weights are enough; at least one of the methods needs more than a weight of 1."""
+    above = listing(f"above {up(weight)} under {name}" for name, weight in needed.items() if weight >= 1)
+    always = "".join(f"; under {name} every weight from 1 on is enough" for name, w in needed.items() if w < 1)
+    return f"it has to be {above}{always}"
 
 
 def up(needed: float) -> str:

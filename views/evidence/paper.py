@@ -25,10 +25,11 @@ def _says() -> str:
     (grpo, equal, gdpo), rights = (len(cells) for cells in found.values()), sum(map(len, right.values()))
     largest = max(found["grpo"], key=lambda cell: -cell.ahead)
     return (
-        f"By any margin it is {gdpo} to {grpo}, and {equal} cells are equal; for right answers alone it is "
-        f"{len(right['gdpo'])} to {len(right['grpo'])} of {rights}. The paper gives no spread for most cells, and the "
-        f"cells are not independent. GRPO's largest lead is {decimal(-largest.ahead, 1)} points ({largest.name}), "
-        f"GDPO's is {decimal(max(cell.ahead for cell in results()), 1)}."
+        f"By any margin GDPO is ahead in {gdpo} cells and GRPO in {grpo}, and {equal} cells are equal. Of the {rights} "
+        f"cells about right answers, GDPO is ahead in {len(right['gdpo'])} and GRPO in {len(right['grpo'])}. For most "
+        "cells the paper does not say how much its runs vary, and the cells are not independent. GRPO's largest lead "
+        f"is {decimal(-largest.ahead, 1)} points ({largest.name}), GDPO's is "
+        f"{decimal(max(cell.ahead for cell in results()), 1)}."
     )
 
 

@@ -27,9 +27,11 @@ def said(data: Published, choice: Choice) -> str:
         bold = f"With {weights}, both methods push correctness alike, by {signed(gdpo[0])}."
     else:
         more = "more" if gdpo[0] > grpo[0] else "less"
-        by = f"by {signed(gdpo[0])}, GRPO by {signed(grpo[0])}"
-        bold = f"With {weights}, GDPO pushes correctness {more} than GRPO: {by}."
-    rest = " and ".join(f"{name} by {signed(gdpo[k])} (GRPO {signed(grpo[k])})" for k, name in enumerate(REWARDS) if k)
+        by = f"{signed(gdpo[0])} against {signed(grpo[0])}"
+        bold = f"With {weights}, GDPO pushes correctness {more} than GRPO does: {by}."
+    rest = " and ".join(
+        f"{name} by {signed(gdpo[k])} (GRPO by {signed(grpo[k])})" for k, name in enumerate(REWARDS) if k
+    )
     return f"**{bold}** GDPO pushes {rest}."
 
 

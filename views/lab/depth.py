@@ -35,10 +35,11 @@ def grading() -> Html:
     """What each mark looks at."""
     marks = (
         "correctness: the answer makes the accepted calls. Values are compared after conversion, so a number may be "
-        "written as text; the checker of BFCL, the leaderboard whose format the task has, asks for exact types.",
+        "written as text. The requests have the format of BFCL, a leaderboard, whose own checker is stricter: it asks "
+        "for exact types.",
         "style: the answer is a bare Python call, and every value has the documented type and spelling.",
-        "conciseness: nothing can be deleted without changing the calls. For the coat it is a score, as a penalty on "
-        "length is: the fewer characters, the nearer to 1.",
+        "conciseness: nothing can be deleted without changing the calls. In the request about the coat, conciseness is "
+        "a score between 0 and 1 instead of a mark, like a penalty on length: the fewer characters, the nearer to 1.",
     )
     return join(
         tag("p", "We wrote the answers by hand to show typical faults. Three programs mark them:"),
@@ -47,8 +48,8 @@ def grading() -> Html:
 
 
 NO_EPS = (
-    "In the paper GDPO's batch step adds an ε to its divisor, of which no size is stated. Under the paper's formulas "
-    "it is 0 here."
+    "In the paper, GDPO's batch step adds an ε to its divisor, but the paper does not say how large this ε is. Here "
+    "the paper's formulas have an ε of 0."
 )
 ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
 
@@ -66,7 +67,7 @@ def conventions(state: State, answer: int) -> Html:
         "opened",
         tag(
             "p",
-            "Training programs differ in small things: what keeps a divisor above 0, what the batch step averages "
+            "Trainers differ in small things: what keeps a divisor above 0, what the batch step averages "
             f"over, and which answers an answer is compared with. {_by_tokens()} This is the advantage of answer "
             f"{answer + 1} under each convention:",
         ),
@@ -114,10 +115,10 @@ def figure_two() -> Html:
         tag(
             "p",
             prose(
-                "Each prompt has two answers, of which the first passes nothing. The paper's Fig. 2 prints GDPO "
-                "**before** its batch step, which makes both prompts alike where each is alone in its batch. The "
-                "standard deviation divides by n − 1 here and in every framework; the paper does not say so, but the "
-                f"±0.7071 of its figure needs it. {NO_EPS}"
+                "Each prompt has two answers, of which the first passes nothing. The paper's Fig. 2 shows GDPO "
+                "**before** its batch step. If each prompt is alone in its batch, that step makes the two prompts "
+                "alike again. The standard deviation divides by n − 1 here and in every framework; the paper does "
+                f"not say so, but the ±0.7071 of its figure needs it. {NO_EPS}"
             ),
         ),
     )

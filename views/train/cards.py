@@ -262,15 +262,16 @@ def weights_table(file: File, scenario: Scenario, setting: Setting) -> Html | st
     need = {m: _largest(cells) for m, cells in endings.items()}
     each = listing([f"{NAMES[m]} {'none of these' if w is None else number(w)}" for m, w in need.items()])
     gate = (
-        "Behind the gate it wins under every method, at any weight."
+        "Behind the gate the right answer wins under every method, at any weight."
         if all(cells[-1][0] >= LEVEL for cells in endings.values())
-        else "Behind this gate it does not win: being concise is a penalty here, and the gate spares wrong answers it."
+        else "Behind this gate the right answer does not win: an answer that is not concise pays a penalty here, and "
+        "the gate spares wrong answers this penalty."
     )
     sentences = (
         f"Of these weights of conciseness, the largest with which the right answer wins is **{each}**. {gate}",
-        "Normalising does not know which reward matters more. It moves the weight up to which the right answer wins; "
-        "it does not choose it. The gate needs no number, if the gated reward is never below 0; else gate it to its "
-        "worst value.",
+        "Normalising does not know which reward matters more. It moves the weight up to which the right answer wins, "
+        "but it does not choose the weight. A gate needs no weight to be found if the gated reward is never below 0; "
+        "otherwise let the gate set it to its worst value.",
     )
     caption = (
         "Which answer wins at each weight of conciseness (correctness weighs 1): ✓ the right one, ✗ a wrong one, "

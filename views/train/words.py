@@ -75,8 +75,10 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, others: int) -> Ht
         f", GDPO is faster in {faster} of {count(len(kinds), 'coin set-up')}, slower in {slower} and no different in "
     )
     said += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
-    dashed = f"{'One more (dashed) is' if others == 1 else f'{others} more (dashed) are'} about another comparison, "
-    conflicts = f"{cards - others - len(kinds)} more are conflicts."
+    dashed = (
+        f"{'One more (dashed) is' if others == 1 else f'{others} more (dashed) are'} about another way to compare. "
+    )
+    conflicts = f"In {cards - others - len(kinds)} more, rewards conflict: there the question is which answer wins."
     return join(tag("b", UNDER[comparison]), said, dashed if others else "", conflicts)
 
 
@@ -112,22 +114,23 @@ def how_it_learns(setting: Setting) -> Html:
         "The policy is a few coins, one per reward. A coin that shows 1 earns its reward; the policy sets how likely "
     )
     drawn += "that is: a Bernoulli policy."
-    outcome = "b is 1 or 0, as the coin fell, and p its probability of a 1"
+    outcome = "b is 1 or 0, as the coin fell, and p is the probability of a 1"
     if setting.arms:
         drawn = "The policy is a softmax over three answers."
-        outcome = "b is 1 for the answer that was drawn and 0 for the others, p their probabilities"
+        outcome = "b is 1 for the answer that was drawn and 0 for the others, and p is the probability of each"
     sentences = (
-        f"**The policy.** {drawn} An epoch draws {count(setting.prompts, 'group')} of "
-        f"{count(setting.rollouts, 'answer')}, computes their advantages, and makes what got a positive one likelier, "
-        "what got a negative one less likely: each logit moves along the mean of A (b − p), the score-function "
-        f"gradient; {outcome}.",
+        f"**The policy.** {drawn} In each epoch {count(setting.prompts, 'group')} of "
+        f"{count(setting.rollouts, 'answer')} are drawn, and the advantage A of each answer is computed. What got a "
+        "positive advantage becomes likelier, what got a negative one less likely. Each logit moves along the mean of "
+        f"A (b − p), the score-function gradient, where {outcome}.",
         "**The batch step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
         "Longer steps would win without being better, so by default every method gets GDPO's batch step: its steps "
-        "are then of equal size. **Each as published** gives it to GDPO alone. **Without the batch step** takes it "
-        "from GDPO too, as many a demo does; then GDPO's steps are longer than GRPO's.",
-        "**Thin lines** are the limit of infinitely large groups: what ever larger groups would do.",
-        f"**Lines** are medians over {count(setting.seeds, 'seed')}, **bands** hold {percent(BAND[1] - BAND[0])} of "
-        f"them. Two medians count as equal if they are within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)} and the "
-        f"larger one is less than {ALIKE_TIMES:g} times the smaller.",
+        "are then of equal size. The choice “**Each as published**” gives the batch step to GDPO alone. The choice "
+        "“**Without the batch step**” takes it away from GDPO too, as many demos do; GDPO's steps are then longer than "
+        "GRPO's.",
+        "**Thin lines** show the limit that ever larger groups approach.",
+        f"**Lines** are medians over {count(setting.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} "
+        f"of the seeds. Two medians count as equal if they are within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)} "
+        f"and the larger one is less than {ALIKE_TIMES:g} times the smaller.",
     )
     return join(*(tag("p", prose(one)) for one in sentences))

@@ -21,6 +21,7 @@ from views.use import configure
 from views.use.which import share_of_broken_ties_that_are_wrong
 
 TRUE, PARTLY, FALSE = "true", "partly", "false"
+_TELLS = "ties them", "tells them apart"
 
 
 def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
@@ -32,23 +33,24 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
-        "GRPO: with equal weights, always. GDPO: not if as many answers pass the first mark as pass the second, or as "
-        f"fail it. In a group of {len(tied)} it {'ties' if same[0] else 'splits'} them where {_passes(tied)} pass, and "
-        f"{'ties' if same[1] else 'splits'} them where {_passes(split)} do.",
+        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if as many "
+        "answers pass the first mark as pass the second, or as many pass the first as fail the second. In a group of "
+        f"{len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)} answers pass these marks, and "
+        f"{_TELLS[not same[1]]} if {_passes(split)} do.",
         ("lab",),
     )
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
         "With equal scales and equal starts all methods coincide. The usual demo leaves out GDPO's batch step, so "
-        "its steps are longer.",
+        "GDPO's steps are longer.",
         ("train", "demo"),
     )
     yield (
         "“GDPO learns each reward on its own; GRPO cannot tell which matters.”",
         PARTLY,
         "With unequal scales GDPO's speed does not depend on the scale; GRPO's does, which may be what was meant. No "
-        "method tells which reward matters; a weight or a gate has to.",
+        "method knows which reward matters; a weight or a gate has to say it.",
         ("train", "scales"),
     )
     weights = (2, 1, 1)
@@ -56,9 +58,9 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“Every reward counts in proportion to its weight, whatever its scale.”",
         PARTLY,
-        "Whatever its scale, yes, where it varies in the group. But its share of the update goes by the square of the "
-        f"weight: weights {listing(weights, link='')} give {percent(share)}, not {percent(naive)}, to rewards that are "
-        "not correlated.",
+        "The scale does not matter under GDPO, that is true, as long as the reward varies in the group. But its "
+        f"share of the update goes by the square of its weight: of rewards that are not correlated and weigh "
+        f"{listing(weights)}, the first has a share of {percent(share)}, not {percent(naive)}.",
         ("lab",),
     )
     n = {m: gc.count_distinct(m, 4, 6) for m in ("grpo", "grpo_no_std", "gdpo")}
@@ -66,14 +68,15 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         "“Leaving out the division by std is half of the cure.”",
         PARTLY,
         f"All groups of 4 answers with 6 marks get {count(n['grpo'])} different sets of advantages from GRPO, "
-        f"{count(n['grpo_no_std'])} without std, {count(n['gdpo'])} from GDPO. In the paper's tool-calling run leaving "
-        "it out left no answer in the right format.",
+        f"{count(n['grpo_no_std'])} from GRPO without std, {count(n['gdpo'])} from GDPO. In the paper's tool-calling "
+        "run, GRPO without std ended with no answer in the right format.",
         ("evidence",),
     )
     yield (
         "“Use GDPO when all rewards matter alike.”",
         PARTLY,
-        "It makes them count alike, whether they matter or not; a reward of nearly constant noise too.",
+        "At equal weights GDPO makes all rewards count alike, whether they matter or not. So the advice is right if "
+        "each of them matters, and wrong if one of them is nearly constant noise.",
         ("train", "noise"),
     )
     yield ("“No setting gets worse with GDPO.”", FALSE, _where_gdpo_is_behind(), ("evidence",))
@@ -81,7 +84,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“One line: apply_gdpo: True.”",
         FALSE,
-        "Only in the authors' fork of TRL 0.18. Released TRL has another name for it: choose TRL as the trainer.",
+        "This option exists only in the authors' fork of TRL 0.18. Released TRL has another name for it: choose TRL as "
+        "the trainer.",
         (),
     )
 
@@ -97,12 +101,13 @@ def _where_gdpo_is_behind() -> str:
     of = ahead(cells)
     gdpo, grpo = clear(of["gdpo"]), clear(of["grpo"])
     return (
-        f"Here GDPO is slower in {found.count(VERDICTS[2])} of {len(found)} set-ups of coins, clearly behind in "
-        f"{len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons of a small language model (in "
-        f"{len(model.ahead('grpo', least))} by {count(round(100 * least), 'point')} or more), and of the ties of a "
-        f"right and a wrong answer that it breaks in Evidence, {percent(wrong)} end in the wrong order. In the "
+        f"Here GDPO is slower in {found.count(VERDICTS[2])} of {len(found)} set-ups of coins. With a small language "
+        f"model GDPO is behind in {len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons by an interval "
+        f"that excludes 0, in {len(model.ahead('grpo', least))} of them by {count(round(100 * least), 'point')} or "
+        f"more. Of the ties of a right and a wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the "
+        "wrong order. In the "
         f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of "
-        f"{count(len(cells))} cells, GRPO in {grpo}. The paper gives no spread for most."
+        f"{count(len(cells))} cells, GRPO in {grpo}; for most cells the paper does not say how much its runs vary."
     )
 
 
@@ -112,8 +117,8 @@ def _more_accuracy() -> str:
     each = listing(f"{cell.ahead:.2f} on {cell.benchmark.removeprefix('BFCL-v3 ')}" for cell in cells)
     mean = sum(cell.ahead for cell in cells) / len(cells)
     return (
-        "Both are read from one table, tool calling with 1.5B, and are points, not percent. GDPO is ahead by "
-        f"{each} prompts; the mean of these is {mean:.2f}."
+        "Both numbers come from one table, of tool calling with a 1.5B model, and they are points, not percent. GDPO "
+        f"is ahead by {each} prompts; the mean of these is {mean:.2f}."
     )
 
 
@@ -159,16 +164,17 @@ def successors_table(lab: State) -> Html:
 
 
 LIMITS = (
-    f"A small language model was trained ({experiment.PARAMETERS:,} parameters, in Evidence), none of the size that "
-    "people train. Coins, and a choice of three answers, show what normalising does to a gradient, not what a model "
-    "makes of it.",
-    "A mark, 1 or 0, is what the paper calls a reward; there it can be any number. Of three marks with "
-    "positive weights, GRPO ties different ones only where pay times weight is the same for two, or for one as much as "
-    "for the other two together. Under GDPO the same holds of weight divided by spread.",
-    "Shares of the update are shares of variance, not of gradients: those depend on token probabilities, clipping, a "
-    "KL term and how tokens are averaged too.",
-    "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. The paper found "
-    "lower weights unreliable on models, a gate not.",
+    f"A small language model was trained ({experiment.PARAMETERS:,} parameters, in Evidence), but no model of the "
+    "size that people use. Train's policies, which are coins or, in its conflicts, a choice of three answers, show "
+    "what normalising does to a gradient, not what a model makes of it.",
+    "A mark is a reward that is 1 or 0; in the paper a reward can be any number. With three marks and positive "
+    "weights, GRPO can tie answers with different marks in two cases only: pay times weight is the same for two of "
+    "the marks, or pay times weight of one mark is the sum of that of the other two. For GDPO the same rule holds "
+    "with the weight divided by the std of the mark in the group in place of pay times weight.",
+    "Shares of the update are shares of variance, not of gradients: a gradient also depends on token "
+    "probabilities, clipping, a KL term and how tokens are averaged.",
+    "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "
+    "models the paper found that a lower weight is unreliable and that a gate works.",
     f"Frameworks were read on {max(one.read_on for one in FRAMEWORKS.values())}; each record says where.",
 )
 REFERENCES = {

@@ -181,19 +181,20 @@ def all_cases() -> Html:
 def _while_it_trains(framework: Framework) -> list[str]:
     """What is true of each run of this trainer, and no line above changes."""
     sentences = [
-        "GDPO's batch step divides by a standard deviation over the whole batch. Silent groups make it small, and the "
-        "advantages of the others large. Adam removes a factor that stays; watch how many groups are silent, and when."
+        "GDPO's batch step divides by a standard deviation over the whole batch. Silent groups make this std small, "
+        "and with it the advantages of the other groups large. Adam cancels a factor that stays the same during "
+        "training, but not one that changes: watch how many groups are silent, and when."
     ]
     if metric := framework.zero_std_metric:
-        sees = "the whole batch" if framework.zero_std_over_batch else "the summed reward"
+        over = "over the whole batch" if framework.zero_std_over_batch else "from the sum of the rewards"
         sentences.append(
-            f"{metric} does not show a reward die: it looks at {sees}. Log for each reward in how many groups it is "
-            "constant."
+            f"{metric} does not show that one reward has become constant, because it is computed {over}. Log for each "
+            "reward in how many groups it is constant."
         )
     if option := framework.filter_option:
         sentences.append(
-            f"{option} drops groups whose summed reward is constant. GDPO learns from those in which rewards differ "
-            "and cancel: leave it off."
+            f"{option} drops groups whose summed reward is constant. GDPO still learns from such a group if "
+            "its rewards differ and cancel in the sum, so leave this option off."
         )
     return sentences
 
@@ -203,7 +204,7 @@ def _about(lab: State, gate: str) -> list[str]:
     notes = []
     if len(set(lab.pays)) > 1:
         notes.append(
-            "Pay drops out under GDPO, which divides each reward by its own spread. A reward that should count for "
+            "Pay drops out under GDPO, which divides each reward by its own std. A reward that should count for "
             "more needs a larger **weight**."
         )
     if gated_rewards(gate):

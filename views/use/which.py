@@ -5,11 +5,13 @@ from functools import lru_cache
 
 import marimo as mo
 
-from gdpo_core._words import percent
+from gdpo_core._words import count, percent
 from gdpo_core.bfcl import prompts
 from gdpo_core.scenarios import load_scenarios
+from views.evidence.order import up
 from views.html import ROOT, Html, join, prose, show, table, tag
 from views.onward import onward
+from views.train import cards
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,17 @@ def cases() -> list[tuple[Case, Case]]:
             ),
             Case(
                 "There is a single reward.",
-                "Nothing has to be kept apart: inside a group both give the same order and the same ratios. "
-                "Two weights of 0 in the Lab show it.",
+                "Nothing has to be kept apart: inside a group both methods give the same order and the same ratios. "
+                "In the Lab, set two of the weights to 0 to see it.",
                 "lab",
             ),
         ),
         (
             Case(
                 "A continuous reward stands beside binary ones",
-                "and is meant to count in full. It differs in every group, a rare mark in few, so the mark is learnt "
-                "later. In Train, {verdict}.",
+                "and matters more than they do. GDPO gives the continuous reward its full size in every group. In "
+                f"Train it is learnt in {_in_epochs('dense', 1)}. The rare mark beside it pays for that: it is learnt "
+                f"in {_in_epochs('dense', 0)}, so that {{verdict}} where both have to be learnt.",
                 "train",
                 "dense",
             ),
@@ -60,9 +63,9 @@ def cases() -> list[tuple[Case, Case]]:
         ),
         (
             Case(
-                "All signals matter.",
-                "Each counts as much as its weight says, even beside a reward a hundred times as large. In Train, "
-                "{verdict}.",
+                "All signals matter,",
+                "and none is nearly constant noise. Each counts by its weight alone, whatever its scale, even beside a "
+                "reward a hundred times as large. In Train, {verdict}.",
                 "train",
                 "hundred",
             ),
@@ -77,14 +80,15 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "GRPO ties answers that should differ,",
-                "and correctness weighs more than the rest. At equal weights GDPO decides "
-                f"{percent(share_of_broken_ties_that_are_wrong())} of the ties of a right and a wrong answer that it "
-                "breaks for the wrong one.",
+                "and correctness has the larger weight. In Evidence with equal weights, "
+                f"{percent(share_of_broken_ties_that_are_wrong())} of the ties of a right and a wrong answer that GDPO "
+                "breaks end in the wrong order; with a weight on correctness above "
+                f"{weight_that_orders_broken_ties()}, none of them would.",
                 "evidence",
             ),
             Case(
                 "One reward is nearly constant noise.",
-                "GDPO makes it as loud as a real reward; in GRPO's sum it stays faint. In Train, {verdict}.",
+                "GDPO makes it as large as a real reward; in GRPO's sum it stays small. In Train, {verdict}.",
                 "train",
                 "noise",
             ),
@@ -95,9 +99,26 @@ def cases() -> list[tuple[Case, Case]]:
 @lru_cache(maxsize=1)
 def share_of_broken_ties_that_are_wrong() -> float:
     """Return how many of the ties of a right and a wrong answer that GDPO breaks in Evidence end in the wrong order."""
-    choice = prompts.Choice()
-    pairs = prompts.pairs(prompts.marks_of(prompts.load_once(ROOT / "data" / "bfcl_rewards.parquet"), choice))
-    return pairs.wrong("gdpo", choice.weight, pairs.broken(choice.weight)) or 0.0
+    pairs = _pairs()
+    return pairs.wrong("gdpo", 1.0, pairs.broken()) or 0.0
+
+
+@lru_cache(maxsize=1)
+def weight_that_orders_broken_ties() -> str:
+    """Return above which weight of correctness none of these ties would end in the wrong order, as Evidence says it."""
+    pairs = _pairs()
+    return up(pairs.sufficient_weight("gdpo", pairs.broken()))
+
+
+def _pairs() -> prompts.Pairs:
+    data = prompts.load_once(ROOT / "data" / "bfcl_rewards.parquet")
+    return prompts.pairs(prompts.marks_of(data, prompts.Choice()))
+
+
+def _in_epochs(scenario: str, coin: int) -> str:
+    """Say in how many epochs a coin of a set-up of Train is learnt under both methods, at steps of equal size."""
+    of = cards.load(ROOT / "data")[1]["sketches"][scenario]["equal"]
+    return f"{count(of['gdpo']['steps'][coin], 'epoch')} under GDPO and {of['grpo']['steps'][coin]} under GRPO"
 
 
 @lru_cache(maxsize=1)
@@ -112,7 +133,10 @@ def _drawn() -> Html:
         return join(says, " ", onward(case.at, case.rewards.rstrip(".,"), case.scenario))
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
-    first = "No normalisation knows which reward must come first: a larger weight or a gate does, under either method."
+    first = (
+        "No normalisation knows which reward must come first. You have to say it, under either method: with a weight "
+        "that is large enough, or with a gate that drops the gated reward to its worst value."
+    )
     return join(
         table(["Use GDPO when …", "Use GRPO when …"], rows, "which"),
         tag("p", first, " ", onward("train", "a gate", "gated"), kind="note"),
