@@ -93,7 +93,7 @@ def test_flips_at_any_speed_show_the_cores_numbers_and_no_word_of_another_state(
         assert sentences is None or " ".join(sentences.split()) == " ".join(map(plain, core["verdict"])), shown
         assert claim is None or claim == core["claim"], shown
     assert frames[-1][1] == [list(both) for both in zip(*expected(marks)["said"], strict=True)]
-    assert len(cores) > 100 and sum(frame[2] is None for frame in frames) > 50
+    assert len(cores) > FLIPS / 2 and sum(frame[2] is None for frame in frames) > FLIPS / 4
 
 
 def number(text):

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import traitlets
 from helpers import printed, text_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -259,9 +258,8 @@ REFUSED = [
 def test_a_value_that_a_trait_does_not_accept_leaves_the_board_as_it_was(state):
     one = board()
     before = one.state, one.drawing
-    with pytest.raises(traitlets.TraitError, match="expected"):
-        one.set_state(state)
-    assert (one.state, one.drawing) == before
+    one.set_state(state)
+    assert "expected" in one.refused and (one.state, one.drawing) == before
 
 
 # --- the page around it ----------------------------------------------------------------------------------------------

@@ -146,14 +146,10 @@ def test_the_cases_for_each_method_say_what_train_and_evidence_show():
             if right[i] > right[j] and abs(grpo[i] - grpo[j]) < 1e-9 and abs(gdpo[i] - gdpo[j]) > 1e-9:
                 broken, wrong = broken + 1, wrong + (gdpo[i] < gdpo[j])
     share = f"{round(100 * wrong / broken)}\xa0%"
-    assert f"{share} of the ties of a right and a wrong answer that GDPO" in which.section().text
-    assert (
-        "with a weight on correctness above 1.81, none" in said
-    )  # Evidence has it by bisection: tests/test_evidence.py
+    assert f"{share} of the right–wrong ties that GDPO breaks" in which.section().text
+    assert "none at a weight above 1.81" in said  # Evidence has it by bisection: tests/test_evidence.py
     # A rare mark beside a dense score, of which GDPO learns the score sooner and the mark later.
-    assert (
-        "learnt in 17 epochs under GDPO and 26 under GRPO" in said and "learnt in 47 epochs under GDPO and 37" in said
-    )
+    assert "learnt in 17 epochs under GDPO and 26 under GRPO" in said and "with 47 epochs under GDPO and 37" in said
 
 
 def test_a_single_reward_has_one_order_and_one_ratio_under_both_methods():

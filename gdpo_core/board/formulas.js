@@ -2,7 +2,7 @@
 // advantages. They are the one copy of gdpo_core's methods.py, _statistics.py, _pairs.py and pushing.py, and
 // tests/test_formulas.py holds them equal. Symbols as in methods.py: r rewards, w weights, s weighted sum, z normalised
 // rewards, A advantages. A group is {n, r}: r[k][i] is reward k of its row i, NaN where it is missing, and n[i] says how
-// often the row came; over[i], where it is there, is its weight in the last step. A convention c is that of
+// often the row came; over[i], where it is there, is its weight in the batch step. A convention c is that of
 // conventions.py, with skips (a missing reward is left out) and sum_eps.
 const gdpoFormulas = (() => {
   const UNIT = Number.EPSILON; // of round-off

@@ -45,7 +45,7 @@ def controls(*chosen: mo.ui.dropdown) -> mo.Html:
     heading = tag("h2", "The lines for your trainer", kind="part")
     switches = (join(" ", tag("b", TRAINERS[key]), " ", tag("code", line)) for key, line in ONE_LINE.items())
     switched = tag("p", "The one line that changes:", *switches, kind="one-line")
-    return show(heading, switched, tag("p", prose(FOLLOWS), kind="note"), row)
+    return show(tag("div", heading, switched, kind="headline"), tag("p", prose(FOLLOWS), kind="note"), row)
 
 
 def gated_rewards(gate: str) -> tuple[str, ...]:

@@ -48,9 +48,8 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "A continuous reward stands beside binary ones",
-                "and matters more than they do. GDPO gives the continuous reward its full size in every group. In "
-                f"Train it is learnt in {_in_epochs('dense', 1)}. The rare mark beside it pays for that: it is learnt "
-                f"in {_in_epochs('dense', 0)}, so that {{verdict}} where both have to be learnt.",
+                f"and matters more than they do. In Train it is learnt in {_in_epochs('dense', 1)}; the rare mark "
+                f"beside it pays for that, with {_in_epochs('dense', 0)}.",
                 "train",
                 "dense",
             ),
@@ -80,10 +79,9 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "GRPO ties answers that should differ,",
-                "and correctness has the larger weight. In Evidence with equal weights, "
-                f"{percent(share_of_broken_ties_that_are_wrong())} of the ties of a right and a wrong answer that GDPO "
-                "breaks end in the wrong order; with a weight on correctness above "
-                f"{weight_that_orders_broken_ties()}, none of them would.",
+                "and correctness has the larger weight. In Evidence, "
+                f"{percent(share_of_broken_ties_that_are_wrong())} of the right–wrong ties that GDPO breaks end in the "
+                f"wrong order at equal weights, and none at a weight above {weight_that_orders_broken_ties()}.",
                 "evidence",
             ),
             Case(
@@ -134,8 +132,8 @@ def _drawn() -> Html:
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
     first = (
-        "No normalisation knows which reward must come first. You have to say it, under either method: with a weight "
-        "that is large enough, or with a gate that drops the gated reward to its worst value."
+        "No normalisation knows which reward must come first. A large enough weight says it, or a gate, under either "
+        "method."
     )
     return join(
         table(["Use GDPO when …", "Use GRPO when …"], rows, "which"),
