@@ -301,7 +301,8 @@ def train_weights(pictures, scenario, setting, train):
 def train_by_hand(editing, runs, scenario, setting):
     # The same policy in a few lines of torch, drawn anew at each run, beside what the library makes of these numbers:
     # change the step, the batch step or a number here, and run the cell. In run mode nobody sees it.
-    mo.stop(not editing or setting.arms or setting.noise or setting.together)
+    mo.stop(not editing or setting.arms or setting.noise or setting.together or setting.gate)
+    mo.stop(setting.optimizer != "sgd" or setting.match_scale is not True)
     p0, epochs = setting.p0, setting.epochs
     pay, weight = setting.scale or (1.0,) * len(p0), setting.weights or (1.0,) * len(p0)
 
@@ -319,7 +320,8 @@ def train_by_hand(editing, runs, scenario, setting):
 
     _rows = []
     for _method in ("grpo", "gdpo"):
-        _trained = gc.train(_method, p0, scale=pay, weights=weight, epochs=epochs)
+        _size = {"rollouts": setting.rollouts, "prompts": setting.prompts, "lr": setting.lr}
+        _trained = gc.train(_method, p0, scale=pay, weights=weight, epochs=epochs, **_size)
         for _name, _run in (("by hand", bernoulli(_method)), ("gc.train", _trained)):
             _rows.append([f"{_method.upper()}, {_name}", *_run.steps_to(0.9).median(0).values.tolist()])
     show(html.table(["first epoch with p ≥ 0.9", *scenario.coins], _rows, "figures"))

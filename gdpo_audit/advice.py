@@ -178,7 +178,8 @@ def _push(report: AuditReport) -> Answer:
     sentence = (
         f"The push on {first} is **{signed(change.before)}** under {under} and **{signed(change.after)}** under GDPO"
     )
-    near = ", a difference that noise can make" if not change.sign and change.after != change.before else ""
+    differs = signed(change.after) != signed(change.before)
+    near = ", a difference that noise can make" if differs and not change.sign else ""
     effect, told, headline = _with_forecast(report, change)
     return Answer(effect, title, f"{sentence}{near}.{told}", "evidence", "", _stop(report, change) or headline, True)
 
@@ -350,7 +351,7 @@ def _constant(report: AuditReport) -> Answer:
             f"{(1 / (1 - silent)) ** 0.5:.1f} times as long. That is a larger learning rate, but no better aim."
         )
         return Answer("steps", title, sentence, "train", "live")
-    rarely = f"{rare} is constant in **{percent(dead[rare])}** of the groups, the others in fewer."
+    rarely = f"{rare} is constant in **{percent(dead[rare])}** of the groups, the others in no more."
     sentence = rarely if dead[rare] else "No reward is constant in any group."
     return Answer("nothing", title, sentence, "train", "difficulty")
 

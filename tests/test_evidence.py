@@ -127,8 +127,8 @@ def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not():
     marks, ties, _, first = looked(choice)
     said = order.enough(choice, first)
     assert (
-        "the weight has to be above 1.81. For all 12,755 pairs, it has to be above 3.14 under GDPO and above 2 under"
-        in said
+        "the weight has to be above 1.81. For all 12,755 pairs, the weight has to be above 3.14 under GDPO "
+        "and above 2 under" in said
     )
     broken, every, _ = (float(n) for n in re.findall(r"above ([\d.]+\d|\d)", said))
     pairs = gc.broken_ties(*ties.values())

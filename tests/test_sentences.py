@@ -329,7 +329,12 @@ def _(p):
     return p.zero(1) and p.mixes > 1 and p.state.method in DECOUPLED
 
 
-DROPS = r"it drops (the only answer|both answers|all \d+ answers|\d+ of \d+ answers), as their rewards disagree"
+@rule(r"(?:Under {n}|Here) the rewards of every answer have the same sum\.")
+def _(p):
+    return p.zero(1) and p.mixes > 1 and p.state.method not in DECOUPLED
+
+
+DROPS = r"GD²PO drops (the only answer|both answers|all \d+ answers|\d+ of \d+ answers), as their rewards disagree"
 
 
 @rule(r"(?:Under {n}|Here) " + DROPS + r"(|, and the others are alike|, and one has nothing to be compared with)\.")
@@ -385,7 +390,13 @@ def _(p, many, s, verb, name):
 )
 def _(p, start, mixes, few, name, many):
     equal = all(len(set(x)) == 1 for x in (p.state.pays, p.state.weights)) and {*sum(p.marks, ())} <= {0, 1}
-    return [int(mixes), int(few), int(many)] == [p.mixes, p.levels(0), p.levels(1)] and equal == start.startswith("Pay")
+    numbers = [p.mixes, p.levels(0), p.levels(1)]
+    return [int(mixes), int(few), int(many)] == numbers and int(few) < int(many) and equal == start.startswith("Pay")
+
+
+@rule(r"For (\d+) combinations of marks GRPO has (\d+) advantages; {N} has only (\d+)\.")
+def _(p, mixes, many, name, few):
+    return [int(mixes), int(many), int(few)] == [p.mixes, p.levels(0), p.levels(1)] and int(few) < int(many)
 
 
 @rule(r"For (\d+) combinations of marks both methods have only (\d+) advantages\.")

@@ -88,7 +88,8 @@ function render({ model, el, signal }) {
 
   // The Lab's headline is of what its board shows; the cell that wrote it does not run again at a flip. While the board
   // waits for its words, there is none.
-  document.addEventListener("gdpo-claim", ({ detail }) => {
+  document.addEventListener("gdpo-claim", ({ detail, target }) => {
+    if (!target.closest("[data-cell-name=lab_board]")) return; // a board of another chapter
     const title = document.querySelector("[data-cell-name=lab_claim] h1");
     if (!title) return;
     title.style.visibility = detail === null ? "hidden" : "";

@@ -42,7 +42,7 @@ Promise.all(packed.map(unpacked)).then(([css, code]) => {
 def page_of(traits: Mapping[str, Any], code: str, css: str) -> str:
     """Return the file of a board with these traits; code, css: of the widget, which are packed as text of gzip."""
     choices = dict(traits["choices"])
-    methods = [pair for pair in choices["methods"] if pair[0] in DRAWN_BY_BROWSERS or pair[0] == traits["method"]]
+    methods = [pair for pair in choices["methods"] if pair[0] in DRAWN_BY_BROWSERS]
     held = dict(traits) | {"choices": choices | {"methods": methods, "alone": True, "drop": True}}
     plain_script = code.replace("export default { render };", "")
     head = tag(

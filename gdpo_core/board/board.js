@@ -161,8 +161,9 @@ function render({ model, el }) {
   // --- drawing -----------------------------------------------------------------------------------------------------
   function draw() {
     const drawing = exchange.current();
-    if (!drawing) return;
-    worded(drawing);
+    worded(drawing ?? {});
+    list.toggleAttribute("data-waits", !drawing); // only the core knows this method: numbers of another state are hidden
+    if (!drawing) return tick();
     tick();
     const why = now("why") && drawing.parts !== null;
     const domain = grow(drawing, why);
@@ -350,6 +351,7 @@ function render({ model, el }) {
   }
 
   draw();
+  if (!listed.length) list.append(...(listed = answers.map((_, answer) => answer)).map((answer) => rows[answer].node));
   rove(listed[0], 0);
   // The drop falls when it is first seen.
   const watch = new ResizeObserver(() => {
@@ -362,7 +364,8 @@ function render({ model, el }) {
   });
   watch.observe(board);
   model.on("change:drawing", exchange.answered);
-  const refusal = () => (now("refused") ? refuse(rows[active ?? 0].marks[0], now("refused")) : clear(), redraw());
+  exchange.push(); // what was set and not sent before this view was made
+  const refusal = () => (now("refused") ? refuse(rows[active ?? 0].marks[0], now("refused")) : clear(), exchange.settle());
   model.on("change:refused", refusal);
   return () => (watch.disconnect(), exchange.stop(), model.off("change:drawing", exchange.answered), model.off("change:refused", refusal));
 }

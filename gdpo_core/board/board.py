@@ -14,9 +14,9 @@ from gdpo_core import _inputs as inputs
 from gdpo_core import _theme
 from gdpo_core._errors import expect, reason
 from gdpo_core._inputs import ArrayLike
-from gdpo_core._words import count, excerpt, signed
-from gdpo_core.board.alone import page_of
-from gdpo_core.board.drawing import draw
+from gdpo_core._words import count, excerpt, listing, signed
+from gdpo_core.board.alone import DRAWN_BY_BROWSERS, page_of
+from gdpo_core.board.drawing import SET_BY_READERS, draw
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import (
     BASE,
@@ -32,6 +32,7 @@ from gdpo_core.board.state import (
 )
 from gdpo_core.pushing import MEANING
 from gdpo_core.steps import Explanation
+from gdpo_core.successors import TITLES
 
 HERE = Path(__file__).parent
 SCRIPTS = ("formulas.js", "instant.js", "exchange.js", "drop.js", "head.js", "board.js")  # one module, in this order
@@ -184,9 +185,11 @@ class Board(anywidget.AnyWidget):
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a browser sets, or refuse what does not fit in a sentence and send the state again."""
         before = {name: getattr(self, name) for name in sync_data if self.has_trait(name)}
+        drawing, self.refused = self.drawing, ""
         try:
             super().set_state(sync_data)
-            self.refused = ""
+            if self.drawing == drawing and set(SET_BY_READERS) & set(sync_data):
+                self.send_state("drawing")  # the answer, which may have been lost
         except traitlets.TraitError as error:
             for name, value in before.items():
                 self.set_trait(name, value)
@@ -202,6 +205,8 @@ class Board(anywidget.AnyWidget):
         >>> Board([[1, 1], [1, 0], [0, 1]]).to_html().startswith("<!doctype html>")
         True
         """
+        known = listing((TITLES[method] for method in DRAWN_BY_BROWSERS), "or")
+        expect(self.method in DRAWN_BY_BROWSERS, "method", f"{known}, which a browser computes", TITLES[self.method])
         synced = {name: getattr(self, name) for name in Board.class_own_traits(sync=True)}
         return page_of(synced, str(self._esm), str(self._css))
 

@@ -39,6 +39,7 @@ function makeDrop(many, point) {
   let at = WIDE.lines;
   let upright = false;
   let framed = "";
+  let noted = []; // the core's last notes
   let running = [];
   play.addEventListener("click", run);
 
@@ -55,8 +56,11 @@ function makeDrop(many, point) {
     return placed;
   }
 
-  function draw({ a, right, notes: worded }, width, narrow, domain, titles) {
-    const said = worded ?? [];
+  function draw({ a, right, ties, notes: worded }, width, narrow, domain, titles) {
+    // While the core's notes are on their way, the outline of the last ones stays as long as its answers are tied.
+    if (worded) noted = worded;
+    const still = noted[0] && ties[noted[0].side].some((tie) => same(tie.answers, noted[0].answers));
+    const said = worded ?? (still ? noted : []);
     upright = narrow;
     node.classList.toggle("upright", upright);
     const { from, to, lines: places, high } = upright ? UPRIGHT : WIDE;
@@ -103,7 +107,7 @@ function makeDrop(many, point) {
       note.hidden = n >= said.length || (upright && !said[n].side && said[n].answers.length === 1); // no room for it
       if (!note.hidden) write(note, said[n], piles[said[n].side], upright ? width : end, same(said[n].answers, lone));
     });
-    picture.setAttribute("aria-label", `${titles[0][0]} above ${titles[1][0]}. ${said.map((one) => one.lines.join(": ")).join(". ")}`);
+    picture.setAttribute("aria-label", `${titles[0][0]} above ${titles[1][0]}. ${(worded ?? []).map((one) => one.lines.join(": ")).join(". ")}`);
   }
 
   // The lines, their numbers and names, which a flip leaves as they are.
@@ -129,13 +133,13 @@ function makeDrop(many, point) {
   }
 
   // A note stands beside its answers, where more room is.
-  function write(note, { side, answers, lines: [first, second], wrong }, one, end, alone) {
+  function write(note, { side, answers, lines: [first, second] }, one, end, alone) {
     note.replaceChildren(make("b", {}, first), make("span", {}, second));
     const here = answers.map((i) => spots[side][i]);
     const [xs, ys] = [0, 1].map((k) => here.map((spot) => spot[k]));
     const middle = (all) => (Math.min(...all) + Math.max(...all)) / 2;
     note.className = `note ${SIDES[side]}`;
-    note.classList.toggle("wrong", wrong ?? answers.every((i) => dots[side][i].matches(".wrong")));
+    note.classList.toggle("wrong", answers.every((i) => dots[side][i].matches(".wrong")));
     note.classList.toggle("lone", alone); // what the picture is about
     if (upright) {
       // The pile's own below the first line, at the foot, where no dot is.

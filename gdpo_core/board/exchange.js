@@ -27,7 +27,7 @@ function makeExchange({ model, choices, changed }) {
     return model.get("why") && !core.parts ? { ...core, parts: drawn()?.parts ?? null } : core;
   }
 
-  // All of the state, since an earlier message may have been lost.
+  // All of the state, since an earlier message may have been lost; marimo sends a value that did not change too.
   function send() {
     for (const [name, value] of Object.entries(now())) model.set(name, value);
     model.save_changes();
@@ -36,7 +36,15 @@ function makeExchange({ model, choices, changed }) {
     timer = setTimeout(overdue, patience);
   }
 
+  // Nothing is open any more: the core's drawing is of this state.
+  function settle() {
+    clearTimeout(timer);
+    [inTheAir, newer, late, patience] = [false, false, false, PATIENCE[0]];
+    changed();
+  }
+
   function overdue() {
+    if (confirmed()) return settle();
     [inTheAir, newer, late] = [false, false, true];
     patience = Math.min(2 * patience, PATIENCE[1]);
     changed();
@@ -54,9 +62,8 @@ function makeExchange({ model, choices, changed }) {
     inTheAir = false;
     if (newer) send();
     else if (confirmed()) {
-      clearTimeout(timer);
-      [late, patience] = [false, PATIENCE[0]];
       compare();
+      return settle();
     }
     changed();
   }
@@ -69,5 +76,5 @@ function makeExchange({ model, choices, changed }) {
     if (!(most <= AGREED)) console.warn(`The board drew an advantage ${most} off the core's, which stands now.`, core.state);
   }
 
-  return { current, push, answered, isLate: () => late, stop: () => clearTimeout(timer) };
+  return { current, push, answered, settle, isLate: () => late, stop: () => clearTimeout(timer) };
 }

@@ -30,7 +30,7 @@ const gdpoInstant = (() => {
 
   // So many significant digits, without zeros at the end.
   function number(x, digits) {
-    const power = x ? Math.floor(Math.log10(Math.abs(x))) : 0;
+    const power = x ? Number(Math.abs(x).toExponential(digits - 1).split("e")[1]) : 0;
     const minus = x < 0 ? "−" : "";
     if (power < -4 || power >= digits) {
       const exponent = `${Math.abs(power)}`.padStart(2, "0");
@@ -110,6 +110,7 @@ const gdpoInstant = (() => {
       right: passes,
       parts: both.map(({ parts }) => parts),
       ties: both.map(({ ties }) => ties),
+      // Python's deeds read it of the core's drawing; here it is for the comparison of both.
       wrong_first: [pairs.filter(([i, j]) => right.level[i] > right.level[j]).length, pairs.length],
       shares: both.map(({ shares }) => shares),
       percents: both.map(({ shares }) => (shares ?? []).map((x) => (x >= 1.005 ? `${fixed(100 * x, 0)} %` : percent(x)))),

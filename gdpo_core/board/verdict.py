@@ -6,7 +6,7 @@ from gdpo_core import CONVENTIONS
 from gdpo_core._html import Html, prose
 from gdpo_core._pairs import APART
 from gdpo_core._words import count, listing, number, percent, signed, word
-from gdpo_core.board.facts import Facts, Side, of_all
+from gdpo_core.board.facts import Facts, of_all
 from gdpo_core.board.headline import SAME
 from gdpo_core.board.worth import worth
 from gdpo_core.registry import method_named
@@ -43,23 +43,28 @@ def _why_silent(facts: Facts) -> str:
     if all(len(set(column)) == 1 for column in weighed):
         return "The answers differ only in rewards of weight 0."
     names = facts.base.name, facts.other.name
-    return f"Under {names[0]} the rewards of every answer have the same sum. Under {names[1]} {_why_zero(facts.other)}."
+    if not method_named(facts.state.method).decoupled:
+        return "Under both methods the rewards of every answer have the same sum."
+    why = _why_zero(facts) if facts.other.left_out else f"Under {names[1]} {_why_zero(facts)}"
+    return f"Under {names[0]} the rewards of every answer have the same sum. {why}."
 
 
 def _one_silent(facts: Facts) -> str:
     """That one method learns nothing, and why."""
     none, some = (facts.base, facts.other) if facts.base.silent else (facts.other, facts.base)
-    why = "The rewards of every answer have the same sum." if none is facts.base else f"Here {_why_zero(none)}."
+    why = "The rewards of every answer have the same sum." if none is facts.base else f"Here {_why_zero(facts)}."
     first = f"**{none.name} gives every answer an advantage of 0 and teaches nothing; {some.name} teaches something.**"
     return f"{first} {why}"
 
 
-def _why_zero(other: Side) -> str:
+def _why_zero(facts: Facts) -> str:
     """Why the other method gives every answer 0: it drops the answers whose rewards disagree, or they cancel."""
+    other = facts.other
     stay = len(other.advantages) - other.left_out
     if not other.left_out:
-        return "the normalised rewards of every answer have the same sum"
-    dropped = f"it drops {of_all(other.left_out, len(other.advantages), 'answer')}, as their rewards disagree"
+        normalised = "normalised " * method_named(facts.state.method).decoupled
+        return f"the {normalised}rewards of every answer have the same sum"
+    dropped = f"{other.name} drops {of_all(other.left_out, len(other.advantages), 'answer')}, as their rewards disagree"
     return dropped + (
         "" if not stay else ", and one has nothing to be compared with" if stay == 1 else ", and the others are alike"
     )
@@ -97,6 +102,8 @@ def _levels(facts: Facts) -> str:
     mixes = count(facts.mixes, *COMBINATION)
     if few == many:
         return f"For {mixes} both methods have only {count(few, 'advantage')}."
+    if many < few:
+        return f"For {mixes} {base.name} has {count(few, 'advantage')}; {other.name} has only {many}."
     start = "Pay and weights are equal, so for" if _equal(facts) else "For"
     return f"{start} {mixes} {base.name} has only {count(few, 'advantage')}; {other.name} has {many}."
 

@@ -106,7 +106,7 @@ def _enough_for_all(needed: dict[str, float]) -> str:
     """Say under each method which weights are enough; at least one of the methods needs more than a weight of 1."""
     above = listing(f"above {up(weight)} under {name}" for name, weight in needed.items() if weight >= 1)
     always = "".join(f"; under {name} every weight from 1 on is enough" for name, w in needed.items() if w < 1)
-    return f"it has to be {above}{always}"
+    return f"the weight has to be {above}{always}"
 
 
 def up(needed: float) -> str:

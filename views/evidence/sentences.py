@@ -112,7 +112,7 @@ for method in ("grpo", "gdpo"):
     c = gc.collapse(marks, method, weights=choice.weights)
     order = c.order()  # of all pairs of a right and a wrong answer
     print(method, f"{{c.groups_with_ties * c.mixed_groups / c.groups:.0%}} of the prompts with a tie;", end=" ")
-    print(*(f"{{name}} {{getattr(order, name) / order.pairs:.1%}}" for name in ("right", "tied", "wrong")))
+    print(*(f"{{name}} {{getattr(order, name) / max(order.pairs, 1):.1%}}" for name in ("right", "tied", "wrong")))
 broken = gc.broken_ties(*(gc.collapse(marks, m, weights=choice.weights) for m in ("grpo", "gdpo")))
 wrong = int(broken.inverted.sum()) / max(len(broken.lower), 1)
 print(len(broken.lower), "broken ties,", f"{{wrong:.0%}} in the wrong order")

@@ -59,7 +59,7 @@ def _rewards(found: re.Match[str]) -> str:
 
 def _given(found: re.Match[str]) -> str:
     """Return the control of an option, with its value unless that is a placeholder."""
-    option = re.sub(r".*--|[ =].*", "", found[0], flags=re.DOTALL)
+    option = re.sub(r"^.*?--|[ =].*", "", found[0], flags=re.DOTALL)
     lead = {None: "", ": ": " in "}.get(found[1], "in ")
     value = (found[2] or "N").strip("'")
     return f"{lead}“{TEXTS[_CONTROLS[option]][0]}”" + f": {value}" * (value != "N")
