@@ -329,7 +329,7 @@ def _(p):
     return p.zero(1) and p.mixes > 1 and p.state.method in DECOUPLED
 
 
-@rule(r"(?:Under {n}|Here) the rewards of every answer have the same sum\.")
+@rule(r"(?:Under both methods|Here) the rewards of every answer have the same sum\.")
 def _(p):
     return p.zero(1) and p.mixes > 1 and p.state.method not in DECOUPLED
 
@@ -337,7 +337,7 @@ def _(p):
 DROPS = r"GD²PO drops (the only answer|both answers|all \d+ answers|\d+ of \d+ answers), as their rewards disagree"
 
 
-@rule(r"(?:Under {n}|Here) " + DROPS + r"(|, and the others are alike|, and one has nothing to be compared with)\.")
+@rule(r"(?:Here )?" + DROPS + r"(|, and the others are alike|, and one has nothing to be compared with)\.")
 def _(p, many, rest):
     """GD²PO drops where the weighted z have both signs and their sum is below 0.8 of the sum of their sizes."""
     n, dropped = len(p.marks), 0
