@@ -400,7 +400,9 @@ def train_next():
         html.div(
             "next",
             "Coins are a toy. ",
-            html.tag("a", "What coins predict, held against a language model", href="?at=evidence#trained"),
+            html.tag(
+                "a", "See the predictions of the coins beside what a language model did", href="?at=evidence#trained"
+            ),
             html.tag("a", "On 963 real prompts: how often does it happen? →", href="?at=evidence"),
         )
     )

@@ -11,8 +11,8 @@ from gdpo_core._statistics import centre
 from gdpo_core.registry import method_for
 
 MEANING = (
-    "At +1 the update raises this reward alone, at 0 it leaves this reward as it is, and below 0 it lowers it, "
-    "whichever reward is the cause."
+    "A push of +1 means that the update raises this reward alone, a push of 0 that it leaves this reward as it is, and "
+    "a push below 0 that it lowers this reward, whichever reward is the cause."
 )
 
 

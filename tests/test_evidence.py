@@ -377,7 +377,7 @@ def test_the_papers_cells_are_counted_on_both_sides():
     assert ahead == {"gdpo": 58, "grpo": 8, "equal": 2}
     assert {name: len(of) for name, of in results.ahead(cells).items()} == ahead
     said = told(paper.part())
-    assert paper.title().endswith("By at least one point GDPO is ahead in 35 of 68 cells, GRPO in 0")
+    assert paper.title().endswith("35 of 68 cells of its tables GDPO is ahead by at least one point, GRPO in none")
     assert "By any margin GDPO is ahead in 58 cells and GRPO in 8, and 2 cells are equal" in said
     assert "For most cells the paper does not say how much its runs vary" in said
     assert str(paper.results_table()).count('class="ahead"') == 8

@@ -81,7 +81,10 @@ def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
     assert said.startswith(
         "GRPO gives eight answers, seven right and one wrong, the same advantage; GDPO tells them apart."
     )
-    assert "Pay and weights are equal, so for 5 combinations of marks GRPO has only 3 advantages; GDPO has 5." in said
+    assert (
+        "All marks pay and weigh the same, so for 5 combinations of marks GRPO has only 3 advantages; GDPO has 5."
+        in said
+    )
     assert "GRPO ties a right answer with a wrong one in 7 pairs. GDPO puts the right one above in all 7." in said
     assert "Both methods still rank the wrong answer 10 above the right answers 11 and 12." in said
     assert "The push on correctness is 0.00 under GRPO and +0.36 under GDPO" in said

@@ -385,13 +385,13 @@ def _(p, many, s, verb, name):
 
 
 @rule(
-    r"(For|Pay and weights are equal, so for) (\d+) combinations of marks GRPO has only (\d+) advantages; "
+    r"(For|All marks pay and weigh the same, so for) (\d+) combinations of marks GRPO has only (\d+) advantages; "
     r"{N} has (\d+)\."
 )
 def _(p, start, mixes, few, name, many):
     equal = all(len(set(x)) == 1 for x in (p.state.pays, p.state.weights)) and {*sum(p.marks, ())} <= {0, 1}
     numbers = [p.mixes, p.levels(0), p.levels(1)]
-    return [int(mixes), int(few), int(many)] == numbers and int(few) < int(many) and equal == start.startswith("Pay")
+    return [int(mixes), int(few), int(many)] == numbers and int(few) < int(many) and equal == start.startswith("All")
 
 
 @rule(r"For (\d+) combinations of marks GRPO has (\d+) advantages; {N} has only (\d+)\.")
@@ -439,15 +439,15 @@ def _(p, name, many, s):
 
 
 @rule(
-    r"The ε in {N}'s divisor alone separates (the only tied pair|both tied pairs|all \d+ tied pairs|\d+ of \d+ tied "
-    r"pairs), by less than 0\.5 % of the largest advantage, which counts as a tie\."
+    r"(The only pair|Both pairs|All \d+ pairs|\d+ of \d+ pairs) that {N} ties differs? through the ε in its divisor "
+    r"alone, by less than 0\.5 % of the largest advantage; so small a difference counts as a tie\."
 )
-def _(p, name, which):
+def _(p, which, name):
     largest = max(map(abs, p.a[1]))
     by_eps = [(i, j) for i, j in p.ties[1] if abs(p.a[1][i] - p.a[1][j]) > 1e-9 * largest]
     ties = len(p.ties[1])
-    every = {1: "the only tied pair", 2: "both tied pairs"}.get(ties, f"all {ties} tied pairs")
-    return which == (every if len(by_eps) == ties else f"{len(by_eps)} of {ties} tied pairs")
+    every = {1: "The only pair", 2: "Both pairs"}.get(ties, f"All {ties} pairs")
+    return which == (every if len(by_eps) == ties else f"{len(by_eps)} of {ties} pairs")
 
 
 @rule(

@@ -292,7 +292,7 @@ def test_a_coin_that_no_method_can_learn_is_told_apart_from_those_that_are_judge
 def test_the_tolerance_is_two_epochs_or_five_percent_and_no_half_as_long_again():
     for grpo, gdpo, kind in ((20, 18, SAME), (20, 17, FASTER), (95, 100, SAME), (94, 100, SLOWER), (4, 2, FASTER)):
         assert verdict_on_coins([grpo], [gdpo]) == kind
-    rule = "within 2 epochs or 5 % and the larger one is less than 1.5 times the smaller"
+    rule = "by at most 2 epochs or 5 %; in either case the larger one has to be less than 1.5 times the smaller"
     assert rule in plain(words.how_it_learns(Setting((0.5,))))
 
 
@@ -319,7 +319,7 @@ def test_the_numbers_of_set_ups_are_those_of_the_cards():
         )
         assert f"In {len(ALL) - len(COINS)} more, rewards conflict" in said
         assert (f"(in {never} neither method gets there)" in said) == bool(never)
-        assert ("One more (dashed) is" in said) == (dashed == 1) and dashed <= 1
+        assert ("One more set-up (dashed) is" in said) == (dashed == 1) and dashed <= 1
         shown = str(cards.gallery(ALL, sketches, comparison, None))
         assert shown.count('role="radio"') == len(ALL) == len(promised) + dashed + len(ALL) - len(COINS)
         assert shown.count("card other") == shown.count('by longer steps" aria-label') == dashed

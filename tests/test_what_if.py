@@ -70,7 +70,8 @@ def test_by_hand():
     assert found.after == nearly({**setting, **would, "tied_pairs": 0.0, "inversions": 0.25})
     assert found.fix == "gdpo_core.grpo(rewards, weights=[1.0, 2.0])  # a, b"
     assert found.notes == (
-        "“Had” is GRPO (taken as the default: the log does not show the method), with weights assumed.",
+        "“Had” stands for the run as it was: GRPO (taken as the default: the log does not show the method), with "
+        "weights assumed.",
     )
     table = found.table()
     assert table.columns == ["figure", "reward", "before", "after"] and len(table) == 12
@@ -172,7 +173,9 @@ def test_the_terminal_shows_both_sides_and_the_lines(capsys):
     found = ga.audit(ga.read_run(TRL), primary="correctness_reward").what_if("grpo_no_std", {"length_reward": 0.2})
     before, after = (f"{100 * side['update_share']['length_reward']:.1f}" for side in (found.before, found.after))
     assert ["update,", "length_reward", before, "%", after, "%"] in rows
-    assert found.fix in out and "“Had” is GDPO, with weights solved from the advantages." in out
+    assert (
+        found.fix in out and "“Had” stands for the run as it was: GDPO, with weights solved from the advantages." in out
+    )
     assert "weight, format_reward" not in out  # it stays
     assert "What if" not in run(capsys, TRL)[1]
 

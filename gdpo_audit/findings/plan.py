@@ -190,7 +190,7 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
         return push
     low, high = (signed(told[end], 3) for end in ("low", "high"))
     difference = signed(told["difference"], 3)
-    return f"{push} (forecast of its mean: {difference}, 80 % interval {low} to {high})"
+    return f"{push} (its mean is forecast to change by {difference}; 80 % interval {low} to {high})"
 
 
 def _gated(f: Facts, ran: Setting) -> list[tuple[Setting, Trial]]:

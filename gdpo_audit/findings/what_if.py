@@ -139,7 +139,10 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup)
     switches = other or setting.method not in (None, f.recipe and f.recipe.method)
     write = config_lines.switch_to if switches else config_lines.set_weights
     lines = write(framework.id, *f.functions(setup.weights), method)
-    notes = [f"“Had” is {f.lead_in.removeprefix('Under ')}, with weights {WEIGHTS_FROM[f.weights_from]}."]
+    notes = [
+        f"“Had” stands for the run as it was: {f.lead_in.removeprefix('Under ')}, with weights "
+        f"{WEIGHTS_FROM[f.weights_from]}."
+    ]
     if setup.changes and len(f.phases) > 1:
         notes.append("The weights of the run change, and each step has its own here; those listed are of most batches.")
     formula = method_named(method)

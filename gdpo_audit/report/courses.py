@@ -169,7 +169,9 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
     axes = Axes((steps[0], steps[-1]), round_ends(*drawn.ends), width=460, height=180)
     heading = tag("figcaption", "Its course: ", tag("b", f"{name} {went}"), ", first to last quarter of the run")
     legend = "The line is the mean of each step; the band is ± its noise, estimated from neighbouring steps."
-    legend += " The dashed line marks the step from which on the mean differs." * (drawn.since is not None)
+    legend += " The dashed line marks the step from which the mean differs from what it was before." * (
+        drawn.since is not None
+    )
     picture = _picture(name, drawn, axes, steps, tag("text", "mean of a step", x=0, y=11))
     return tag("figure", heading, picture, tag("p", legend), more, kind=f"foretold {reward_look(k)}")
 
@@ -229,7 +231,7 @@ def _legend(report: AuditReport, shared: bool) -> str:
         "one step’s mean, estimated from how neighbouring steps differ."
     ]
     if any(reward["changed_at"] is not None for reward in report.rewards[:DRAWN]):
-        says.append("A dashed line marks the step from which on the mean differs.")
+        says.append("A dashed line marks the step from which the mean differs from what it was before.")
     method, why = shown_method(report)
     if method and comparable(report):
         says.append(

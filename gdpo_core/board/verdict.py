@@ -104,7 +104,7 @@ def _levels(facts: Facts) -> str:
         return f"For {mixes} both methods have only {count(few, 'advantage')}."
     if many < few:
         return f"For {mixes} {base.name} has {count(few, 'advantage')}; {other.name} has only {many}."
-    start = "Pay and weights are equal, so for" if _equal(facts) else "For"
+    start = "All marks pay and weigh the same, so for" if _equal(facts) else "For"
     return f"{start} {mixes} {base.name} has only {count(few, 'advantage')}; {other.name} has {many}."
 
 
@@ -148,9 +148,14 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
     if base.ties and new:
         said.append(f"{other.name} also ties {count(new, 'pair')} that {base.name} tells apart, which is a loss.")
     if other.by_eps:
-        which = of_all(other.by_eps, len(other.tied), "tied pair")
+        which = of_all(other.by_eps, len(other.tied), "pair")
+        differ = "differs" if other.by_eps == 1 else "differ"
         less = f"by less than {percent(APART)} of the largest advantage"
-        said.append(f"The ε in {other.name}'s divisor alone separates {which}, {less}, which counts as a tie.")
+        said.append(
+            f"{which[0].upper()}{which[1:]} that {other.name} ties {differ} through the ε in its divisor alone, "
+            f"{less}; so "
+            "small a difference counts as a tie."
+        )
     if _one_spread(facts):
         said.append(ONE_SPREAD.format(other.name))
     return said

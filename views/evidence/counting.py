@@ -42,7 +42,8 @@ def title() -> str:
     groups = (
         f"{ROLLOUTS} answers with {TO_REWARDS} marks form {count(gc.count_groups(*BY_REWARDS[-1]))} different groups"
     )
-    return f"How much can survive? {groups}; GRPO tells {count(most['grpo'])} apart, GDPO {count(most['gdpo'])}"
+    sets = f"GRPO gives them only {count(most['grpo'])} different sets of advantages, GDPO {count(most['gdpo'])}"
+    return f"How many differences survive? {groups}; {sets}"
 
 
 def _ends() -> str:

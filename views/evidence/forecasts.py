@@ -55,11 +55,13 @@ def said(rows: Sequence[Mapping[str, Any]]) -> str:
     signs, clear = int(found["signs"]), int(found["clear"])
     right = f"all {clear}" if signs == clear else f"{signs} of {clear}"
     return (
-        f"The audit read the first {FROM} steps of one log per set-up of a model of {PARAMETERS:,} parameters. From "
-        f"these steps it forecast how {settings}, each a method with weights and perhaps a gate, would change the mean "
-        f"of each reward over {_steps()} steps, before any of these settings was trained. **The sign is right in "
+        f"A model of {PARAMETERS:,} parameters was trained in several set-ups. From the first {FROM} steps of one "
+        "log per "
+        f"set-up, the audit of chapter 4 forecast how {settings} would change the mean of each reward over {_steps()} "
+        "steps. A setting is a method with weights, in some cases with a gate, behind which a reward counts only where "
+        "another one is passed. Then the settings were trained. **The sign is right in "
         f"{right} differences of {round(100 * CLEAR)} points or more; {found['held']:.0f} of "
-        f"{count(int(found['intervals']), 'interval')} of 80 % hold what came{left}.** The mean error is "
+        f"{count(int(found['intervals']), 'interval')} of 80 % contain what was measured{left}.** The mean error is "
         f"{decimal(100 * found['error'], 1)} points; the guess “nothing changes” is off by "
         f"{decimal(100 * found['of_no_change'], 1)} on average."
     )
@@ -92,9 +94,10 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
     ]
     label = "What was forecast of each setting and reward, and what came: choose one to open its curves"
     key = (
-        f"A point is one reward under one setting: by how many points its mean over {_steps()} steps changes. ● What "
-        "came lies in the 80 % interval. ✕ It lies outside. On the dashed line the forecast and what came agree; the "
-        f"grey band is a change of less than {clear} points. Choose a point to see its curves."
+        f"Each dot is one reward under one setting; it shows by how many points the mean of the reward over {_steps()} "
+        "steps changes. ● What came lies in the 80 % interval. ✕ It lies outside. On the dashed line the forecast "
+        "and what came agree; the "
+        f"grey band is a change of less than {clear} points. Choose a dot to see its curves."
     )
     return tag(
         "div",

@@ -12,7 +12,8 @@ def title() -> str:
     """Say for the fold in how many cells each method is clearly ahead."""
     found = ahead(results())
     cells = f"{clear(found['gdpo'])} of {count(len(results()))} cells"
-    return f"The paper's own results? By at least one point GDPO is ahead in {cells}, GRPO in {clear(found['grpo'])}"
+    grpo = clear(found["grpo"]) or "none"
+    return f"The paper's own results? In {cells} of its tables GDPO is ahead by at least one point, GRPO in {grpo}"
 
 
 def part() -> Html:

@@ -27,7 +27,7 @@ def lead(data: Published, choice: Choice) -> Html:
         f"all {configurations}" if choice.group_size == len(data.models) else f"{choice.group_size} of {configurations}"
     )
     said = join(
-        f"Each square is a prompt, answered by {who}, so not by one ",
+        f"Each square is a prompt. Its answers come from {who}, not from one ",
         terms.term("policy"),
         ". A ",
         terms.term("tie"),

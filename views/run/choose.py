@@ -29,8 +29,9 @@ _BY_ID = {sample.id: sample for sample in SAMPLES}
 
 OPENING = """# Your log shows which reward shapes the advantages
 
-From a log with **one column per reward and the advantages** the report tells which method ran and with which weights, \
-which reward drives the update, what another method would do, and which line changes it."""
+Give it a log with **one column per reward and the advantages**. The report tells which method ran, with which \
+weights, which reward drives the update, what another method would do, and which line of your \
+configuration to change."""
 
 FILES = (
     "TRL and axolotl write Parquet files into OUTPUT_DIR/completions if log_completions=True, and for every step if "

@@ -76,7 +76,8 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, others: int) -> Ht
     )
     said += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
     dashed = (
-        f"{'One more (dashed) is' if others == 1 else f'{others} more (dashed) are'} about another way to compare. "
+        f"{'One more set-up (dashed) is' if others == 1 else f'{others} more set-ups (dashed) are'} of another "
+        "comparison and not counted here. "
     )
     conflicts = f"In {cards - others - len(kinds)} more, rewards conflict: there the question is which answer wins."
     return join(tag("b", UNDER[comparison]), said, dashed if others else "", conflicts)
@@ -124,13 +125,14 @@ def how_it_learns(setting: Setting) -> Html:
         "positive advantage becomes likelier, what got a negative one less likely. Each logit moves along the mean of "
         f"A (b − p), the score-function gradient, where {outcome}.",
         "**The batch step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
-        "Longer steps would win without being better, so by default every method gets GDPO's batch step: its steps "
-        "are then of equal size. The choice “**Each as published**” gives the batch step to GDPO alone. The choice "
+        "Longer steps would win without being better, so by default every method gets GDPO's batch step, so that "
+        "the steps of all methods are of equal size. The choice “**Each as published**” gives the batch step to GDPO "
+        "alone. The choice "
         "“**Without the batch step**” takes it away from GDPO too, as many demos do; GDPO's steps are then longer than "
         "GRPO's.",
         "**Thin lines** show the limit that ever larger groups approach.",
         f"**Lines** are medians over {count(setting.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} "
-        f"of the seeds. Two medians count as equal if they are within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)} "
-        f"and the larger one is less than {ALIKE_TIMES:g} times the smaller.",
+        f"of the seeds. Two medians count as equal if they differ by at most {ALIKE_EPOCHS} epochs or "
+        f"{percent(ALIKE_SHARE)}; in either case the larger one has to be less than {ALIKE_TIMES:g} times the smaller.",
     )
     return join(*(tag("p", prose(one)) for one in sentences))

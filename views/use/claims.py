@@ -33,8 +33,9 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
-        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if as many "
-        "answers pass the first mark as pass the second, or as many pass the first as fail the second. In a group of "
+        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the "
+        "number of answers that pass the first mark is the number of those that pass the second, or that fail it. In "
+        "a group of "
         f"{len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)} answers pass these marks, and "
         f"{_TELLS[not same[1]]} if {_passes(split)} do.",
         ("lab",),
@@ -67,8 +68,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“Leaving out the division by std is half of the cure.”",
         PARTLY,
-        f"All groups of 4 answers with 6 marks get {count(n['grpo'])} different sets of advantages from GRPO, "
-        f"{count(n['grpo_no_std'])} from GRPO without std, {count(n['gdpo'])} from GDPO. In the paper's tool-calling "
+        f"Over all possible groups of 4 answers with 6 marks, GRPO yields {count(n['grpo'])} different sets of "
+        f"advantages, GRPO without std {count(n['grpo_no_std'])}, GDPO {count(n['gdpo'])}. In the paper's tool-calling "
         "run, GRPO without std ended with no answer in the right format.",
         ("evidence",),
     )
@@ -102,8 +103,8 @@ def _where_gdpo_is_behind() -> str:
     gdpo, grpo = clear(of["gdpo"]), clear(of["grpo"])
     return (
         f"Here GDPO is slower in {found.count(VERDICTS[2])} of {len(found)} set-ups of coins. With a small language "
-        f"model GDPO is behind in {len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons by an interval "
-        f"that excludes 0, in {len(model.ahead('grpo', least))} of them by {count(round(100 * least), 'point')} or "
+        f"model GDPO is behind in {len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons whose interval "
+        f"excludes 0, in {len(model.ahead('grpo', least))} of them by {count(round(100 * least), 'point')} or "
         f"more. Of the ties of a right and a wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the "
         "wrong order. In the "
         f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of "
@@ -169,8 +170,8 @@ LIMITS = (
     "what normalising does to a gradient, not what a model makes of it.",
     "A mark is a reward that is 1 or 0; in the paper a reward can be any number. With three marks and positive "
     "weights, GRPO can tie answers with different marks in two cases only: pay times weight is the same for two of "
-    "the marks, or pay times weight of one mark is the sum of that of the other two. For GDPO the same rule holds "
-    "with the weight divided by the std of the mark in the group in place of pay times weight.",
+    "the marks, or pay times weight of one mark is the sum of that of the other two. For GDPO the same rule "
+    "holds, but pay times weight is replaced by the weight divided by the std of the mark in the group.",
     "Shares of the update are shares of variance, not of gradients: a gradient also depends on token "
     "probabilities, clipping, a KL term and how tokens are averaged.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "
@@ -198,7 +199,7 @@ OPENING = f"""# A few lines switch GDPO on. Your rewards say if you should
 
 [Paper: arXiv {REFERENCES["GDPO"][0]}](https://arxiv.org/abs/{REFERENCES["GDPO"][0]}) · [Code: NVlabs/GDPO]({CODE}) · \
 [Data: BFCL]({DATA}) · [References](?at=use#references) · Every advantage on this page is computed by one torch \
-library, gdpo_core."""
+library, gdpo_core; the board draws a change at once by a copy that is held equal."""
 CITE = """@inproceedings{liu26aa,
   title={GDPO: Group reward-Decoupled Normalization Policy Optimization for Multi-reward RL Optimization},
   author={Liu, Shih-Yang and Dong, Xin and Lu, Ximing and Diao, Shizhe and Belcak, Peter and Liu, Mingjie and \

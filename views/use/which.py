@@ -70,8 +70,9 @@ def cases() -> list[tuple[Case, Case]]:
             ),
             Case(
                 "One reward dominates on purpose,",
-                "by its scale or by weights tuned for the sum. GDPO takes the scale out and undoes that. In Train, the "
-                "answer is {verdict}.",
+                "by its scale or by weights tuned for the sum. GDPO takes the scale out and undoes that. In Train’s "
+                "set-up, "
+                "the answer is {verdict}.",
                 "train",
                 "tuned",
             ),
@@ -132,8 +133,9 @@ def _drawn() -> Html:
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
     first = (
-        "No normalisation knows which reward must come first. A large enough weight says it, or a gate, under either "
-        "method."
+        "No normalisation knows which reward must come first. Under either method, only a large enough weight or a "
+        "gate "
+        "says it."
     )
     return join(
         table(["Use GDPO when …", "Use GRPO when …"], rows, "which"),
