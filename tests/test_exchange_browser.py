@@ -17,7 +17,7 @@ from views.lab.answers import grade_answers
 
 pytestmark = pytest.mark.slow
 
-FLIPS = 100
+FLIPS = 60
 SHEET = grade_answers(TASKS[0])
 ROWS = "[...document.querySelectorAll('marimo-anywidget')].map(w => w.shadowRoot).find(r => r?.querySelector('.board'))"
 # In the page: the rows of the board by the number of their answer.

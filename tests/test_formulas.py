@@ -164,7 +164,7 @@ def flat(values):
 @pytest.mark.slow
 def test_the_browser_draws_what_the_core_does(browser):
     rng = np.random.default_rng(7)
-    states = [any_state(rng) for _ in range(400)]
+    states = [any_state(rng) for _ in range(200)]
     own = [{"primary": s.primary, "lengths": s.lengths} for s in states]
     page = browser.new_page()
     page.add_script_tag(content=INSTANT.replace("const gdpoInstant", "var gdpoInstant"))

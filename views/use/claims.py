@@ -198,8 +198,8 @@ REFERENCES = {
 OPENING = f"""# A few lines switch GDPO on. Your rewards say if you should
 
 [Paper: arXiv {REFERENCES["GDPO"][0]}](https://arxiv.org/abs/{REFERENCES["GDPO"][0]}) · [Code: NVlabs/GDPO]({CODE}) · \
-[Data: BFCL]({DATA}) · [References](?at=use#references) · Every advantage on this page is computed by one torch \
-library, gdpo_core; the board draws a change at once by a copy that is held equal."""
+[Data: BFCL]({DATA}) · [References](?at=use#references) · Every advantage on this page comes from one torch \
+library, gdpo_core."""
 CITE = """@inproceedings{liu26aa,
   title={GDPO: Group reward-Decoupled Normalization Policy Optimization for Multi-reward RL Optimization},
   author={Liu, Shih-Yang and Dong, Xin and Lu, Ximing and Diao, Shizhe and Belcak, Peter and Liu, Mingjie and \
