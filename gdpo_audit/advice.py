@@ -71,7 +71,7 @@ def advise(report: AuditReport) -> list[Answer]:
 
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
-    """All answers in one sentence; caution: what stands before it, where there are too few groups to judge.
+    """Return all answers in one sentence; caution: what stands before it, where there are too few groups to judge.
 
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
     '**Yes, for the ties.** None of these checks speaks against it.'
@@ -98,7 +98,7 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
 
 
 def priority(report: AuditReport) -> str:
-    """That no normalisation puts the primary reward first, and what does."""
+    """Say that no normalisation puts the primary reward first, and what does."""
     first = report.run["primary"] or "the reward that matters most"
     return (
         f"No normalisation knows that **{first}** matters most. A larger weight helps it. A gate settles it, if the "
@@ -245,12 +245,12 @@ def _others(report: AuditReport) -> Answer | None:
 
 
 def _before(report: AuditReport) -> list[str]:
-    """What GDPO is compared with: GRPO, and what runs."""
+    """Say what GDPO is compared with: GRPO, and what runs."""
     return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
 
 
 def _found(report: AuditReport, finding: str) -> Mapping[str, object] | None:
-    """The evidence of the first finding of this id; None where there is none."""
+    """Return the evidence of the first finding of this id; None where there is none."""
     return next((x.evidence for x in report.findings if x.id == finding), None)
 
 

@@ -169,7 +169,7 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
 
 
 def _checked(f: Facts, course: Course, method: object, weights: object, gate: object, steps: object) -> ForecastSetting:
-    """The setting that a caller asks for; raises InputError."""
+    """Return the setting that a caller asks for; raises InputError."""
     known = method is None or (isinstance(method, str) and method in METHODS)
     expect(known, "forecast, method", f"one of {', '.join(METHODS)}", repr(method))
     named = weights_by_name(weights, f.rewards, "forecast, weights")
@@ -185,7 +185,7 @@ def _checked(f: Facts, course: Course, method: object, weights: object, gate: ob
 
 
 def _gate(f: Facts, gate: object) -> Gate:
-    """The gate of these names."""
+    """Return the gate of these names."""
     names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
     asked = dict(gate) if isinstance(gate, Mapping) else {}
     reward, on = asked.get("reward"), asked.get("on")
@@ -222,12 +222,12 @@ class _Compared:
         return np.einsum("t,tdk->dk", weight / steps, self.forecast - self.as_it_ran)
 
     def at_every_step(self, course: Array, k: int) -> Array:
-        """(steps + 1,) the course of one reward for the middle of what is known."""
+        """Return (steps + 1,) the course of one reward for the middle of what is known."""
         return np.interp(np.arange(self.times[-1] + 1), self.times, course[:, 0, k])
 
 
 def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
-    """The last time before each of these steps, and how far each is towards the next one."""
+    """Return the last time before each of these steps, and how far each is towards the next one."""
     low = np.clip(np.searchsorted(times, steps, side="right") - 1, 0, len(times) - 2)
     return low, (steps - times[low]) / (times[low + 1] - times[low])
 
@@ -244,7 +244,7 @@ def _compare(speeds: Speeds, own: Pushes, after: Pushes, steps: int) -> _Compare
 def _reward_forecast(
     log: LoggedGroups, speeds: Speeds, compared: _Compared, own: Pushes, after: Pushes, k: int
 ) -> RewardForecast:
-    """The forecast of one reward, in its own unit."""
+    """Return the forecast of one reward, in its own unit."""
     unit, least = float(log.range[k]), float(log.low[k])
     if np.isnan(unit):
         unit = 0.0

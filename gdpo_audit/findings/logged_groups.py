@@ -55,22 +55,22 @@ class LoggedGroups:
         self.distances = self._distances(self.values)
 
     def _values(self, table: pl.DataFrame) -> Array:
-        """(K, responses) the rewards."""
+        """Return (K, responses) the rewards."""
         return np.stack([table[reward_column(name)].to_numpy() for name in self.facts.rewards])
 
     def _distances(self, values: Array) -> Array:
-        """(K, responses) the rewards less the means of their groups; 0 where they are missing."""
+        """Return (K, responses) the rewards less the means of their groups; 0 where they are missing."""
         return np.nan_to_num(values - self._means(values).repeat(self.sizes, axis=1))
 
     def _means(self, values: Array) -> Array:
-        """(K, groups) the means of the groups; NaN where a reward is missing in one."""
+        """Return (K, groups) the means of the groups; NaN where a reward is missing in one."""
         there = np.add.reduceat(~np.isnan(values), self.starts, axis=1)
         sums = np.add.reduceat(np.nan_to_num(values), self.starts, axis=1)
         return np.divide(sums, there, out=np.full(sums.shape, np.nan), where=there > 0)
 
     @cached_property
     def course(self) -> Course:
-        """The mean of each reward at each step, between its least and its largest value."""
+        """Return the mean of each reward at each step, between its least and its largest value."""
         batches = self.facts.batches
         step, which = np.unique(batches.step, return_inverse=True)
         total, present = (
@@ -83,7 +83,7 @@ class LoggedGroups:
         return Course(time=(step - step[0]).astype(float), rates=rates, dispersion=self._dispersion(rates))
 
     def _dispersion(self, rates: Array) -> Array:
-        """(K,) the variance of a step's rate by how the means of its groups differ, in units of rate (1 − rate)."""
+        """Return (K,) the variance of a step's rate, estimated between its groups, over rate (1 − rate)."""
         means = (self._means(self.values) - self.low[:, None]) / self.range[:, None]
         batch = self.table["batch"].to_numpy()[self.starts]
         firsts = starts_of(batch)
@@ -123,7 +123,7 @@ class LoggedGroups:
         )
 
     def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
-        """(responses,) what a method makes of these rewards."""
+        """Return (responses,) what a method makes of these rewards."""
         convention = ALL_CONVENTIONS[self.facts.setup.convention]
         log = tensors_of(table, self.facts.rewards)
         if convention.last_step == "tokens" and log.lengths is None:
@@ -138,7 +138,7 @@ class LoggedGroups:
         return float(self._rates(values)[k] / max(passing[k] * passing[on], 1e-9))
 
     def _rates(self, values: Array) -> Array:
-        """(K,) the mean of each reward between its least and its largest value."""
+        """Return (K,) the mean of each reward between its least and its largest value."""
         there = np.maximum((~np.isnan(values)).sum(1), 1)
         return (np.nan_to_num(values).sum(1) / there - self.low) / self.range
 

@@ -16,24 +16,24 @@ _COLOURS = 4  # of rewards; they repeat
 
 
 def reward_look(k: int) -> str:
-    """The class of the k-th reward."""
+    """Return the class of the k-th reward."""
     return f"r{k % _COLOURS}"
 
 
 def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool = False, folds: bool = True) -> Html:
-    """A table whose first column names the rows; a wide one scrolls, and folds on a phone. prose: of words."""
+    """Return a table whose first column names the rows; a wide one scrolls, and folds on a phone. prose: of words."""
     wide = folds and len(head) > (2 if prose else 4)
     drawn = _html.table(head, rows, " ".join(["runs"] * prose + ["wide"] * wide), folds=wide)
     return tag("div", drawn, kind="scroll", tabindex=0)
 
 
 def depth(title: str, *content: object) -> Html:
-    """What waits behind its title on a phone and stands under it elsewhere."""
+    """Return a part that waits behind its title on a phone and stands open on a wide screen."""
     return fold(title, tag("h3", title), *content, kind="depth")
 
 
 def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, float]:
-    """The least and the largest weight of the sliders: twice each weight, and a fifth beyond all that the report names.
+    """Return the ends of the sliders: twice each weight, and a fifth beyond all that the report names.
 
     A report names the weights of its plan, and those above which no pair is in the wrong order.
     """
@@ -48,7 +48,7 @@ def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, f
 
 
 def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
-    """The run beside another setting, whose weights and method the reader sets; answers.js computes it.
+    """Return the run beside another setting, whose weights and method the reader sets; answers.js computes it.
 
     say: how a sentence of the audit reads where this stands.
     """

@@ -48,7 +48,7 @@ Say = Callable[[str], str]  # a sentence as it is shown: the page has controls w
 
 
 def _place(finding: Finding) -> Html:
-    """The chapter of the page or the section of docs/audit.md, which have no address that a file could know."""
+    """Return the chapter of the page or the section of docs/audit.md, which have no address that a file could know."""
     return text(finding.read_more)
 
 
@@ -61,7 +61,7 @@ def _(report: AuditReport | WhatIf) -> str:
 
 
 def body(report: AuditReport, asks: Html | str = "") -> Html:
-    """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`.
+    """Return the report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`.
 
     asks: what stands after its verdict.
     """
@@ -81,7 +81,7 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
 
 
 def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say: Say = str) -> Html:
-    """What the page shows first, in the order of `body` and with lines to copy, down to the findings.
+    """Return what the page shows first, in the order of `body` and with lines to copy, down to the findings.
 
     guide: the way to what the page itself says about a finding; asks: what stands before the findings; say: how the
     sentences of the audit read there.
@@ -97,7 +97,7 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
-    """What stands behind the first screen, by title; each is built when asked for."""
+    """Say what stands behind the first screen, by title; each is built when asked for."""
     return {fold: partial(_behind, report, fold, say) for fold in (RUN, TABLES, NOTES)}
 
 
@@ -107,7 +107,7 @@ def _behind(report: AuditReport, fold: str, say: Say) -> Html:
 
 
 def asking(report: AuditReport, say: Say = str) -> Html:
-    """The controls for another setting, with the data from which `SCRIPT` computes it; empty where there are none."""
+    """Return the controls for another setting, with the data that `SCRIPT` computes from; empty without any."""
     data = report.answers if comparable(report) else None
     written = json.dumps(data, separators=(",", ":")) if isinstance(data, Mapping) else None
     drawn = answers(report, say)
@@ -115,12 +115,12 @@ def asking(report: AuditReport, say: Say = str) -> Html:
 
 
 def what_if(w: WhatIf) -> Html:
-    """A run as it was and under another setting, as an HTML fragment styled by `CSS`."""
+    """Return a run as it was and under another setting, as an HTML fragment styled by `CSS`."""
     return tag("div", _section(what_if_section(w)), kind="audit")
 
 
 def _first(report: AuditReport, say: Say = str) -> Html:
-    """What to do, below it what ran, and the picture of what the update pushes."""
+    """Say what to do, below it what ran, and the picture of what the update pushes."""
     verdict = tag("p", say(report.what_first), kind="verdict-line")
     return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report))
 
@@ -174,7 +174,7 @@ def _figure(key: str, x: object) -> str:
 
 
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
-    """A finding in one line, which opens to all of it: what it is, what to do about it, and where to read more.
+    """Return a finding in one line, which opens to all of it: what it is, what to do about it, and where to read more.
 
     way: to what we say about it; fix: the lines that change it.
     """
@@ -194,7 +194,7 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
 
 
 def _groups(report: AuditReport, finding: Finding) -> Html:
-    """The groups that show a finding best, behind a fold."""
+    """Return the groups that show a finding best, behind a fold."""
     tables = group_tables(report, finding, clipped=300)
     several = len(tables) > 1
     title = f"The {count(len(tables), 'group')} that show it best" if several else "The group that shows it best"
@@ -213,7 +213,7 @@ def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
 
 
 def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:
-    """A complete HTML document of one report, or of several, each below the one before.
+    """Return a complete HTML document of one report, or of several, each below the one before.
 
     note: text about the log that stands first, such as where it comes from. Raises InputError where there is none.
     """
@@ -231,13 +231,13 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
 
 
 def comparison_document(c: Changes) -> str:
-    """A complete HTML document of what changed between runs."""
+    """Return a complete HTML document of what changed between runs."""
     parts = [tag("p", headline(c), kind="verdict-line"), *map(_section, changes_sections(c))]
     return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), tag("div", *parts, kind="audit")])
 
 
 def _whole(title: str, parts: Sequence[Html]) -> str:
-    """A complete HTML document."""
+    """Return a complete HTML document."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

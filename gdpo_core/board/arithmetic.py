@@ -20,7 +20,7 @@ def arithmetic(one: Result) -> list[str]:
 
 
 def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
-    """A statistic of the group, or with leave-one-out of the others, per answer."""
+    """Return a statistic of the group, or with leave-one-out of the others, per answer."""
     value = torch.as_tensor(x).tolist()
     return value if isinstance(value, list) else [value] * answers
 

@@ -1,4 +1,4 @@
-"""What the board draws of a state: bars, sums, ties, shares, pushes, and the words beside them."""
+"""The drawing of a state: its bars, sums, ties, shares and pushes, and the words beside them."""
 
 from functools import lru_cache
 
@@ -54,10 +54,10 @@ def share_notes(facts: Facts) -> list[str]:
 
 
 def _sum(x: float, digits: int) -> str:
-    """A sum with so many digits, or with four where it has more of them before the point."""
+    """Return a sum with so many digits, or with four where it has more of them before the point."""
     return number(x, digits if abs(x) < 10**digits else 4)
 
 
 def _share(x: float) -> str:
-    """A share of the update; one above the whole without decimals, as those beside it have none."""
+    """Return a share of the update; one above the whole without decimals, as those beside it have none."""
     return f"{100 * x:.0f} %" if x >= 1 + SHOWN else percent(x)

@@ -16,7 +16,7 @@ Pairs = frozenset[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Side:
-    """What one method makes of the answers."""
+    """The advantages of one method, with the ties, the order and the push that follow from them."""
 
     name: str
     advantages: tuple[float, ...]
@@ -31,13 +31,13 @@ class Side:
 
     @cached_property
     def silent(self) -> bool:
-        """Whether every advantage is 0."""
+        """Return whether every advantage is 0."""
         return all(abs(a) <= ZERO for a in self.advantages)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a state shows, of the method on the left (`base`) and the one on the right (`other`)."""
+    """The facts of a state, of the method on the left (`base`) and the one on the right (`other`)."""
 
     state: State
     base: Side
@@ -50,22 +50,22 @@ class Facts:
 
     @cached_property
     def silent(self) -> bool:
-        """Whether nothing is learnt under either method."""
+        """Return whether nothing is learnt under either method."""
         return self.base.silent and self.other.silent
 
     @cached_property
     def difference(self) -> float:
-        """The largest difference between the two advantages of an answer."""
+        """Return the largest difference between the two advantages of an answer."""
         return max(abs(x - y) for x, y in zip(self.base.advantages, self.other.advantages, strict=True))
 
     @cached_property
     def same_order(self) -> bool:
-        """Whether both put the answers in the same order, ties included."""
+        """Return whether both put the answers in the same order, ties included."""
         return self.base.level == self.other.level
 
     @cached_property
     def factor(self) -> float | None:
-        """How many times the left method's advantages the other's are; None where they are no multiple of them."""
+        """Return the factor from the left method's advantages to the other's; None where there is none."""
         x, y = self.base.advantages, self.other.advantages
         if self.base.silent or self.other.silent:
             return None
@@ -75,32 +75,32 @@ class Facts:
 
     @cached_property
     def new_ties(self) -> Pairs:
-        """The pairs that the other method ties and the left one tells apart."""
+        """Return the pairs that the other method ties and the left one tells apart."""
         return self.other.tied - self.base.tied
 
     @cached_property
     def open_pairs(self) -> Pairs:
-        """The pairs of a wrong and a right answer that the left method ties."""
+        """Return the pairs of a wrong and a right answer that the left method ties."""
         return frozenset(pair for pair in self.pairs if tied(self.base, pair))
 
     @cached_property
     def well_broken(self) -> Pairs:
-        """Those of them in which the other method puts the right answer above."""
+        """Return the ties of a wrong and a right answer in which the other method puts the right one above."""
         return frozenset((i, j) for i, j in self.open_pairs if self.other.level[i] < self.other.level[j])
 
     @cached_property
     def badly_broken(self) -> Pairs:
-        """Those of them in which the other method puts the wrong answer above."""
+        """Return the ties of a wrong and a right answer in which the other method puts the wrong one above."""
         return self.open_pairs & self.other.wrong_order
 
     @cached_property
     def weight(self) -> float | None:
-        """What the primary reward weighs; None where no reward is primary."""
+        """Return the weight of the primary reward; None where no reward is primary."""
         return None if self.state.primary is None else self.state.weights[self.state.primary]
 
     @cached_property
     def mostly_wrong(self) -> bool:
-        """Whether more than half of the pairs of a wrong and a right answer are in the wrong order, under both."""
+        """Return whether more than half of the right–wrong pairs are in the wrong order under both methods."""
         return min(len(self.base.wrong_order), len(self.other.wrong_order)) * 2 > len(self.pairs)
 
 
@@ -124,7 +124,7 @@ def tied(side: Side, pair: tuple[int, int]) -> bool:
 
 
 def of_all(part: int, whole: int, noun: str) -> str:
-    """How many of all.
+    """Say how many of all there are.
 
     >>> of_all(1, 1, "pair"), of_all(2, 2, "pair"), of_all(3, 3, "pair"), of_all(2, 5, "pair")
     ('the only pair', 'both pairs', 'all 3 pairs', '2 of 5 pairs')
@@ -153,5 +153,5 @@ def _side(name: str, state: State, result: Result, pairs: Pairs) -> Side:
 
 
 def _mixed(answers: tuple[int, ...], right: tuple[bool, ...] | None) -> bool:
-    """Whether right and wrong answers are among these."""
+    """Return whether right and wrong answers are among these."""
     return right is not None and len({right[i] for i in answers}) > 1

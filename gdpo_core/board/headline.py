@@ -48,7 +48,7 @@ def _headlines(facts: Facts) -> Iterator[str]:
 
 
 def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
-    """What becomes of the tie of right and wrong answers that is outlined, or of all such ties."""
+    """Say what becomes of the tie of right and wrong answers that is outlined, or of all such ties."""
     right, level, name = facts.right or (), facts.other.level, facts.other.name
     wrong = [i for i in facts.pile if not right[i]]
     passed = [i for i in facts.pile if right[i]]
@@ -79,7 +79,7 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
 
 
 def _of_order(facts: Facts) -> Iterator[str]:
-    """How many pairs are in the wrong order, and where as many are under both, what is tied."""
+    """Say how many pairs are in the wrong order; where that is equal under both, what is tied."""
     base, other = facts.base, facts.other
     before, after = len(base.wrong_order), len(other.wrong_order)
     if not base.ties and not other.ties and not before and after:
@@ -97,14 +97,14 @@ def _of_order(facts: Facts) -> Iterator[str]:
 
 
 def _odd(facts: Facts, answer: int) -> bool:
-    """Whether no other answer of the outlined tie has its marks, and all of them stand above it under the other."""
+    """Return whether the other method puts this answer, alone in its marks, below all of its tie."""
     others = [i for i in facts.pile if i != answer]
     marks, level = facts.state.marks, facts.other.level
     return all(marks[i] != marks[answer] and level[i] > level[answer] for i in others)
 
 
 def _answers(many: int, kind: str) -> str:
-    """How many right or wrong answers, in words.
+    """Say how many right or wrong answers there are.
 
     >>> _answers(1, "right"), _answers(3, "wrong")
     ('a right answer', 'three wrong answers')

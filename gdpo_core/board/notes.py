@@ -1,4 +1,4 @@
-"""What stands beside the dots of the drop: the tie that the headline is about, and where its answers go."""
+"""The notes beside the dots of the drop: the tie that the headline is about, and where its answers go."""
 
 from itertools import pairwise
 
@@ -30,7 +30,7 @@ def notes(facts: Facts) -> list[dict]:
 
 
 def _overtaken(facts: Facts) -> list[dict]:
-    """A note on the left method's line, at the right answer that the most wrong ones overtake, if one does."""
+    """Return a note on the left method's line, at the right answer that the most wrong ones overtake, if one does."""
     level = facts.base.level
     turned = sorted(high for low, high in facts.other.wrong_order if level[low] < level[high])
     if not turned:
@@ -49,7 +49,7 @@ def _clusters(answers: tuple[int, ...], a: tuple[float, ...]) -> list[list[int]]
 
 
 def _whose(facts: Facts, answers: tuple[int, ...] | list[int]) -> str:
-    """How many of the answers are right and how many wrong; of one, which it is."""
+    """Say how many of the answers are right and how many wrong; of one, which it is."""
     passed = [facts.right is not None and facts.right[i] for i in answers]
     if len(answers) == 1:
         return f"answer {answers[0] + 1}" + ("" if facts.right is None else ", right" if passed[0] else ", wrong")

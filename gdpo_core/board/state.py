@@ -1,4 +1,4 @@
-"""Where the controls of the board stand."""
+"""The state of the board: where its controls stand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,26 +37,26 @@ class State:
 
     @property
     def rewards(self) -> list[list[float]]:
-        """(answers, rewards) what each answer is paid."""
+        """Return (answers, rewards) what each answer is paid."""
         return [[mark * pay for mark, pay in zip(row, self.pays, strict=True)] for row in self.marks]
 
     @property
     def binary(self) -> bool:
-        """Whether every mark is a pass or a fail."""
+        """Return whether every mark is a pass or a fail."""
         return {mark for row in self.marks for mark in row} <= {0, 1}
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The rewards that are no passes and fails."""
+        """Return the rewards that are no passes and fails."""
         return tuple(k for k, column in enumerate(zip(*self.marks, strict=True)) if levels_of(column) is None)
 
     def name_of(self, reward: int) -> str:
-        """What a reward is called in a sentence."""
+        """Return the name of a reward as a sentence has it."""
         return clip(self.names[reward], LONGEST) if self.names else f"reward {reward + 1}"
 
     @property
     def right(self) -> tuple[bool, ...] | None:
-        """Whether each answer passes the primary reward; None where none is named."""
+        """Return whether each answer passes the primary reward; None where none is named."""
         return None if self.primary is None else tuple(row[self.primary] > 0 for row in self.marks)
 
 
@@ -66,7 +66,7 @@ def frozen(marks: Sequence[Sequence[float]]) -> Marks:
 
 
 def levels_of(values: Sequence[float]) -> tuple[float, float] | None:
-    """The two values between which a reward can be flipped: 0 and another, or one and its negative; else None.
+    """Return the two values between which a reward can be flipped: 0 and another, or one and its negative; else None.
 
     >>> levels_of([1, 0, 1]), levels_of([-1, 1]), levels_of([0, 0]), levels_of([0.5, 0, 0.5]), levels_of([0.2, 0.7])
     ((0, 1), (-1, 1), (0, 1), (0, 0.5), None)

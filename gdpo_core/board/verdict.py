@@ -1,4 +1,4 @@
-"""What a state shows, in two paragraphs: what is told apart, then what that is worth."""
+"""The verdict on a state, in two paragraphs: what is told apart, then what that is worth."""
 
 from itertools import combinations
 
@@ -33,7 +33,7 @@ def verdict(facts: Facts) -> list[Html]:
 
 
 def _why_silent(facts: Facts) -> str:
-    """Why both methods give every answer 0."""
+    """Say why both methods give every answer 0."""
     state = facts.state
     if facts.mixes == 1:
         return "All answers have the same marks, and a method only compares answers with one another."
@@ -50,7 +50,7 @@ def _why_silent(facts: Facts) -> str:
 
 
 def _one_silent(facts: Facts) -> str:
-    """That one method learns nothing, and why."""
+    """Say that one method learns nothing, and why."""
     none, some = (facts.base, facts.other) if facts.base.silent else (facts.other, facts.base)
     why = "The rewards of every answer have the same sum." if none is facts.base else f"Here {_why_zero(facts)}."
     first = f"**{none.name} gives every answer an advantage of 0 and teaches nothing; {some.name} teaches something.**"
@@ -58,7 +58,7 @@ def _one_silent(facts: Facts) -> str:
 
 
 def _why_zero(facts: Facts) -> str:
-    """Why the other method gives every answer 0: it drops the answers whose rewards disagree, or they cancel."""
+    """Say why the other method gives every answer 0: it drops the answers whose rewards disagree, or they cancel."""
     other = facts.other
     stay = len(other.advantages) - other.left_out
     if not other.left_out:
@@ -74,7 +74,7 @@ def _why_zero(facts: Facts) -> str:
 
 
 def _told_apart(facts: Facts) -> str:
-    """The tie that is outlined, or that there is none, in bold; then how many combinations of marks that leaves."""
+    """Say in bold which tie is outlined, or that there is none; then how many combinations are told apart."""
     base, other = facts.base, facts.other
     mixes = count(facts.mixes, *COMBINATION)
     if not facts.pile:
@@ -96,7 +96,7 @@ def _told_apart(facts: Facts) -> str:
 
 
 def _levels(facts: Facts) -> str:
-    """How many advantages either method has for how many combinations of marks, and whether equal pay is why."""
+    """Say how many advantages either method has for how many combinations of marks, and whether equal pay is why."""
     base, other = facts.base, facts.other
     few, many = (len(set(side.level)) for side in (base, other))
     mixes = count(facts.mixes, *COMBINATION)
@@ -109,7 +109,7 @@ def _levels(facts: Facts) -> str:
 
 
 def _tied_answers(facts: Facts) -> str:
-    """How many answers are in the tie that is outlined, and how many of them are right."""
+    """Say how many answers are in the tie that is outlined, and how many of them are right."""
     right = sum(facts.right[i] for i in facts.pile) if facts.right else 0
     wrong = len(facts.pile) - right
     both = f", {word(right)} right and {word(wrong)} wrong," if facts.right and right and wrong else ""
@@ -117,13 +117,13 @@ def _tied_answers(facts: Facts) -> str:
 
 
 def _equal(facts: Facts) -> bool:
-    """Whether all marks are passes and fails of equal pay and weight."""
+    """Return whether all marks are passes and fails of equal pay and weight."""
     state = facts.state
     return state.binary and len(set(state.pays)) == len(set(state.weights)) == 1
 
 
 def _only_by_pay(facts: Facts) -> str:
-    """How many pairs the left method would tie at equal pay and weights, where it ties none as they are."""
+    """Say how many pairs the left method would tie at equal pay and weights, where it ties none as they are."""
     marks = facts.state.marks
     if not facts.state.binary or facts.base.ties:
         return ""
@@ -132,12 +132,12 @@ def _only_by_pay(facts: Facts) -> str:
 
 
 def _remarks(facts: Facts) -> list[str]:
-    """What else is there to say of both methods' advantages: ties that stay or come, distances, a score, its spread."""
+    """Say what else the advantages show: ties that stay or come, distances, a score, its spread."""
     return [_distances(facts), *_ties_of_the_other(facts), _score(facts), _alone(facts)]
 
 
 def _ties_of_the_other(facts: Facts) -> list[str]:
-    """How many ties the other method keeps and makes, whether only an ε parts some, and why marks look alike to it."""
+    """Say how many ties the other method keeps and makes, which only an ε parts, and why marks look alike."""
     other, base = facts.other, facts.base
     if not other.tied:
         return []
@@ -162,7 +162,7 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
 
 
 def _one_spread(facts: Facts) -> bool:
-    """Whether two marks of equal weight spread alike, so that GDPO adds the same for either."""
+    """Return whether two marks of equal weight spread alike, so that GDPO adds the same for either."""
     state = facts.state
     passes = [sum(column) for column in zip(*state.marks, strict=True)]
     alike = any(j == k or j + k == len(state.marks) for j, k in combinations(passes, 2))
@@ -170,7 +170,7 @@ def _one_spread(facts: Facts) -> bool:
 
 
 def _distances(facts: Facts) -> str:
-    """Where both have one order: how far apart their advantages are."""
+    """Say where both have one order: how far apart their advantages are."""
     base, other = facts.base, facts.other
     if facts.difference < SAME:
         return f"No advantage differs by as much as {SAME}."
@@ -189,7 +189,7 @@ def _distances(facts: Facts) -> str:
 
 
 def _score(facts: Facts) -> str:
-    """How much of either update belongs to the rewards that are scores, beside passes and fails."""
+    """Say how much of either update belongs to the rewards that are scores, beside passes and fails."""
     state, both = facts.state, (facts.base, facts.other)
     if not 0 < len(state.numbers) < len(state.pays):
         return ""

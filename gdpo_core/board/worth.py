@@ -1,4 +1,4 @@
-"""What it is worth to tell answers apart: by the pairs in the wrong order, and by the push on the primary reward."""
+"""The worth of telling answers apart, by the pairs in the wrong order and by the push on the primary reward."""
 
 from gdpo_core._words import count, listing, percent, signed
 from gdpo_core.board.facts import Facts, Side
@@ -20,7 +20,7 @@ def worth(facts: Facts) -> str:
 
 
 def _not_as_it_stands(facts: Facts, first: str) -> str:
-    """That neither method serves the primary reward: it weighs nothing, or most pairs are in the wrong order."""
+    """Say that neither method serves the primary reward: it weighs nothing, or most pairs are in the wrong order."""
     base, other, weight = facts.base, facts.other, facts.weight or 0
     said = []
     if weight == 0:
@@ -36,7 +36,7 @@ def _not_as_it_stands(facts: Facts, first: str) -> str:
 
 
 def _broken(facts: Facts) -> str:
-    """Which answer comes above in the left method's ties of a right and a wrong one; empty without any."""
+    """Say which answer comes above in the left method's ties of a right and a wrong one; empty without any."""
     ties, well, badly = len(facts.open_pairs), len(facts.well_broken), len(facts.badly_broken)
     if not ties or facts.base.silent or facts.other.silent:
         return ""
@@ -59,7 +59,7 @@ def _pairs(many: int) -> str:
 
 
 def _wrong_order(facts: Facts) -> str:
-    """In how many pairs a wrong answer ranks above a right one, under either method."""
+    """Say in how many pairs a wrong answer ranks above a right one, under either method."""
     base, other = facts.base, facts.other
     before, after = len(base.wrong_order), len(other.wrong_order)
     if base.silent or other.silent:
@@ -81,7 +81,7 @@ def _wrong_order(facts: Facts) -> str:
 
 
 def _both_still(facts: Facts) -> str:
-    """The pairs that are in the wrong order under both methods, by their answers where that is every pair of these."""
+    """Say which pairs are in the wrong order under both methods, by their answers where all are meant."""
     pairs = facts.other.wrong_order
     low, high = (sorted({pair[k] + 1 for pair in pairs}) for k in (0, 1))
     still = "still " if facts.well_broken else ""
@@ -96,7 +96,7 @@ def _numbered(answers: list[int]) -> str:
 
 
 def _example(side: Side) -> str:
-    """The pair in the wrong order that lies furthest apart; such as, where there are others."""
+    """Return the pair in the wrong order that lies furthest apart; such as, where there are others."""
     level = side.level
     low, high = max(sorted(side.wrong_order), key=lambda pair: level[pair[0]] - level[pair[1]])
     such = "such as " if len(side.wrong_order) > 1 else ""
@@ -104,7 +104,7 @@ def _example(side: Side) -> str:
 
 
 def _pushes(facts: Facts, first: str) -> str:
-    """The push of both methods on the primary reward, and whose update raises it more."""
+    """Return the push of both methods on the primary reward, and whose update raises it more."""
     base, other = facts.base, facts.other
     before, after = (round(side.push or 0.0, 2) for side in (base, other))  # what is printed as 0 is none
     said = [signed(before), signed(after)]

@@ -23,7 +23,7 @@ _EVERY = 5  # steps of a point of a curve
 
 @lru_cache(maxsize=1)
 def load() -> list[dict[str, Any]]:
-    """A row per reward of every row of a plan that was trained: its forecast, and what came."""
+    """Return a row per reward of every row of a plan that was trained: its forecast, and what came."""
     came = what_came(pl.read_parquet(RUNS))
     rows = [x for x in json.loads(FORECASTS.read_text(encoding="utf-8")) if x["from_steps"] == FROM]
     known = [x | {"came": came[x["setup"], x["row"], x["reward"]]} for x in rows if _key(x) in came]
@@ -35,7 +35,7 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def held(row: Mapping[str, Any]) -> bool | None:
-    """Whether what came is within the interval; None where the forecast is open."""
+    """Return whether what came is within the interval; None where the forecast is open."""
     return None if row["low"] is None else row["low"] <= row["came"] <= row["high"]
 
 
@@ -141,7 +141,7 @@ def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def words(row: Mapping[str, Any]) -> str:
-    """A forecast and what came, in points."""
+    """Return a forecast and what came, in points."""
     if row["low"] is None:
         return f"open; came {signed(100 * row['came'], 1)}"
     low, high = (signed(100 * row[name], 1) for name in ("low", "high"))
@@ -226,7 +226,7 @@ def speeds_said() -> str:
 
 
 def results_table() -> Html:
-    """Every forecast and what came of it."""
+    """Return every forecast and what came of it."""
     rows = [
         [
             row["title"],

@@ -18,7 +18,7 @@ SHORT = ("correct", "style", "concise")
 
 
 def unknown_prompt(data: Published, asked: str) -> Html | str:
-    """A sentence where no prompt has the name that was asked for."""
+    """Return a sentence where no prompt has the name that was asked for."""
     if not asked or asked in data.tasks:
         return ""
     like = [name for name in data.tasks if name.startswith(asked)]
@@ -37,7 +37,7 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
 
 
 def _kinds(choice: Choice, marks: Tensor) -> Html:
-    """A row per kind of answers: its marks, and the advantage that each method gives it in a batch of its own."""
+    """Return a row per kind of answers: its marks, and its advantage under each method in a batch of its own."""
     kinds, of = marks.unique(dim=0, return_inverse=True)
     given = {m: gc.advantages(marks, m, weights=choice.weights) for m in METHODS}
     rows = [
@@ -52,7 +52,7 @@ def _kinds(choice: Choice, marks: Tensor) -> Html:
 
 
 def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
-    """The prompt's answers, by the configuration that gave each: what if this one had passed?"""
+    """Return the prompt's answers, by the configuration that gave each: what if this one had passed?"""
     number = data.tasks.index(name)
     models = [data.models[m] for m in draw(data, choice.group_size, choice.seed)[number].tolist()]
     return Board(marks[number], answers=models, names=REWARDS, labels=SHORT, weights=choice.weights, primary=REWARDS[0])

@@ -85,7 +85,7 @@ def draws_said(choice: Choice, most: int, spread: Spread) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """A range of shares.
+    """Return a range of shares.
 
     >>> between(0.38, 0.437), between(0.0, 0.0)
     ('38–44 %', '0 %')
@@ -100,7 +100,7 @@ def deeper(title: str, draw: Callable[[], object], name: str | None = None) -> H
 
 
 def program(choice: Choice) -> str:
-    """A program of at most 15 lines that prints the shares on the screen."""
+    """Return a program of at most 15 lines that prints the shares on the screen."""
     return f"""\
 import gdpo_core as gc
 from gdpo_core.bfcl import prompts

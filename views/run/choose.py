@@ -45,7 +45,7 @@ FILES = (
 
 
 def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
-    """The choice of what is shown: the reader's files, where there are any, or a sample; the address may bring one."""
+    """Return the choice of the log: the reader's files, where there are any, or a sample that the address names."""
     linked = _BY_ID[page.given("run-sample", list(_BY_ID), SAMPLES[0].id)].title
     yours = {"your files" if len(files) > 1 else "your file": None} if files else {}
     options = yours | {one.title: one for one in SAMPLES}
@@ -53,14 +53,14 @@ def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
 
 
 def upload() -> mo.ui.file:
-    """The files of the reader."""
+    """Return the files of the reader."""
     most = f"{sessions.LARGEST / 1e6:.0f}\u00a0MB"
     label = f"**Drop the files of your run here**, or a zip of their folder, of at most {most}."
     return mo.ui.file(multiple=True, kind="area", max_size=sessions.LARGEST, label=label)
 
 
 def area(files: mo.ui.file, log: Log | None) -> mo.Html:
-    """The area for files, which names what is shown, and where nav.js says that files are too large."""
+    """Return the area for files, which names what is shown, and where nav.js says that files are too large."""
     says = f"{sessions.TOO_LARGE}. What you see is as it was."
     refused = tag("p", "", kind="refused", role="alert", data_most=sessions.LARGEST, data_says=says)
     named = tag("p", log.named if log else "", kind="named")  # names of files are text, whatever they hold
@@ -68,7 +68,7 @@ def area(files: mo.ui.file, log: Log | None) -> mo.Html:
 
 
 def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
-    """How a log is read and weighed, where the reader knows better; of files, of another sample: nothing corrected."""
+    """Return how a log is read and weighed where the reader corrects it; other files and samples begin anew."""
     here = is_linked(page, sample)
     by_id = {key or "": title for title, key in FRAMEWORKS.items()}
     framework = by_id[page.given("run-framework") if here else ""]
@@ -88,7 +88,7 @@ def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
 
 
 def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
-    """The choice of the reward that matters most."""
+    """Return the choice of the reward that matters most."""
     rewards = list(log.run.rewards) if log else []
     chosen = _known(log)
     if log and log.sample and is_linked(page, log.sample):
@@ -100,7 +100,7 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
 def address(
     sample: Sample | None, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """What the controls write into the address, and what they would untouched; of an upload it tells nothing."""
+    """Say what the controls write into the address, and what they would untouched; of an upload it tells nothing."""
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
     values |= {"run-primary": primary or NO_PRIMARY} if log else {}
     if sample is None:
@@ -113,6 +113,6 @@ def _known(log: Log | None) -> str:
 
 
 def is_linked(page: Nav, sample: Sample | None) -> bool:
-    """Whether the address is of this sample."""
+    """Return whether the address is of this sample."""
     named = page.given("run-sample", default=SAMPLES[0].id)
     return sample is _BY_ID.get(named, SAMPLES[0])

@@ -50,7 +50,7 @@ WIDTH, HEIGHT = 160, 22
 
 
 def sketch(setting: Setting) -> dict:
-    """What a small picture shows: per method the medians of all coins, and the curve of the slowest one.
+    """Return what a small picture shows: per method the medians of all coins, and the curve of the slowest one.
 
     Of arms it is the right answer, and where it ends.
     """
@@ -83,7 +83,7 @@ class File(TypedDict):
 
 @lru_cache(maxsize=2)
 def load(data: Path) -> tuple[dict[str, Scenario], File]:
-    """The scenarios by id, and their pictures. InputError where a file can't be read."""
+    """Return the scenarios by id, and their pictures. InputError where a file can't be read."""
     scenarios = {scenario.id: scenario for scenario in load_scenarios(data / "scenarios.json")}
     path = data / "gallery.json"
     file = read_json(path, File)
@@ -96,7 +96,7 @@ def load(data: Path) -> tuple[dict[str, Scenario], File]:
 
 
 def kind(one: Mapping[str, Any], arms: bool) -> str:
-    """The verdict that a sketch shows."""
+    """Return the verdict that a sketch shows."""
     if arms:
         return verdict_on_arms(*(one[m]["last"] for m in COMPARED))
     return verdict_on_coins(*(_never(one[m]["steps"]) for m in COMPARED))
@@ -107,7 +107,7 @@ def _never(steps: Sequence[int | None]) -> list[float]:
 
 
 def label(one: Mapping[str, Any], arms: bool) -> str:
-    """The verdict of a sketch in a few words.
+    """Return the verdict of a sketch in a few words.
 
     >>> label({"grpo": {"steps": [37, 14]}, "gdpo": {"steps": [20, 20]}}, False)
     'GDPO 1.9× faster'
@@ -124,7 +124,7 @@ def label(one: Mapping[str, Any], arms: bool) -> str:
 
 
 def _in_short(one: Mapping[str, Any], arms: bool) -> str:
-    """What the title of a row leaves out of a verdict."""
+    """Say what the title of a row leaves out of a verdict."""
     ending, words = kind(one, arms), label(one, arms).split()
     if arms:
         return ending.removeprefix("right under ")
@@ -133,7 +133,7 @@ def _in_short(one: Mapping[str, Any], arms: bool) -> str:
 
 
 def _spark(one: Mapping[str, Any], arms: bool) -> Html:
-    """The slowest coin under both methods, with the gap between the epochs at which it is learnt."""
+    """Return the slowest coin under both methods, with the gap between the epochs at which it is learnt."""
     low, end = min(0.6, *(min(one[m]["curve"]) for m in COMPARED)), one["epochs"][-1]
 
     def at(epoch: float, p: float) -> str:
@@ -152,7 +152,7 @@ def _spark(one: Mapping[str, Any], arms: bool) -> Html:
 
 
 def facts(scenario: Scenario) -> str:
-    """What a set-up is, in a few words, for who predicts how it ends.
+    """Say what a set-up is, in a few words, for who predicts how it ends.
 
     >>> facts(load(Path("data"))[0]["varying"])
     'start 0.02, 0.1 · pay 1, 6 · noise 0, 1'
@@ -187,18 +187,18 @@ def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab
 
 
 def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
-    """Whether a scenario is about another comparison."""
+    """Return whether a scenario is about another comparison."""
     return scenario.setting.comparison not in ("equal", comparison)
 
 
 def kinds(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str) -> list[str]:
-    """The verdicts on the set-ups of coins that the comparison is about."""
+    """Return the verdicts on the set-ups of coins that the comparison is about."""
     counted = [s for s in scenarios.values() if not s.setting.arms and not is_of_another_comparison(s, comparison)]
     return [kind(found[s.id], False) for s in counted]
 
 
 def summary(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str, score: str | None) -> Html:
-    """How the set-ups end; of who predicts the score, once there is one, and no word of how they end."""
+    """Say how the set-ups end; of who predicts the score, once there is one, and no word of how they end."""
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
     others = sum(not s.setting.arms and is_of_another_comparison(s, comparison) for s in scenarios.values())
@@ -206,7 +206,7 @@ def summary(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str,
 
 
 def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str, guesses: Guesses | None) -> Html:
-    """All cards in rows by their verdicts, or, where the reader guesses, in their order and without the rest."""
+    """Return all cards in rows by their verdicts, or, where the reader guesses, in their order and without the rest."""
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
         one, arms = found[s.id], bool(s.setting.arms)
@@ -218,7 +218,7 @@ def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str,
 
 
 def _card(s: Scenario, one: Mapping[str, Any], comparison: str, guesses: Guesses | None) -> Html:
-    """A title and a small picture, named with its verdict; where the reader guesses, what it is made of instead."""
+    """Return a title and a small picture named with its verdict, or with its make where the reader guesses."""
     arms = bool(s.setting.arms)
     other = is_of_another_comparison(s, comparison)
     said = f"{label(one, arms)}{', by longer steps' if other else ''}"
@@ -235,7 +235,7 @@ def _card(s: Scenario, one: Mapping[str, Any], comparison: str, guesses: Guesses
 
 
 def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) -> str:
-    """How many of the guesses were right."""
+    """Say how many of the guesses were right."""
     guessed = [s for s in scenarios.values() if guesses[s.id]]
     right = sum(kind(found[s.id], bool(s.setting.arms)) == guesses[s.id] for s in guessed)
     if not guessed:
@@ -287,7 +287,7 @@ def _result(p: float, here: bool) -> Html:
 
 
 def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
-    """The largest weight from which on, downwards, the right answer wins."""
+    """Return the largest weight from which on, downwards, the right answer wins."""
     largest = None
     for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):
         if p < LEVEL:

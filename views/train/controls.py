@@ -34,7 +34,7 @@ REST = 0.05  # where the conflict starts the answer that is wrong and not concis
 
 
 def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """The share of answers that passes each mark, kept half an answer away from none and all.
+    """Return the share of answers that passes each mark, kept half an answer away from none and all.
 
     >>> pass_rates([[1, 0], [1, 0], [0, 0], [1, 0]])
     (0.75, 0.125)
@@ -53,7 +53,7 @@ def as_coins(lab: State) -> tuple[list[float], list[float]]:
 
 
 def scenario_values(scenario: Scenario) -> dict[str, Any]:
-    """Where the controls stand as the scenario has them."""
+    """Say where the controls stand as the scenario has them."""
     s, ones = scenario.setting, (1.0,) * scenario.setting.rewards
     return {
         "start": s.p0[:1] if s.arms else s.p0,  # of arms the right one's alone
@@ -68,7 +68,7 @@ def scenario_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
-    """The same with what the address says of them, as far as it fits."""
+    """Return the same with what the address says of them, as far as it fits."""
     values, arms = scenario_values(scenario), bool(scenario.setting.arms)
     for name in ("start", "pays", "weights"):
         many = 0 if scenario.from_marks else len(values[name])  # the Lab sets those
@@ -89,7 +89,7 @@ def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
 
 
 def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
-    """How the methods are compared, and the third one: they stay when another scenario is chosen."""
+    """Return how the methods are compared, and the third one: they stay when another scenario is chosen."""
     compare = page.given("train-compare") if linked.setting.comparison == "equal" else "equal"
     titles = {title: name for name, title in TITLES.items()}
     third = {"no third method": ""} | {f"+ {name}": m for m, name in THIRD.items()}
@@ -103,14 +103,14 @@ def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
 
 
 def question(scenario: Scenario) -> mo.ui.radio:
-    """What to predict of a scenario."""
+    """Return what to predict of a scenario."""
     asked, answers = QUESTIONS[bool(scenario.setting.arms)]
     label = tag("span", asked, kind="question")
     return mo.ui.radio({said: kind for kind, said in answers.items()}, label=label, inline=True)
 
 
 def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
-    """The controls of this scenario, which stand at these values; the Lab's answers bring starts, pays and weights."""
+    """Return the controls of this scenario at these values; the Lab's answers bring starts, pays, weights."""
     made: dict[str, Any] = {}
     names = rewards(scenario)
     for name, said in (("start", "start probability"), ("pays", "pay"), ("weights", "weight")):
@@ -154,14 +154,14 @@ def _slider(name: str, value: float, kind: str, of: str) -> mo.ui.slider:
 
 
 def rewards(scenario: Scenario) -> list[str]:
-    """The rewards by name, those of noise alone included."""
+    """Return the rewards by name, those of noise alone included."""
     if scenario.setting.arms:
         return ["being right", "being concise"]
     return [*scenario.coins, *["noise"] * (scenario.setting.rewards - len(scenario.coins))]
 
 
 def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
-    """A row of sliders per reward."""
+    """Return a row of sliders per reward."""
     if scenario.from_marks:
         link = tag("a", "Change them in the Lab →", href="?at=lab")
         said = "Starts, pays and weights are those of the Lab; a score is a coin that spreads as it does. "
@@ -175,7 +175,7 @@ def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
 
 
 def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
-    """What concerns all rewards in a line, and what few need in a fold."""
+    """Say what concerns all rewards in a line, and what few need in a fold."""
     line = [controls.get("compare", compare), *(controls[name] for name in ("gate",) if name in controls)]
     few = [controls[name] for name in ("optimizer", *SIZES, *NUMBERS)] + list(controls.get("noise", []))
     more = fold("Optimizer, noise, groups, seeds, epochs", div("few", *few))
@@ -183,7 +183,7 @@ def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.drop
 
 
 def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setting:
-    """What the controls add up to; the Lab's answers bring starts, pays and weights."""
+    """Return what the controls add up to; the Lab's answers bring starts, pays and weights."""
     if scenario.from_marks:
         starts, pays = as_coins(lab)
         values = {**values, "start": starts, "pays": pays, "weights": lab.weights}
@@ -207,7 +207,7 @@ def _unless_all(untouched: float, values: Sequence[float]) -> tuple[float, ...] 
 
 
 def link_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as the address has them."""
+    """Return the values as the address has them."""
     more = tuple(float(values[name]) for name in (*SIZES, *NUMBERS))
     noise = values.get("noise", (0.0, 0.0))  # a conflict has none
     return {

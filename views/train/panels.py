@@ -39,7 +39,7 @@ def draw(scenario: Scenario, setting: Setting, runs: Runs, limits: Mapping[str, 
 
 
 def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
-    """Where each method is there, and where its number stands: not on the line of another one."""
+    """Return where each method is there, and where its number stands: not on the line of another one."""
     marks = [
         {"method": name, "epoch": epoch, "level": LEVEL, "beside": epoch, "slot": min(n, 1)}
         for n, (epoch, name) in enumerate(there)
@@ -51,7 +51,7 @@ def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
 
 
 def key(methods: Sequence[str]) -> Html:
-    """What the lines of these methods look like, and what the thin ones and the bands are."""
+    """Say what the lines of these methods look like, and what the thin ones and the bands are."""
     entries = [(_swatch(m), name) for m, name in NAMES.items() if m in methods]
     band = f"line: median of the seeds, band: {percent(BAND[1] - BAND[0])} of them"
     return legend([*entries, (tag("i", kind="band"), band), (tag("i", kind="thin"), "thin: infinitely large groups")])
@@ -65,7 +65,7 @@ def _swatch(method: str) -> Html:
 
 
 def medians_table(scenario: Scenario, setting: Setting, methods: Sequence[str]) -> mo.Html:
-    """The median epoch at which each coin or answer is learnt, under each comparison."""
+    """Return the median epoch at which each coin or answer is learnt, under each comparison."""
     rows = []
     for comparison, title in TITLES.items():
         for m, run in train(setting.compared(comparison), methods).items():
@@ -77,5 +77,5 @@ def medians_table(scenario: Scenario, setting: Setting, methods: Sequence[str]) 
 
 
 def curves_table(scenario: Scenario, runs: Runs, limits: Mapping[str, Tensor]) -> mo.ui.table:
-    """Every epoch of what is drawn."""
+    """Return every epoch of what is drawn."""
     return mo.ui.table(curves(scenario.coins, runs, limits), selection=None, page_size=10)

@@ -14,7 +14,7 @@ Steps = Mapping[str, Sequence[float]]  # by method, the median epoch at which ea
 
 
 def result(setting: Setting, coins: Sequence[str], runs: Runs) -> Html:
-    """The verdict on these runs: a bold sentence, what it leaves out, and what a third method does."""
+    """Return the verdict on these runs: a bold sentence, what it leaves out, and what a third method does."""
     head, *more = _of_arms(setting, coins, runs) if setting.arms else _of_coins(setting, coins, runs)
     under = "" if setting.comparison == "equal" else f"{UNDER[setting.comparison]}: "
     more += [_of_third(setting, coins, m, runs) for m in runs if m not in COMPARED]
@@ -25,7 +25,7 @@ def result(setting: Setting, coins: Sequence[str], runs: Runs) -> Html:
 
 
 def learnable(setting: Setting) -> list[int]:
-    """The coins that a method can learn: those whose reward counts; where coins fall together, all or none.
+    """Return the coins that a method can learn: those whose reward counts; where coins fall together, all or none.
 
     >>> learnable(Setting((0.5, 0.5), weights=(0, 1))), learnable(Setting((0.5, 0.5), weights=(0, 1), together=0.5))
     ([1], [0, 1])
@@ -70,13 +70,13 @@ def _epochs(key: str, steps: float, unit: bool = False) -> Html:
 
 
 def _left(coins: Sequence[str]) -> str:
-    """What is said of the coins that no method can learn."""
+    """Say which coins no method can learn, and why."""
     them = "it" if len(coins) == 1 else "them"
     return f"The reward of {_named(coins)} does not count, so neither method trains {them}." if coins else ""
 
 
 def _some(steps: Steps) -> str:
-    """How many coins get there where not all do."""
+    """Say how many coins get there where not all do."""
     grpo, gdpo = (sum(epoch < inf for epoch in steps[m]) for m in COMPARED)
     many = len(steps["grpo"])
     if not grpo and not gdpo:
@@ -110,7 +110,7 @@ def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
 
 
 def _first(steps: Steps, every: str, epochs: int) -> Html:
-    """Which method is first with its last coin; it leads the steps."""
+    """Say which method is first with its last coin; it leads the steps."""
     (first, ahead), (second, behind) = steps.items()
     head = join(f"{NAMES[first]} brings {every} to p = {LEVEL:g} in ", _epochs(first, max(ahead), True), ", ")
     if max(behind) == inf:
@@ -119,7 +119,7 @@ def _first(steps: Steps, every: str, epochs: int) -> Html:
 
 
 def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | str:
-    """Which coins are later under the method that is first with its last one."""
+    """Say which coins are later under the method that is first with its last one."""
     pairs = [*zip(*steps.values(), strict=True)]
     lost = [k for k, (took, would) in enumerate(pairs) if took > would and not alike(took, would)]
     if not lost:
@@ -150,7 +150,7 @@ def _of_arms(setting: Setting, answers: Sequence[str], runs: Runs) -> list[Html 
 
 
 def _end(p: float) -> str:
-    """Where a probability ends, which never is always or never.
+    """Say where a probability ends, which never is always or never.
 
     >>> _end(0.98765), _end(0.9992), _end(0.0001)
     ('at 0.99', 'over 0.99', 'under 0.01')

@@ -1,4 +1,4 @@
-"""What Train says: the headline, what is trained, how the set-ups end, the reason of a verdict."""
+"""The words of Train: the headline, what is trained, how the set-ups end, the reason of a verdict."""
 
 from collections.abc import Sequence
 
@@ -38,12 +38,12 @@ QUESTIONS = (  # of coins, of answers: the question, and of each verdict how one
 
 
 def headline(comparison: str, predicts: bool) -> str:
-    """The chapter's claim, which `tests/test_train.py` holds to our set-ups; who predicts is told none."""
+    """Return the chapter's claim, which `tests/test_train.py` holds to our set-ups; who predicts is told none."""
     return PREDICT if predicts else HEADLINES[comparison]
 
 
 def lead(setting: Setting) -> Html:
-    """What is trained, and what to look at."""
+    """Say what is trained, and what to look at."""
     policy, epochs = terms.term("policy"), count(setting.epochs, "epoch")
     if setting.arms:
         trained = join("A softmax ", policy, f" over three answers is trained for {epochs}. ")
@@ -54,7 +54,7 @@ def lead(setting: Setting) -> Html:
 
 
 def caption(setting: Setting) -> str:
-    """What the plot is of, in a line.
+    """Say what the plot is of, in a line.
 
     >>> caption(Setting((0.5, 0.5), noise=(0, 0, 1)))
     'Bernoulli policy · 2 coins and a reward of noise alone · 32 seeds · 150 epochs · steps of equal size'
@@ -68,7 +68,7 @@ def caption(setting: Setting) -> str:
 
 
 def counts(comparison: str, kinds: Sequence[str], cards: int, others: int) -> Html:
-    """How many of our set-ups of coins end how; others: cards that are about another comparison; cards: all of them."""
+    """Say how our set-ups of coins end; others: cards about another comparison; cards: all of them."""
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower
     said = (
@@ -84,7 +84,7 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, others: int) -> Ht
 
 
 def method(key: str, said: object) -> Html:
-    """What is said of a method, in its colour."""
+    """Return words about a method in its colour."""
     return tag("b", said, kind=key)
 
 
@@ -103,14 +103,14 @@ def probability(p: float) -> str:
 
 
 def why(scenario: Scenario, setting: Setting, given: bool) -> Html:
-    """What to learn from the scenario."""
+    """Say what to learn from the scenario."""
     about = "Why" if given else "You changed this set-up. Unchanged it shows"
     lesson = scenario.lesson_of(setting.comparison)
     return tag("p", tag("b", about), ": ", lesson, kind="why")
 
 
 def how_it_learns(setting: Setting) -> Html:
-    """What is trained and how, in plain words."""
+    """Say what is trained and how, in plain words."""
     drawn = (
         "The policy is a few coins, one per reward. A coin that shows 1 earns its reward; the policy sets how likely "
     )

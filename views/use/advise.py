@@ -29,12 +29,12 @@ _MARKS = {  # 14 × 14, told apart by shape
 
 @lru_cache(maxsize=64)  # a report has half a megabyte
 def report_of(lab: State, gate: str) -> AuditReport:
-    """The Lab's group behind a gate, audited as the log of a run would be, in another process."""
+    """Return the Lab's group behind a gate, audited as the log of a run would be, in another process."""
     return elsewhere(of_group, tuple(map(tuple, rewards(lab, gate))), REWARDS, lab.weights)
 
 
 def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | None = None) -> mo.Html:
-    """The verdict, an answer a line, and what no normalisation does.
+    """Return the verdict, an answer a line, and what no normalisation does.
 
     report: on the rewards that are judged, if there are any; lab: where these are the Lab's, else they are a run's.
     """

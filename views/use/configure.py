@@ -34,7 +34,7 @@ FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the 
 
 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str], own: str = "") -> mo.ui.dropdown:
-    """A choice by titles, the first by default; the reader's own run may bring another, else the address."""
+    """Return a choice by titles, the first by default; the reader's own run may bring another, else the address."""
     linked = own if own in titles else page.given(key, list(titles), next(iter(titles)))
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
 
@@ -49,12 +49,12 @@ def controls(*chosen: mo.ui.dropdown) -> mo.Html:
 
 
 def gated_rewards(gate: str) -> tuple[str, ...]:
-    """The rewards behind a gate."""
+    """Return the rewards behind a gate."""
     return tuple(name for name in OTHERS if gate in (name, "all"))
 
 
 def rewards(lab: State, gate: str) -> list[list[float]]:
-    """(answers, rewards) what each answer of the Lab is paid behind the gate."""
+    """Return (answers, rewards) what each answer of the Lab is paid behind the gate."""
     paid = gc.explain(lab.rewards).rewards
     for name in gated_rewards(gate):
         paid = gc.condition(paid, reward=REWARDS.index(name), on=0, threshold=lab.pays[0])
@@ -67,7 +67,7 @@ def lengths(lab: State) -> list[int]:
 
 
 def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None) -> str:
-    """All lines of configuration for what the Lab shows, or for an audited run's names, weights and group size."""
+    """Return the lines of configuration for what the Lab shows, or for the audited run."""
     if run:
         weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
         size = run.source["group_size"]
@@ -99,7 +99,7 @@ def _own(text: str) -> str:
 
 
 def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditReport | None = None) -> mo.Html:
-    """The lines, all that is needed; then what makes sure of them, and what is known of this trainer."""
+    """Return the lines, all that is needed; then what makes sure of them, and what is known of this trainer."""
     log = _own(config_lines.log_rewards(framework.id, _names(run)))
     return show(
         report.STYLE,
@@ -159,7 +159,7 @@ def _read(facts: Iterable[tuple[str, str]]) -> Html:
 
 
 def cases(trainers: Iterable[str] = ()) -> Html:
-    """What these trainers, or all, do on each case; = where it is what the paper's formula does."""
+    """Say what these trainers, or all, do on each case; = where it is what the paper's formula does."""
     stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
     paper, *others = stored["trainers"]
     shown = [one for one in others if one["title"] in trainers or not trainers]
@@ -173,13 +173,13 @@ def cases(trainers: Iterable[str] = ()) -> Html:
 
 
 def all_cases() -> Html:
-    """Every trainer on every case, and what those without GDPO have in its place."""
+    """Return every trainer on every case, and what those without GDPO have in its place."""
     without = [(f"{title}: {one.says}", f"{one.read_in}, on {one.read_on}") for title, one in WITHOUT_GDPO.items()]
     return join(tag("p", "The cases are those of conformance/. Trainers without GDPO:"), _read(without), cases())
 
 
 def _while_it_trains(framework: Framework) -> list[str]:
-    """What is true of each run of this trainer, and no line above changes."""
+    """Say what is true of each run of this trainer, and no line above changes."""
     sentences = [
         "GDPO's batch step divides by a standard deviation over the whole batch. Silent groups make this std small, "
         "and with it the advantages of the other groups large. Adam cancels a factor that stays the same during "
@@ -200,7 +200,7 @@ def _while_it_trains(framework: Framework) -> list[str]:
 
 
 def _about(lab: State, gate: str) -> list[str]:
-    """What the lines do with the Lab's pays, method and gate."""
+    """Say what the lines do with the Lab's pays, method and gate."""
     notes = []
     if len(set(lab.pays)) > 1:
         notes.append(
@@ -214,7 +214,7 @@ def _about(lab: State, gate: str) -> list[str]:
 
 
 def program(framework: Framework, lab: State, gate: str) -> str:
-    """A program of at most 15 lines that prints this trainer's numbers on the Lab's marks."""
+    """Return a program of at most 15 lines that prints this trainer's numbers on the Lab's marks."""
     c, half = framework.convention, -(-len(lab.marks) // 2)
     tokens = f", lengths={lengths(lab)}" if gc.CONVENTIONS[c].last_step == "tokens" else ""
     first, second = str(lab.rewards[:half])[:-1], str(lab.rewards[half:])[1:]
