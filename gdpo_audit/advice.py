@@ -172,7 +172,7 @@ def _push(report: AuditReport) -> Answer:
             "unknown", title, "Weights below 0 turn the push round, under every method.", "run", headline=headline
         )
     change = _change_of_primary(report)
-    if change is None:
+    if change is None or isnan(_inversions(report, "gdpo")):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
     under = NAMES[change.method] + (", which runs" if change.method != "grpo" else "")
     sentence = (
@@ -214,6 +214,8 @@ def _forecast(report: AuditReport, change: _PushChange) -> tuple[float, float, f
 def _stop(report: AuditReport, change: _PushChange) -> str:
     """Return the headline where neither method serves the primary reward; an empty one where one may."""
     name, wrong = change.name, [_inversions(report, m) for m in (*_before(report), "gdpo")]
+    if not any(report.run["weights_used"].values()):
+        return "**Not as it stands:** every reward has the weight 0, so nothing is learnt under any method."
     if not report.run["weights_used"][name]:
         return f"**Not as it stands:** {name} matters most and has the weight 0, so only the other rewards push it."
     if max(change.before, change.after) <= 0:

@@ -22,7 +22,7 @@ from gdpo_audit.logs.unpack import format_suffix
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.watch import follow
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._parse import parse_count, parse_named, parse_number, parse_setting, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line
 from gdpo_core.conventions import COMPARED
@@ -71,8 +71,14 @@ def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], exp
         raise InputError(
             "--html: expected the extra board (anywidget) to be installed, got an installation without it"
         ) from None
+    tokens = explanation.convention.last_step == "tokens"
+    given = "none, and the board shows GDPO"
+    expect(
+        not tokens or explanation.lengths is not None, "--html", "--lengths, as this convention weighs tokens", given
+    )
     board = Board(
         rewards,
+        lengths=None if explanation.lengths is None else [int(n) for n in explanation.lengths.flatten().tolist()],
         weights=explanation.weights.tolist(),
         convention=explanation.convention,
         method=explanation.method if explanation.method != "grpo" else "gdpo",
@@ -316,16 +322,17 @@ def _targets(options: Options) -> dict[str, Path]:
 def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
     """Write each text beside its file first, so that a report that was there stays whole where the disk is full."""
     for option, path in targets.items():
-        real = path.resolve()
-        beside = real.with_name(f".{real.name}.part") if real.is_file() or not real.exists() else real  # a device
+        real = beside = path
         try:
+            real = path.resolve()
+            beside = real.with_name(f".{real.name}.part") if real.is_file() or not real.exists() else real  # a device
             beside.write_bytes(texts[option].encode("utf-8", errors="replace"))
             beside.replace(real)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to themselves
             if beside != real:
                 with suppress(OSError):
                     beside.unlink()
-            got = f"{str(path)!r} ({error.strerror})"
+            got = f"{str(path)!r} ({getattr(error, 'strerror', None) or reason(error)})"
             raise InputError(f"{option}: expected a file that can be written, got {got}") from None
 
 

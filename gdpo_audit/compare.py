@@ -247,7 +247,8 @@ def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, r
 
 def headline(c: Changes) -> str:
     """What changed, in a sentence or two."""
-    made = f"differ in {listing(s.name for s in c.settings)}" if c.settings else "were made the same way"
+    names = [s.name for s in c.settings] + ["rewards"] * bool(c.rewards_of_a or c.rewards_of_b)
+    made = f"differ in {listing(names)}" if names else "were made the same way"
     scatter = "scatter of their steps" if c.unit == "steps" else "scatter between runs of one side"
     clear = [f"the {figure_name(x)}" if x.reward else figure_name(x) for x in c.figures if x.clear]
     if clear:

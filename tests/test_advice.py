@@ -275,3 +275,19 @@ def test_no_method_helps_with_the_order_of_a_run_that_is_upside_down():
     report = audited(log_of(draw, ("right", "short"), weights=[-1, -0.3]), primary="right")
     assert report.methods["gdpo"]["inversions"] > 0.8
     assert advice.verdict(ga.advise(report)).startswith("**Not yet:** the advantages are upside down.")
+
+
+def test_nothing_is_learnt_is_said_as_such():
+    rows = [{"group": g, "a": a, "b": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
+    run = ga.read_run(rows, rewards=["a", "b"], group="group")
+    nothing = advice.verdict(ga.advise(ga.audit(run, weights={"a": 0, "b": 0}, primary="a")))
+    assert "every reward has the weight 0, so nothing is learnt" in nothing
+    constant = ga.read_run([row | {"a": 1} for row in rows], rewards=["a", "b"], group="group")
+    push = ga.advise(ga.audit(constant, primary="a"))[0]
+    assert push.effect == "nothing" and push.sentence == "No two answers of a group differ in a." and not push.headline
+
+
+def test_no_row_is_recommended_under_which_the_primary_reward_still_falls():
+    draw = np.random.default_rng(0).random((STEPS, PROMPTS, ROLLOUTS, 2))
+    report = audited(log_of(draw, ("a", "b"), weights=[-1, -1]), primary="a")
+    assert not any(row.recommended and row.push["a"] <= 0 for row in report.plan)

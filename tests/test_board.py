@@ -164,3 +164,34 @@ def test_what_a_browser_may_not_set_is_refused_in_a_sentence_and_the_state_stays
         assert named in board.refused and board.state == before and board.drawing["state"]["marks"] == before.marks
     board.set_state({"weights": [2, 1]})
     assert board.refused == "" and board.weights == [2, 1]
+
+
+@pytest.mark.parametrize("pay", [0.1, 3, 10])
+def test_marks_that_only_round_off_tells_apart_are_drawn_whatever_they_pay(pay):
+    for marks in ([[3.3000000000000003], [3.3]], [[3.3000000000000003], [3.3], [1.0]], [[0.6999999999999998], [0.7]]):
+        board = Board(marks)
+        board.set_state({"pays": [pay]})
+        assert board.refused == "" and len(board.drawing["verdict"]) >= 1
+
+
+def test_what_the_core_refuses_and_what_no_reader_sets_leaves_the_board_whole():
+    board = Board([[1, 1], [1, 0], [0, 1]])
+    before = board.state
+    board.set_state({"pays": [1e-200, 1e-200]})
+    assert "1e-100" in board.refused and board.state == before
+    board.set_state({"choices": {}, "names": [], "drawing": {}})
+    assert board.choices and board.names and board.drawing["a"] and board.to_html()
+    board.set_state({"method": [0] * 10**5})
+    assert len(board.refused) <= 4_000 and board.state == before
+    board.set_state({"weights": [2, 1]})
+    assert board.refused == "" and board.weights == [2, 1]
+
+
+def test_a_negative_weight_turns_the_sign_of_what_a_reward_adds():
+    lines = Board([[1, 0], [0, 1], [1, 1]], weights=[-2, 1]).drawing["lines"]
+    assert lines[0][1].startswith("⟨0|−2·0.577⟩") and not any("+−" in line or "−−" in line for _, line in lines)
+
+
+def test_stars_in_a_name_do_not_move_what_is_bold():
+    board = Board([[1, 0], [0, 1]], names=["**", "b"], weights=[-2, 1], primary="**")
+    assert "∗∗ weighs less than 0" in " ".join(board.drawing["verdict"])

@@ -98,3 +98,20 @@ def test_a_board_to_play_with_is_written_beside_the_numbers(capsys, tmp_path):
     ):
         code, _, err = gdpo(capsys, "explain", *arguments, "--html", str(file))
         assert code == 2 and named in err
+
+
+def test_a_board_counts_the_lengths_that_the_numbers_do(capsys, tmp_path):
+    file = tmp_path / "board.html"
+    given = ("10", "01", "11", "00", "--convention", "verl", "--html", str(file))
+    code, _, err = gdpo(capsys, "explain", *given, "--method", "grpo")
+    assert code == 2 and "--html: expected --lengths" in err
+    assert gdpo(capsys, "explain", *given, "--lengths", "1,100,5,50")[0] == 0
+    assert '"lengths":[1,100,5,50]' in file.read_text(encoding="utf-8")
+
+
+def test_a_file_that_cannot_be_named_is_one_line(capsys, tmp_path):
+    loop = tmp_path / "loop.html"
+    loop.symlink_to(loop)
+    for path in (tmp_path / ("x" * 300), loop):
+        code, _, err = gdpo(capsys, "explain", "10", "01", "--html", str(path))
+        assert code == 2 and "html: expected a file that can be written" in err

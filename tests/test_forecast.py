@@ -195,6 +195,15 @@ def test_a_comparison_says_how_fast_each_reward_followed_its_push_in_either_run(
     assert changes(one, short).speeds == () and speeds_table(changes(one, short)) is None
 
 
+def test_a_reward_that_was_never_pushed_has_no_speed():
+    """It is constant inside every group and differs between them."""
+    rows = [row | {"a": row["step"] % 2} for row in simulate("grpo", [1, 1], 25, 1)[0]]
+    report = report_of(rows)
+    assert [speed.reward for speed in changes(report, report).speeds] == ["b"]
+    told = report.forecast("gdpo").rewards["a"]
+    assert told.difference is None and "was never pushed" in told.why
+
+
 def test_a_recommendation_without_a_forecast_says_what_that_would_take(capsys):
     """A log of 19 steps is one step short; the sentence stands below the verdict, and in the file."""
 

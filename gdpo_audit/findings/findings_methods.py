@@ -67,7 +67,9 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         part = "all" if cancelled == 1 else percent(cancelled)
         nothing = "" if all(f.setup.weights) else ", or the rewards that differ have weight 0"
         why = f"In {part} of them the rewards differ and cancel in the sum{nothing}."
-    if cancelled > 0.5:
+    if not any(f.setup.weights):
+        to_do = "Give a reward some weight."
+    elif cancelled > 0.5:
         to_do = "Use unequal weights, which say what counts more: larger groups do not change that."
     yield Finding(
         severity="warning" if silent >= t.SILENT_WARNING else "info",

@@ -21,6 +21,7 @@ from gdpo_core.conventions import NAMES
 from gdpo_core.forecasting import Array, Course, Pushes, Speeds, fit_speeds, integrate, times_of
 
 MOST_STEPS = 100_000
+NO_SPEED = 1e6  # an error from which on nothing is known of a speed, as of a reward that was never pushed
 UNKNOWN = 1.0  # standard deviation of the logarithm of a speed from which on nothing is said
 _DRAWS = 100
 _QUANTILE = 1.2816  # of the normal distribution, for 80 of 100
@@ -162,7 +163,7 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
     run = _Forecaster(f)
     fitted, errors = run.speeds.fitted.tolist(), run.speeds.error.tolist()
     pairs = zip(f.rewards, fitted, errors, run.log.range, strict=True)
-    return {name: (speed, error) for name, speed, error, width in pairs if not np.isnan(width)}
+    return {name: (speed, error) for name, speed, error, width in pairs if not np.isnan(width) and error < NO_SPEED}
 
 
 # --- what is asked for ------------------------------------------------------------------------------------------------
@@ -273,6 +274,8 @@ def _why_open(log: LoggedGroups, speeds: Speeds, k: int) -> str:
     name, steps = log.facts.rewards[k], len(log.course.time)
     if np.isnan(log.range[k]):
         return f"{name} has one value in the whole log, so nothing can be said of how fast it follows a push."
+    if speeds.error[k] >= NO_SPEED:
+        return f"{name} was never pushed in this log, so its speed cannot be told from {steps} steps."
     if speeds.fitted[k] + 2 * speeds.error[k] < 0:
         return f"{name} moved against its push, so its speed cannot be told from {steps} steps."
     if speeds.log_spread[k] > UNKNOWN:

@@ -151,7 +151,7 @@ def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
     if f.setup.primary is None or (f.recipe is None and f.reproduced is False):
         return None
     first, ran = f.rewards[f.setup.primary], rows[0]
-    good = [row for row in rows[1:] if _rises(row, ran, first) and not _may_fall(row, first)]
+    good = [row for row in rows[1:] if row.push[first] > 0 and _rises(row, ran, first) and not _may_fall(row, first)]
     return max(good, key=lambda row: _gain(row, ran, first), default=None)
 
 

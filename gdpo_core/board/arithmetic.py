@@ -30,8 +30,8 @@ def _line(one: Result, terms: list[float], total: float, share: float, mean: flo
     result = f"**{signed(a)}**"
     pieces = []
     for k, (w, x) in enumerate(zip(one.explained.weights.tolist(), terms, strict=True)):
+        w, sign = (w, "") if raw else (abs(w), "−" if w * x < 0 else "+")
         times = "" if w == 1 else f"{_plain(w)}·"
-        sign = "" if raw else "−" if x < 0 else "+"
         pieces.append(f"⟨{k}|{sign}{times}{_plain(x if raw else abs(x))}⟩")
     sums = (" + " if raw else " ").join(pieces)
     if method == "mo_grpo":

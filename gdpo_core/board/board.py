@@ -14,7 +14,7 @@ from gdpo_core import _inputs as inputs
 from gdpo_core import _theme
 from gdpo_core._errors import expect, reason
 from gdpo_core._inputs import ArrayLike
-from gdpo_core._words import count, excerpt, listing, signed
+from gdpo_core._words import clip, count, excerpt, listing, signed
 from gdpo_core.board.alone import DRAWN_BY_BROWSERS, page_of
 from gdpo_core.board.drawing import SET_BY_READERS, draw
 from gdpo_core.board.result import compute
@@ -44,6 +44,9 @@ RULES = {  # of every convention, what the formulas in the browser read
 LATE = "The browser draws these numbers by itself. The words come from the core, which does not answer at the moment."
 ANSWERS, REWARDS = 64, 6  # at most
 LONGEST = 4000  # characters of a text
+
+
+SET_BY_BROWSERS = {*SET_BY_READERS, "why", "active"}  # all else that a browser sends is not taken
 
 
 class Board(anywidget.AnyWidget):
@@ -184,16 +187,18 @@ class Board(anywidget.AnyWidget):
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a browser sets, or refuse what does not fit in a sentence and send the state again."""
-        before = {name: getattr(self, name) for name in sync_data if self.has_trait(name)}
+        sync_data = {name: value for name, value in sync_data.items() if name in SET_BY_BROWSERS}
+        before = {name: getattr(self, name) for name in sync_data}
         drawing, self.refused = self.drawing, ""
         try:
             super().set_state(sync_data)
             if self.drawing == drawing and set(SET_BY_READERS) & set(sync_data):
                 self.send_state("drawing")  # the answer, which may have been lost
-        except traitlets.TraitError as error:
-            for name, value in before.items():
-                self.set_trait(name, value)
-            self.refused = reason(error)
+        except (traitlets.TraitError, gc.InputError) as error:
+            with self.hold_trait_notifications():
+                for name, value in before.items():
+                    self.set_trait(name, value)
+            self.refused = clip(reason(error), LONGEST)
             self.send_state([*before, "refused"])
 
     def to_html(self) -> str:

@@ -144,7 +144,8 @@ def _side(name: str, state: State, result: Result, pairs: Pairs) -> Side:
         level,
         tuple(tuple(tie["answers"]) for tie in result.ties),
         pairs_tied,
-        round(collapsed.pairs_by_eps / collapsed.tied_pairs * len(pairs_tied)) if pairs_tied else 0,
+        # Marks that differ by round-off may pay the same, and then the core counts no pair of them.
+        round(collapsed.pairs_by_eps / collapsed.tied_pairs * len(pairs_tied)) if collapsed.tied_pairs > 0 else 0,
         frozenset((i, j) for i, j in pairs if level[i] > level[j]),
         None if state.primary is None else collapsed.push[state.primary],
         None if result.shares is None else tuple(result.shares),

@@ -51,8 +51,9 @@ const gdpoInstant = (() => {
       const [mean, std] = [made.mean, made.std].map((x) => (typeof x === "number" ? x : x[i]));
       const pieces = w.map((weight, k) => {
         const x = made.z[k][i];
-        const times = weight === 1 ? "" : `${plain(weight)}·`;
-        return `⟨${k}|${raw ? "" : x < 0 ? "−" : "+"}${times}${plain(raw ? x : Math.abs(x))}⟩`;
+        const size = raw ? weight : Math.abs(weight);
+        const times = size === 1 ? "" : `${plain(size)}·`;
+        return `⟨${k}|${raw ? "" : weight * x < 0 ? "−" : "+"}${times}${plain(raw ? x : Math.abs(x))}⟩`;
       });
       const [line, result] = [`${pieces.join(raw ? " + " : " ")} = ${plain(made.s[i])}`, `**${signed(a)}**`];
       const top = Math.abs(mean) > ROUND_OFF ? `(${plain(made.s[i])} − ${bracket(mean)})` : plain(made.s[i]);

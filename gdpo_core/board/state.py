@@ -52,7 +52,8 @@ class State:
 
     def name_of(self, reward: int) -> str:
         """Return the name of a reward as a sentence has it."""
-        return clip(self.names[reward], LONGEST) if self.names else f"reward {reward + 1}"
+        # What stands between two ** is bold in a sentence, so a name's own stars become others.
+        return clip(self.names[reward], LONGEST).replace("**", "∗∗") if self.names else f"reward {reward + 1}"
 
     @property
     def right(self) -> tuple[bool, ...] | None:

@@ -8,7 +8,7 @@ _CONTROLS = {"reward": "rewards", "group-size": "group_size", "group": "group", 
 _NAME = r"(?:'[^']*'|\S*[^\s,.;:)'])"
 _VALUE = {
     "reward": _NAME,
-    "group-size": r"(?:N|\d+)",
+    "group-size": r"(?:N\b|\d+)",
     "group": _NAME,
     "parts": r"\S+=[\d.]*\d",
     "weight": r"\S+=[\d.]*\d",
@@ -46,7 +46,7 @@ def on_page(sentence: str) -> str:
         sentence = sentence.replace(said, here)
     sentence = _REWARDS.sub(_rewards, sentence)
     for option, value in _VALUE.items():
-        pattern = rf"(as in |as |: )?--{option}(?![\w-])(?:[ =]({value}))?"
+        pattern = rf"(as in |as |: )?(?<![\w-])--{option}(?![\w-])(?:[ =]({value}))?"
         sentence = re.sub(pattern, _given, sentence)
     return sentence
 
