@@ -67,7 +67,9 @@ def _until_shown(page, name: str) -> None:
     # Playwright's own wait soon looks twice a second only.
     page.wait_for_function(
         """([selector, count]) => {
-          const roots = [document, ...[...document.querySelectorAll("marimo-anywidget")].map((e) => e.shadowRoot)];
+          const widgets = [...document.querySelectorAll("marimo-anywidget")].map((e) => e.shadowRoot);
+          const boards = widgets.map((root) => root?.querySelector(".board-root")?.shadowRoot);
+          const roots = [document, ...widgets, ...boards];
           const shown = (root) => [...(root?.querySelectorAll(selector) ?? [])].filter((e) => e.checkVisibility());
           return roots.some((root) => shown(root).length >= count);
         }""",

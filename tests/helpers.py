@@ -70,13 +70,18 @@ def printed(program: str) -> list[str]:
 
 # --- the browser -----------------------------------------------------------------------------------------------------
 
+# What lies in a widget is found through its root, and what lies in a board through the board's own.
+ROOTS = """[...document.querySelectorAll("marimo-anywidget")].flatMap(widget =>
+  [widget, widget.shadowRoot?.querySelector(".board-root")].map(host => host?.shadowRoot))"""
 QUIET = """quiet => new Promise(done => {
   let timer = setTimeout(done, quiet)
   const again = () => { clearTimeout(timer); timer = setTimeout(done, quiet) }
   const changes = new MutationObserver(again)
   const every = { subtree: true, childList: true, attributes: true, characterData: true }
   changes.observe(document, every)
-  document.querySelectorAll("*").forEach(e => e.shadowRoot && changes.observe(e.shadowRoot, every))
+  const roots = root => [...root.querySelectorAll("*")].map(e => e.shadowRoot).filter(Boolean)
+    .flatMap(inner => [inner, ...roots(inner)])
+  roots(document).forEach(root => changes.observe(root, every))
   document.addEventListener("scroll", again, true)
 })"""
 
@@ -84,8 +89,7 @@ QUIET = """quiet => new Promise(done => {
 def arrived(page, selector: str) -> None:
     """Waits until an element is there; Playwright's own wait soon looks twice a second only."""
     page.wait_for_function(
-        "selector => [document, ...[...document.querySelectorAll('marimo-anywidget')].map(e => e.shadowRoot)]"
-        ".some(root => root?.querySelector(selector))",
+        f"selector => [document, ...{ROOTS}].some(root => root?.querySelector(selector))",
         arg=selector,
         polling=40,
         timeout=60_000,

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from helpers import becomes, settled
+from helpers import ROOTS, becomes, settled
 from links import TASKS
 
 import gdpo_core as gc
@@ -118,8 +118,8 @@ def test_back_and_forward_and_what_was_set_stays(visit):
 # --- the Lab ---------------------------------------------------------------------------------------------------------
 
 
-ORDER = """() => [...[...document.querySelectorAll('marimo-anywidget')].map(e => e.shadowRoot)
-  .find(s => s?.querySelector('.board')).querySelectorAll('.row .number')].map(n => Number(n.textContent))"""
+BOARD = f"{ROOTS}.find(root => root?.querySelector('.board'))"
+ORDER = f"() => [...{BOARD}.querySelectorAll('.row .number')].map(n => Number(n.textContent))"
 
 
 def test_a_journey_through_the_lab(visit):
@@ -181,8 +181,8 @@ def test_a_journey_through_the_lab(visit):
     done.wait_for(state="hidden")
 
 
-DOTS = """() => ["base", "other"].map(side => [...document.querySelectorAll("marimo-anywidget")].map(e => e.shadowRoot)
-  .find(s => s?.querySelector(".drop")).querySelectorAll(`.dot.${side}`)).map(dots => [...dots].map(dot =>
+DOTS = f"""() => ["base", "other"].map(side => {BOARD}.querySelectorAll(`.dot.${{side}}`))
+  .map(dots => [...dots].map(dot =>
     dot.getBoundingClientRect()).map(box => [box.x + box.width / 2, box.y + box.height / 2]))"""
 PARTS = """all => all.map(row => [...row.querySelectorAll(".plot")].map(plot => {
   const [zero] = [plot.querySelector(".tick").getBoundingClientRect()].map(box => box.x + box.width / 2)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
-from helpers import arrived, becomes
+from helpers import ROOTS, arrived, becomes
 from links import TASKS
 
 from gdpo_core.bfcl import REWARDS
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 FLIPS = 60
 SHEET = grade_answers(TASKS[0])
-ROWS = "[...document.querySelectorAll('marimo-anywidget')].map(w => w.shadowRoot).find(r => r?.querySelector('.board'))"
+ROWS = f"{ROOTS}.find(root => root?.querySelector('.board'))"
 # In the page: the rows of the board by the number of their answer.
 SORTED = f"""const board = {ROWS};
   const number = (row) => Number(row.querySelector(".number").textContent);
@@ -139,7 +139,8 @@ def test_the_board_as_one_file_flips_and_draws_without_a_network(browser, tmp_pa
     marks = [list(row) for row in SHEET.marks]
     marks[2][0] = 0
     core = expected(marks)
-    becomes(page, "() => [...document.querySelectorAll('.row .value')][5].textContent", core["said"][1][2])
+    values = "document.querySelector('.board-root').shadowRoot.querySelectorAll('.row .value')"
+    becomes(page, f"() => {values}[5].textContent", core["said"][1][2])
     assert not page.locator(".sentences").is_visible() and page.locator("h1").inner_text().strip() == ""
     page.get_by_label("Answer 3, correctness, failed").click()
     becomes(page, "() => document.querySelector('h1').textContent", claim)

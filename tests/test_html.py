@@ -1,5 +1,6 @@
 """The HTML layers: text stays text in every builder, whatever it holds; one theme for CSS and charts."""
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -13,7 +14,7 @@ from test_report import Page
 from gdpo_audit.report import controls
 from gdpo_core import _html, _theme
 from gdpo_core._html import Cell, Html, Row
-from gdpo_core.board import Board
+from gdpo_core.board.board import STYLE, Board
 from views import html
 
 NASTY = "<script>alert(\"1\" + '2')</script> & </td></table>"
@@ -101,7 +102,7 @@ def test_what_waits_to_be_seen_is_drawn_later():
 def test_css_and_charts_have_one_theme():
     for method, look in _theme.METHODS.items():
         assert f"--{method.replace('_', '-')}: {look.colour};" in _theme.css(":root")
-    assert Board._css.startswith("/*") and _theme.css(".board") in Board._css
+    assert STYLE.startswith("/*") and _theme.css(".board") in STYLE and json.dumps(STYLE) in Board._esm
 
 
 @pytest.mark.parametrize("file", ["views/theme.css", "gdpo_core/board/board.css", "gdpo_audit/report/report.css"])

@@ -31,16 +31,15 @@ function unpacked(text) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 const packed = JSON.parse(document.getElementById("packed").textContent);
-Promise.all(packed.map(unpacked)).then(([css, code]) => {
-  document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
+unpacked(packed).then((code) => {
   document.head.append(Object.assign(document.createElement("script"), { textContent: code }));
   render({ model, el: document.querySelector("main > div") });
 });
 """
 
 
-def page_of(traits: Mapping[str, Any], code: str, css: str) -> str:
-    """Return the file of a board with these traits; code, css: of the widget, which are packed as text of gzip."""
+def page_of(traits: Mapping[str, Any], code: str) -> str:
+    """Return the file of a board with these traits; code: the widget's script, which is packed as text of gzip."""
     choices = dict(traits["choices"])
     methods = [pair for pair in choices["methods"] if pair[0] in DRAWN_BY_BROWSERS]
     held = dict(traits) | {"choices": choices | {"methods": methods, "alone": True, "drop": True}}
@@ -53,7 +52,7 @@ def page_of(traits: Mapping[str, Any], code: str, css: str) -> str:
         style(_PAGE),
     )
     main = tag("main", tag("h1", traits["drawing"]["claim"]), tag("div"))
-    parts = (main, data(held, "traits"), data([_packed(css), _packed(plain_script)], "packed"), script(_START))
+    parts = (main, data(held, "traits"), data(_packed(plain_script), "packed"), script(_START))
     page = tag("html", head, Html("\n"), tag("body", *parts), lang="en")
     return str(join(Html("<!doctype html>\n"), page, Html("\n")))
 

@@ -4,6 +4,8 @@
 const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
 const NARROW = 680; // px, as in board.css
 const CLIP = 300; // characters of an answer that are shown at once
+const SHEET = new CSSStyleSheet();
+SHEET.replaceSync(STYLE);
 const SHARE = "A reward's part of the variance of the advantages: how much of the push is its own.";
 
 const flat = (text) => text.replaceAll("\n", "⏎"); // in one line
@@ -70,7 +72,12 @@ function render({ model, el }) {
   );
   // A page without colours of its own for ink and paper, such as JupyterLab's: the board has some.
   if (!getComputedStyle(el).getPropertyValue("--muted-foreground")) board.classList.add("guest");
-  el.append(board);
+  // A root of its own: the rules of the page around, of which a notebook has a thousand, would slow down each change.
+  const host = make("div", { class: "board-root" });
+  const root = host.attachShadow({ mode: "open" });
+  root.adoptedStyleSheets = [SHEET];
+  root.append(board);
+  el.append(host);
 
   // --- rows --------------------------------------------------------------------------------------------------------
   const rows = answers.map((text, answer) => {
@@ -144,7 +151,7 @@ function render({ model, el }) {
 
   function tick() {
     const marks = now("marks");
-    const focused = el.getRootNode().activeElement;
+    const focused = root.activeElement;
     const written = names.map((_, k) => levels[k] || decimals(k));
     rows.forEach(({ marks: inputs }, answer) => {
       inputs.forEach((input, k) => {

@@ -1,5 +1,6 @@
 """The board: answers, their marks, and what two methods make of them, drawn anew as soon as a mark is flipped."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -35,7 +36,9 @@ from gdpo_core.steps import Explanation
 from gdpo_core.successors import TITLES
 
 HERE = Path(__file__).parent
+STYLE = _theme.css(".board") + "".join((HERE / f"{name}.css").read_text(encoding="utf-8") for name in ("board", "drop"))
 SCRIPTS = ("formulas.js", "instant.js", "exchange.js", "drop.js", "head.js", "board.js")  # one module, in this order
+CODE = "".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
 RULES = {  # of every convention, what the formulas in the browser read
     key: {name: x for name, x in asdict(c).items() if name not in ("name", "source", "grpo_eps", "missing")}
     | {"sum_eps": c.sum_eps, "skips": c.missing == "skipped"}
@@ -69,9 +72,8 @@ class Board(anywidget.AnyWidget):
     ['+0.58', '−1.15', '+0.58']
     """
 
-    _esm = "".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    _css = _theme.css(".board") + "".join(
-        (HERE / f"{name}.css").read_text(encoding="utf-8") for name in ("board", "drop")
+    _esm = f"const STYLE = {json.dumps(STYLE)};\n" + "".join(
+        (HERE / name).read_text(encoding="utf-8") for name in SCRIPTS
     )
     # what is shown
     answers: Any = traitlets.List().tag(sync=True)
@@ -213,7 +215,7 @@ class Board(anywidget.AnyWidget):
         known = listing((TITLES[method] for method in DRAWN_BY_BROWSERS), "or")
         expect(self.method in DRAWN_BY_BROWSERS, "method", f"{known}, which a browser computes", TITLES[self.method])
         synced = {name: getattr(self, name) for name in Board.class_own_traits(sync=True)}
-        return page_of(synced, str(self._esm), str(self._css))
+        return page_of(synced, str(self._esm))
 
     def explain(self, method: str) -> Explanation:
         """`gdpo_core.explain` of what it shows; computed with the drawing."""

@@ -93,7 +93,7 @@ function makeDrop(many, point) {
     node.style.setProperty("--printed", Math.min(1, 640 / width)); // on a sheet of paper
     // The outline of the pile that the first note is about.
     const tied = said[0]?.answers.length > 1 ? said[0].answers.map((i) => spots[said[0].side][i]) : [];
-    tie.hidden = !tied.length;
+    tie.style.visibility = tied.length ? "" : "hidden"; // unseen, it keeps its box, so that nothing is laid out anew
     if (tied.length) {
       const [xs, ys] = [0, 1].map((k) => tied.map((spot) => spot[k]));
       tie.className = `tie ${SIDES[said[0].side]}`;

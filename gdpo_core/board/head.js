@@ -61,7 +61,7 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
   order.addEventListener("click", sort);
   reset.addEventListener("click", restart);
   const split = make("button", { type: "button", class: "split", "aria-label": "Why: each bar as what its rewards add" }, "why");
-  const passes = names.map(() => make("span", { class: "soft" }));
+  const passes = names.map(() => make("span", { class: "passing" }));
   const captions = SIDES.map(() => make("span", { class: "tip", tabindex: 0 }));
   // What a pass pays can be set of marks that are 0 or 1, and of numbers.
   const paid = (k) => (!levels[k] || same(levels[k], [0, 1]) ? pays[k] : make("span", {}));
@@ -76,7 +76,7 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
         make("p", { class: "soft" }, make("span", { class: "tight" }, "Tap a row. "), ...legend, make("span", { class: "key" }, make("i", { class: "ringed", "aria-hidden": "true" }), " tied"), make("span", { class: "long" }, ": different marks, one number")),
         make("div", { class: "buttons" }, order, reset)),
       make("div", { class: "asks soft", "aria-hidden": "true" }, ...(editable ? ["pays", "weighs"] : []).map((text) => make("span", {}, text)))),
-    make("div", { class: "marks" }, ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", { title: name }, labels[k]), passes[k], ...asked(k)))),
+    make("div", { class: "marks" }, ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", { title: name }, labels[k]), make("span", { class: "soft" }, passes[k]), ...asked(k)))),
     make("div", { class: "sum soft", "aria-hidden": "true" }, "sum"),
     make("div", { class: "logged soft" }, "logged"),
     make("div", { class: "panel base" }, make("h2", {}, choices.base), make("p", { class: "soft" }, captions[0])),
