@@ -1,5 +1,6 @@
 // Runs in each page before the page's own scripts. `watch.arm(expected)` waits for the next click and resolves to
-// the milliseconds from its dispatch to the frame in which both charts show the expected advantages.
+// the milliseconds from its dispatch to the frame in which both charts show the expected advantages, and `watch.words` to
+// those until the words of that state are there too, where the page has words that come later.
 (() => {
   const roots = [];
   const bars = new WeakMap(); // canvas -> [x, width] of its latest bars
@@ -74,11 +75,22 @@
 
   window.addEventListener("click", () => armed && (armed.clicked ??= performance.now()), true);
 
+  // The board hides its words while the core's are on their way.
+  let wording = null;
+  function words() {
+    if (!wording || all(".board .sentences").some((node) => node.style.visibility === "hidden")) return;
+    wording.resolve(performance.now() - wording.clicked);
+    wording = null;
+  }
+
   function check() {
+    words();
     if (!armed?.clicked || !matches(shown(), armed.expected)) return;
-    const { clicked, resolve } = armed;
+    const { clicked, resolve, worded } = armed;
     const changed = performance.now();
     armed = null;
+    wording = { clicked, resolve: worded };
+    words();
     const painted = () => soon(() => resolve({ changed: changed - clicked, painted: performance.now() - clicked }));
     if (inFrame) painted();
     else request(painted);
@@ -90,7 +102,7 @@
     reader: "",
     arm(expected) {
       if (matches(shown(), expected)) throw new Error("the charts show this already");
-      watch.result = new Promise((resolve) => (armed = { expected, resolve }));
+      watch.words = new Promise((worded) => (watch.result = new Promise((resolve) => (armed = { expected, resolve, worded }))));
     },
     // Pixels by which a bar of the Lab is longer or shorter than its number says, at most.
     off() {

@@ -1,0 +1,67 @@
+"""A network that is far away: what it carries between a browser and a server arrives later, each way."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+
+HOST = "127.0.0.1"
+
+
+@contextmanager
+def delayed(port: int, seconds: float) -> Iterator[int]:
+    """Yield a port of this machine that leads to another one and carries all bytes later, each way by these seconds."""
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    starting = asyncio.start_server(lambda *ends: _join(ends, port, seconds), HOST, 0)
+    listening = asyncio.run_coroutine_threadsafe(starting, loop).result(10)
+    try:
+        yield listening.sockets[0].getsockname()[1]
+    finally:
+        asyncio.run_coroutine_threadsafe(_end(listening), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(5)
+
+
+async def _end(listening: asyncio.Server) -> None:
+    """Take no more connections, and drop those that are open."""
+    listening.close()
+    connections = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in connections:
+        task.cancel()
+    await asyncio.gather(*connections, return_exceptions=True)
+
+
+async def _join(browser: tuple[asyncio.StreamReader, asyncio.StreamWriter], port: int, seconds: float) -> None:
+    """Carry what the browser and the server say to each other until both have ended."""
+    server = await asyncio.open_connection(HOST, port)
+    with suppress(asyncio.CancelledError):  # at the end, which is no fault
+        await asyncio.gather(_carry(browser[0], server[1], seconds), _carry(server[0], browser[1], seconds))
+
+
+async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, seconds: float) -> None:
+    """Write what the source says to the target, in order, each piece so many seconds after it was said."""
+    clock = asyncio.get_running_loop().time
+    waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+    async def read() -> None:
+        data = b"?"
+        while data:
+            try:
+                data = await source.read(65536)
+            except ConnectionError:
+                data = b""
+            waiting.put_nowait((clock() + seconds, data))
+
+    reading = asyncio.ensure_future(read())
+    with suppress(ConnectionError):
+        while True:
+            due, data = await waiting.get()
+            await asyncio.sleep(max(0.0, due - clock()))
+            if not data:
+                break
+            target.write(data)
+            await target.drain()
+    reading.cancel()
+    target.close()
