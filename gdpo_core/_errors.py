@@ -81,5 +81,5 @@ def fault_of(error: BaseException) -> str:
     >>> print(fault_of(KeyError("x")))  # doctest: +ELLIPSIS
     a fault of gdpo, not of your input: KeyError: 'x'; please report it as an issue of the repository that you have ...
     """
-    said = f": {clip(reason(error), 300)}" * bool(str(error).strip())
-    return f"a fault of gdpo, not of your input: {type(error).__name__}{said}; {_REPORT}"
+    message = f": {clip(reason(error), 300)}" * bool(str(error).strip())
+    return f"a fault of gdpo, not of your input: {type(error).__name__}{message}; {_REPORT}"

@@ -161,8 +161,8 @@ def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Func
     passed_on = [taken[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
 
     def decorate(function: _Function) -> _Function:
-        own = [p for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
-        vars(function)["__signature__"] = signature(function).replace(parameters=[*own, *passed_on])
+        parameters = [p for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        vars(function)["__signature__"] = signature(function).replace(parameters=[*parameters, *passed_on])
         return function
 
     return decorate

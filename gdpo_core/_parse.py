@@ -71,8 +71,8 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
         expect(key not in setting, argument, "each part once", f"{key!r} twice")
         setting[key] = value
     expect(rest == "" and len(parts) > 0, argument, wanted, repr(clip(rest or text)))
-    found = parse_weights(weights, argument, "weights.REWARD=NUMBER")
-    return setting | ({"weights": found} if found else {})
+    by_name = parse_weights(weights, argument, "weights.REWARD=NUMBER")
+    return setting | ({"weights": by_name} if by_name else {})
 
 
 def parse_named(text: str, argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:

@@ -178,16 +178,16 @@ def _leave_one_out(
     deviations S − c_j² n / (n − 1).
     """
     n = over.broadcast(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
-    others = n - 1
-    shift = (deviation / others).masked_fill(others == 0, 0)
+    remaining = n - 1
+    shift = (deviation / remaining).masked_fill(remaining == 0, 0)
     squares = over.broadcast(over.squares(deviation))
-    squares = (squares - deviation.square() * (n / others)).clamp(min=0)
+    squares = (squares - deviation.square() * (n / remaining)).clamp(min=0)
     mean, value = over.broadcast(mean) - shift, deviation + shift
 
     # That difference loses digits where c_j² is most of S, so at the value farthest out the others are added up alone.
     size = deviation.abs()
     far = size == over.broadcast(-over.lowest(-size))
-    far &= (over.broadcast(over.total(far.to(x))) == 1) & (others > 0)
+    far &= (over.broadcast(over.total(far.to(x))) == 1) & (remaining > 0)
     low = over.lowest(x.masked_fill(far, torch.inf))
     distance = (x - over.broadcast(low)).masked_fill(far, 0)
     mean_distance = over.total(distance) / (over.count - 1)
@@ -196,7 +196,7 @@ def _leave_one_out(
     mean = torch.where(far, over.broadcast(low + mean_distance), mean)
     value = torch.where(far, x - over.broadcast(low) - over.broadcast(mean_distance), value)
 
-    std = root(squares / (others - ddof)).masked_fill(others <= ddof, 0)
+    std = root(squares / (remaining - ddof)).masked_fill(remaining <= ddof, 0)
     if tolerance is not None:
         std = std.masked_fill(std <= over.broadcast(tolerance), 0)
         value = value.masked_fill(value.abs() <= over.broadcast(tolerance), 0)

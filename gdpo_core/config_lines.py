@@ -103,9 +103,14 @@ def gate(
     worst = float(Context(prec=3, rounding=ROUND_UP).create_decimal(f"{otherwise:.6g}")) + 0.0
     says = f"{reward} counts only where {on} reaches {threshold:g}"
     says += f"\n# {worst}: no better than its worst penalty so far" * bool(worst)
-    of = {"reward": _identifier(reward), "on": _identifier(on), "threshold": f"{threshold:g}", "otherwise": f"{worst}"}
+    names = {
+        "reward": _identifier(reward),
+        "on": _identifier(on),
+        "threshold": f"{threshold:g}",
+        "otherwise": f"{worst}",
+    }
     numbers = {"reward_number": list(rewards).index(reward), "on_number": list(rewards).index(on)}
-    return Template((lines.gate_to if worst else None) or lines.gate).substitute(of, says=says, **numbers)
+    return Template((lines.gate_to if worst else None) or lines.gate).substitute(names, says=says, **numbers)
 
 
 def _lines(framework: str) -> Lines:

@@ -92,8 +92,8 @@ def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ..
     s = Σ w·z
     A = (s − mean) / std, over all responses of the batch
     """
-    others = " of the other rollouts" if convention.leave_one_out else ""
-    z = f"z = (r − mean{others}) / {_divisor(convention.group_eps, others)}, each reward in its group"
+    whose = " of the other rollouts" if convention.leave_one_out else ""
+    z = f"z = (r − mean{whose}) / {_divisor(convention.group_eps, whose)}, each reward in its group"
     decoupled = method in ("gdpo", "mo_grpo") and not (convention.one_reward_is_grpo and rewards == 1)
     if decoupled and method == "mo_grpo":
         return z, "A = Σ w·z"
@@ -111,12 +111,12 @@ def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ..
         "reinforce_pp": (f"A = (s − mean) / {by}, {of_batch}",),
         "max_rl": (f"A = (s − {mean}) / mean, in its group; 0 where that mean is not above 0",),
     }
-    of_group = (f"A = (s − {mean}) / {_divisor(convention.sum_eps, others)}, in its group",)
+    of_group = (f"A = (s − {mean}) / {_divisor(convention.sum_eps, whose)}, in its group",)
     return "s = Σ w·r", *last.get(method, of_group)
 
 
-def _divisor(eps: float, others: str) -> str:
-    return f"(std{others} + {eps:g})" if eps else f"std{others}"
+def _divisor(eps: float, whose: str) -> str:
+    return f"(std{whose} + {eps:g})" if eps else f"std{whose}"
 
 
 def exceptions(convention: Convention) -> tuple[str, ...]:

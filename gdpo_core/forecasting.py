@@ -48,7 +48,7 @@ class DifferingGroups:
     shares: Array
 
     @classmethod
-    def of(cls, within: Array, size: int) -> "DifferingGroups":
+    def for_size(cls, within: Array, size: int) -> "DifferingGroups":
         """Return the shares for groups of this size, whose rates are beta-distributed with this part inside groups."""
         logits = np.linspace(-9, 9, 73)
         rates = 1 / (1 + np.exp(-logits))
@@ -181,14 +181,14 @@ def damping(logits: Array) -> Array:
     return np.maximum(4 * rates * (1 - rates), 1e-3) ** EXPONENT
 
 
-def fit_speeds(course: Course, own: Pushes) -> Speeds:
+def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
     """Fit the speed of each reward to the run: a logistic regression of its rate on the push that it got until then."""
     rewards = course.rates.shape[1]
     start, speed = np.zeros(rewards), np.zeros(rewards)
     error, slope = np.full(rewards, np.inf), np.zeros(rewards)
     smooth = course.logits.copy()
     for _ in range(_ROUNDS):
-        rise = own.at(smooth) * damping(smooth)
+        rise = pushes.at(smooth) * damping(smooth)
         gaps = np.diff(course.time)[:, None]
         driven = np.concatenate([np.zeros((1, rewards)), ((rise[1:] + rise[:-1]) / 2 * gaps).cumsum(0)])
         for k in range(rewards):

@@ -154,8 +154,8 @@ def framework_named(name: object) -> str:
 
 def readable_with_writers() -> list[str]:
     """The frameworks that can be read, each with the others that write the same: "trl (axolotl)"."""
-    others = {key: [f.id for f in FRAMEWORKS.values() if f.read_as == key] for key in READABLE}
-    return [f"{key} ({', '.join(same)})" if same else key for key, same in others.items()]
+    writers = {key: [f.id for f in FRAMEWORKS.values() if f.read_as == key] for key in READABLE}
+    return [f"{key} ({', '.join(same)})" if same else key for key, same in writers.items()]
 
 
 def conventions_to_try(framework: str) -> tuple[str, ...]:
@@ -166,5 +166,5 @@ def conventions_to_try(framework: str) -> tuple[str, ...]:
     """
     expect(framework in READABLE, "framework", f"one of {', '.join(READABLE)}", repr(framework))
     tries = FRAMEWORKS[framework].tries or (FRAMEWORKS[framework].convention,)
-    others = [key for key in ALL_CONVENTIONS if key not in tries]
-    return tuple(key for one in tries for key in (others if one == "*" else [one]))
+    remaining = [key for key in ALL_CONVENTIONS if key not in tries]
+    return tuple(key for tried in tries for key in (remaining if tried == "*" else [tried]))

@@ -1,6 +1,6 @@
 """Training scenarios: a title, one lesson, the arguments of `train`, and the promised verdicts.
 
-The policy is one of coins, or, where the setting has `arms`, a softmax over a few answers of which the first is right.
+The policy is one of coins, or, where the set-up has `arms`, a softmax over a few answers of which the first is right.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ import msgspec
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._json import as_type, read_json
-from gdpo_core.training import Setting, TrainingRun
+from gdpo_core.training import Setup, TrainingRun
 
-LEVEL = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
+LEARNT = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
 ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal,
 ALIKE_TIMES = 1.5  # unless one takes this many times as long as the other
 VERDICTS = SAME, FASTER, SLOWER, NEITHER = "no difference", "GDPO faster", "GDPO slower", "neither gets there"  # coins
@@ -40,41 +40,41 @@ class Scenario:
     lessons: dict[Comparison, Text] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = ENDS if self.setting.arms else VERDICTS
+        known = ENDS if self.setup.arms else VERDICTS
         for promise in (self.verdict, *self.verdicts.values()):
             expect(promise in known, "verdict", f"one of {', '.join(known)}", repr(promise))
 
     @property
     def from_marks(self) -> bool:
-        """Whether it starts from pass rates, for which its setting has a stand-in."""
+        """Whether it starts from pass rates, for which its set-up has a stand-in."""
         return self.train.get("p0") == FROM_MARKS
 
     @cached_property
-    def setting(self) -> Setting:
+    def setup(self) -> Setup:
         """The checked arguments of `train`."""
-        unknown = set(self.train) - set(Setting.__dataclass_fields__)
+        unknown = set(self.train) - set(Setup.__dataclass_fields__)
         expect(not unknown, "train", "arguments of train", ", ".join(sorted(unknown)))
         many = len(self.coins)
         arguments = self.train | {"p0": [0.5] * many} if self.from_marks else self.train
-        setting = replace(as_type(arguments, Setting, "train"))  # msgspec leaves the defaults out of vars()
-        expect(len(setting.p0) == many, "train.p0", f"{many} numbers, as many as coins", len(setting.p0))
+        setup = replace(as_type(arguments, Setup, "train"))  # msgspec leaves the defaults out of vars()
+        expect(len(setup.p0) == many, "train.p0", f"{many} numbers, as many as coins", len(setup.p0))
         try:
-            setting.policy()
-            setting.check()
+            setup.policy()
+            setup.check()
         except InputError as error:
             raise InputError(f"train.{error}") from error
-        return setting
+        return setup
 
     def lesson_of(self, comparison: str) -> str:
         """What to learn from it under this comparison."""
         return self.lessons.get(cast(Any, comparison), self.lesson)
 
-    def at(self, rates: Sequence[float]) -> Setting:
-        """The setting; one that starts from marks starts from these pass rates."""
-        return replace(self.setting, p0=tuple(rates)) if self.from_marks else self.setting
+    def at(self, rates: Sequence[float]) -> Setup:
+        """The set-up; one that starts from marks starts from these pass rates."""
+        return replace(self.setup, p0=tuple(rates)) if self.from_marks else self.setup
 
 
-def medians(run: TrainingRun, level: float = LEVEL) -> list[float]:
+def medians(run: TrainingRun, level: float = LEARNT) -> list[float]:
     """Per coin or arm, the (lower) median over seeds of the epoch at which it reaches the level; infinity for never."""
     return run.steps_to(level).median(0).values.tolist()
 
@@ -109,7 +109,7 @@ def verdict_on_arms(grpo: float, gdpo: float) -> str:
     >>> verdict_on_arms(0.3, 0.99)
     'right under GDPO alone'
     """
-    right = grpo >= LEVEL, gdpo >= LEVEL
+    right = grpo >= LEARNT, gdpo >= LEARNT
     return ENDS[{(True, True): 0, (False, False): 1, (False, True): 2, (True, False): 3}[right]]
 
 

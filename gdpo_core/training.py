@@ -60,8 +60,8 @@ COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "ne
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What to train and how, as the arguments of `train`. Equal settings of tuples have equal runs."""
+class Setup:
+    """What to train and how, as the arguments of `train`. Equal set-ups of tuples have equal runs."""
 
     p0: tuple[float, ...]
     arms: tuple[tuple[float, ...], ...] | None = None  # (arms, rewards) what each answer is paid, times the scale
@@ -89,14 +89,14 @@ class Setting:
         """The name of its match_scale."""
         return next(name for name, match in COMPARISONS.items() if match == self.match_scale)
 
-    def compared(self, comparison: str) -> "Setting":
+    def compared(self, comparison: str) -> "Setup":
         """The same under another comparison."""
         return replace(self, match_scale=COMPARISONS[comparison])
 
     def train(self, method: str) -> TrainingRun:
         """The runs of one method.
 
-        >>> Setting((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
+        >>> Setup((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
         torch.Size([2, 4, 2])
         """
         return _simulate(method, self.policy(), self)
@@ -138,7 +138,7 @@ class Setting:
 
 
 class TrainingOptions(TypedDict, total=False):
-    """The fields of a `Setting` besides p0; `train` says what each is, and takes any numbers for tuples."""
+    """The fields of a `Setup` besides p0; `train` says what each is, and takes any numbers for tuples."""
 
     arms: ArrayLike | None
     scale: ArrayLike | None
@@ -156,7 +156,7 @@ class TrainingOptions(TypedDict, total=False):
     match_scale: bool | str
 
 
-with_options = shows_keywords_of(Setting, TrainingOptions.__annotations__)
+with_options = shows_keywords_of(Setup, TrainingOptions.__annotations__)
 
 
 @with_options
@@ -185,7 +185,7 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
     >>> [round(p, 1) for p in run.p[:, -1].mean(0).tolist()]
     [0.0, 1.0, 0.0]
     """
-    return Setting(cast(Any, p0), **cast(dict[str, Any], options)).train(method)
+    return Setup(cast(Any, p0), **cast(dict[str, Any], options)).train(method)
 
 
 @with_options
@@ -198,7 +198,7 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
     [0.931, 0.98]
     """
-    return Setting(cast(Any, p0), **cast(dict[str, Any], options)).mean_field(method)
+    return Setup(cast(Any, p0), **cast(dict[str, Any], options)).mean_field(method)
 
 
 # --- the two policies ------------------------------------------------------------------------------------------------
@@ -350,10 +350,10 @@ def _arms(
     return Arms(start=start.log(), table=table, weights=w, dtype=width(sizes, torch.float32, "arms"))
 
 
-def _per_reward(values: ArrayLike, name: str, count: int | None = None, of: str = "p0") -> Tensor:
-    """One finite number per reward, (rewards,) in float64; `of` names the argument that says how many."""
+def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_by: str = "p0") -> Tensor:
+    """One finite number per reward, (rewards,) in float64; counted_by: the argument that says how many."""
     t = numbers(values, name).double()
-    expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {of}"
+    expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {counted_by}"
     fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
     expect(fits and bool(t.isfinite().all()), name, expected, t.tolist())
     return t
@@ -388,19 +388,19 @@ def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
 # --- how they learn --------------------------------------------------------------------------------------------------
 
 
-def _simulate(method: str, policy: Policy, setting: Setting) -> TrainingRun:
+def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
     """The runs of all seeds at once, from one generator."""
-    setting.check()
+    setup.check()
     method_named(method)
-    generator = np.random.Generator(np.random.SFC64(setting.seed))  # faster than torch's own
+    generator = np.random.Generator(np.random.SFC64(setup.seed))  # faster than torch's own
     weights = policy.weights.reshape(-1, 1, 1, 1).to(policy.dtype)
     noisy = policy.noise.nonzero().flatten().tolist()
     exact = policy.exact and not noisy
     # Every epoch draws into and computes in the same memory: fresh memory costs more than the arithmetic.
-    uniforms, normal = (torch.empty(n, *setting.shape) for n in (policy.uniforms, 1))
+    uniforms, normal = (torch.empty(n, *setup.shape) for n in (policy.uniforms, 1))
     of_uniforms, of_normal = uniforms.numpy(), normal.numpy()  # the same memory
-    outcomes = torch.empty((len(policy.start), *setting.shape), dtype=policy.dtype)
-    rewards = torch.empty((len(weights), *setting.shape), dtype=policy.dtype)
+    outcomes = torch.empty((len(policy.start), *setup.shape), dtype=policy.dtype)
+    rewards = torch.empty((len(weights), *setup.shape), dtype=policy.dtype)
 
     def gradient(logits: Tensor) -> Tensor:
         p = policy.probabilities(logits)[:, :, None, None]  # (features, seeds, rollouts, prompts)
@@ -410,15 +410,15 @@ def _simulate(method: str, policy: Policy, setting: Setting) -> TrainingRun:
         for k in noisy:
             generator.standard_normal(dtype=np.float32, out=of_normal)
             r[k] += policy.noise[k].item() * normal[0]
-        a = step_advantages(method, batch_of(r, weights, exact=exact), setting.match_scale)
+        a = step_advantages(method, batch_of(r, weights, exact=exact), setup.match_scale)
         return f.sub_(p).mul_(a).mean((-2, -1))  # mean of A (f − p)
 
-    logits = policy.start.to(policy.dtype)[:, None].repeat(1, setting.shape[0])  # (features, seeds)
-    path = _climb(logits, gradient, setting).movedim(0, 1)  # (features, epochs + 1, seeds)
+    logits = policy.start.to(policy.dtype)[:, None].repeat(1, setup.shape[0])  # (features, seeds)
+    path = _climb(logits, gradient, setup).movedim(0, 1)  # (features, epochs + 1, seeds)
     return TrainingRun(method, policy.probabilities(path).permute(2, 1, 0))
 
 
-def _integrate(method: str, policy: Policy, setting: Setting) -> Tensor:
+def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     """p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
 
     Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
@@ -427,7 +427,7 @@ def _integrate(method: str, policy: Policy, setting: Setting) -> Tensor:
         count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))
         few = f"coins and noisy rewards with at most {_MOST_OUTCOMES} outcomes"
         expect(count <= _MOST_OUTCOMES, "p0", few, str(count))
-    setting.check()
+    setup.check()
     method_named(method)
     noisy = policy.noise.nonzero().flatten()
     signs, outcomes = _corners(-1.0, 1.0, len(noisy)), policy.outcomes()
@@ -449,10 +449,10 @@ def _integrate(method: str, policy: Policy, setting: Setting) -> Tensor:
         p = policy.probabilities(logits)
         likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
         likely = weighted(group.group, likelihoods[None])  # the group is the whole batch too
-        a = step_advantages(method, replace(group, group=likely, batches=likely), setting.match_scale)
+        a = step_advantages(method, replace(group, group=likely, batches=likely), setup.match_scale)
         return (likelihoods * a * (f - p[:, None])).sum(-1)  # E[A (f − p)]
 
-    return policy.probabilities(_climb(policy.start.double(), gradient, setting).T).T
+    return policy.probabilities(_climb(policy.start.double(), gradient, setup).T).T
 
 
 def _corners(low: float, high: float, count: int) -> Tensor:
@@ -464,20 +464,20 @@ def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tenso
     """What the method gives in each group, then by match_scale: eq. 6 for all, for none, or its own last step."""
     formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages
-    own = formula.over_batch
+    batch_step = formula.over_batch
     if match_scale == PUBLISHED:
-        return a if own is None else own(batch, a).value
+        return a if batch_step is None else batch_step(batch, a).value
     if not match_scale:
         return a
-    if own is not None and own is not over_batch:  # it leaves another std
-        a = own(batch, a).value
+    if batch_step is not None and batch_step is not over_batch:  # it leaves another std
+        a = batch_step(batch, a).value
     return over_batch(batch, a).value
 
 
-def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setting: Setting) -> Tensor:
+def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setup) -> Tensor:
     """The logits before training and after each step, (epochs + 1, …)."""
-    step, path = OPTIMIZERS[setting.optimizer](float(setting.lr)), [logits]
-    for _ in range(setting.epochs):
+    step, path = OPTIMIZERS[setup.optimizer](float(setup.lr)), [logits]
+    for _ in range(setup.epochs):
         path.append(path[-1] + step(gradient(path[-1])))
     climbed = torch.stack(path)
     finite = climbed.isfinite().flatten(1).all(1)

@@ -84,9 +84,9 @@ def choose(
         return RewardChoice(tuple(clear))
     beside = [metrics, [*metrics, length]] if length else [metrics]
     table = sample([*clear, *beside[-1]])
-    found = _total(table, clear, beside, _totals_among(clear), flags)
-    if found is not None:
-        return _of_total([*numbers, *([length] if length else [])], *found)
+    total_and_parts = _total(table, clear, beside, _totals_among(clear), flags)
+    if total_and_parts is not None:
+        return _of_total([*numbers, *([length] if length else [])], *total_and_parts)
     reasons = not_rewards(table, clear, labels=asks)
     clear = [name for name in clear if name not in reasons]
     if not clear:
@@ -219,10 +219,10 @@ def beside_score(
 
     table: rows of the rewards and the total, and GROUP_OF_ROW. named: the caller names the rewards, which stand.
     """
-    found = weights_of(table, rewards, flags, score)
-    if found is None or found.weights is None:
-        return _beside_open_score(table, rewards, score, flags, named, found)
-    weights = dict(found.weights)
+    fit = weights_of(table, rewards, flags, score)
+    if fit is None or fit.weights is None:
+        return _beside_open_score(table, rewards, score, flags, named, fit)
+    weights = dict(fit.weights)
     if weights.get(OVERLONG) == 0:  # a score in a dict is logged before the penalty for length is added to it
         weights[OVERLONG] = 1.0
     beside = [] if named else [name for name, w in weights.items() if not w]
@@ -235,20 +235,20 @@ def beside_score(
 
 
 def _beside_open_score(
-    table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, found: Score | None
+    table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, fit: Score | None
 ) -> RewardChoice:
     """Return the rewards beside a total that they do not make, or make in several ways: names and numbers decide."""
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)
     plain = tuple(name for name in plain if name not in reasons) or tuple(rewards)
-    if found is None or found.exact:
+    if fit is None or fit.exact:
         return RewardChoice(plain, None, score, _left_out(reasons))
-    found = weights_of(table, plain, flags, score) or found
-    if found.exact and found.weights:
-        return RewardChoice(plain, found.weights, score, _left_out(reasons))
-    near = found.explained >= NEARLY
-    issue = _not_a_sum(plain, score, found, alone=len(plain) == 1 and near)
-    fitted = found.fitted if near and len(plain) > 1 else None
+    fit = weights_of(table, plain, flags, score) or fit
+    if fit.exact and fit.weights:
+        return RewardChoice(plain, fit.weights, score, _left_out(reasons))
+    near = fit.explained >= NEARLY
+    issue = _not_a_sum(plain, score, fit, alone=len(plain) == 1 and near)
+    fitted = fit.fitted if near and len(plain) > 1 else None
     kept = tuple(name for name in plain if named or fitted is None or fitted.get(name, 1.0))
     fitted = fitted and {name: w for name, w in fitted.items() if name in kept}
     return RewardChoice(kept or plain, fitted, score, (issue, *_left_out(reasons)))
@@ -290,18 +290,18 @@ def _is_open(name: str, column: pl.Series) -> bool:
 def _total(
     table: pl.DataFrame,
     clear: Sequence[str],
-    others: Sequence[Sequence[str]],
+    further: Sequence[Sequence[str]],
     totals: Sequence[str],
     flags: Collection[str],
 ) -> tuple[str, Sequence[str], Score] | None:
     """Return the column that is a weighted sum of several others, those others, and how it is; None without one.
 
-    others: columns that are tried beside the clear ones, the likeliest first.
+    further: columns that are tried beside the clear ones, the likeliest first.
     """
     plain = [name for name in clear if name not in totals]
     for total in totals:
         beside = [name for name in clear if name != total]
-        for parts in (plain, beside, *([*plain, *more] for more in others)):
+        for parts in (plain, beside, *([*plain, *more] for more in further)):
             score = weights_of(table, parts, flags, total) if len(parts) > 1 else None
             if score is not None and score.exact and score.parts > 1 and score.spare > 0:
                 return total, parts, score

@@ -78,15 +78,15 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     ['step_1/a.jsonl', 'step_2/a.jsonl', 'step_10/a.jsonl']
     """
     visible = [name for name in sorted(names, key=natural) if not re.search(r"(^|/)(\.|__MACOSX)", name)]
-    of = partial(_by_folder, visible, where)
-    logs = of(_framework)
+    logs_by = partial(_by_folder, visible, where)
+    logs = logs_by(_framework)
     # Other keys, such as those of evaluations, are read where nothing has the usual one.
     for wanted in ("completions", "completions.+"):
-        logs = logs or of(partial(_wandb_key, wanted))
-    logs = logs or of(lambda name: f"*{format_suffix(name)}" if is_table(name) else None)
+        logs = logs or logs_by(partial(_wandb_key, wanted))
+    logs = logs or logs_by(lambda name: f"*{format_suffix(name)}" if is_table(name) else None)
     # Last, as other programs write databases too, and most tensors are those of a model.
-    logs = logs or of(lambda name: "*.db" if name.endswith(".db") else None)
-    logs = logs or of(lambda name: f"*{format_suffix(name)}" if _is_dump(name) else None)
+    logs = logs or logs_by(lambda name: "*.db" if name.endswith(".db") else None)
+    logs = logs or logs_by(lambda name: f"*{format_suffix(name)}" if _is_dump(name) else None)
     if not logs:
         raise _no_log(visible, where)
     logs, left_out = _without_evaluations(logs)
@@ -223,13 +223,13 @@ def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
     folder, _, base = name.rpartition("/")
     if _EVALUATION.match(base) and folder in trains:
         return True
-    others = {_EVALUATION.sub("", name), *(_replaced(name, word) for word in ("train", "training"))}
-    return any(other in names and other != name for other in others)
+    counterparts = {_EVALUATION.sub("", name), *(_replaced(name, word) for word in ("train", "training"))}
+    return any(counterpart in names and counterpart != name for counterpart in counterparts)
 
 
 def _replaced(name: str, word: str) -> str:
     """The name with this word in the place of those of an evaluation."""
-    return _EVALUATION.sub(lambda found: word + re.sub(r"[a-z]+", "", found[0], flags=re.IGNORECASE), name)
+    return _EVALUATION.sub(lambda match: word + re.sub(r"[a-z]+", "", match[0], flags=re.IGNORECASE), name)
 
 
 def _several(logs: Logs, where: str, inside: str) -> InputError:
@@ -251,7 +251,7 @@ def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]
     ['a', 'b/x.csv', 'b/*.ab']
     """
     files, folder = logs[log], log[0]
-    if folder and [other for other, _ in logs].count(folder) == 1:
+    if folder and [home for home, _ in logs].count(folder) == 1:
         return folder
     beside, suffix = files[0].rpartition("/")[:2], files[0].rpartition(".")[2]
     return files[0] if len(files) == 1 else f"{glob.escape(''.join(beside))}*.{suffix}"

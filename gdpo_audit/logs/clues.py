@@ -78,11 +78,11 @@ def groupings_of(clues: Clues) -> list[Grouping]:
 
     Where none is found, rows that repeat the advantage of another one, and masks, are left out first.
     """
-    found = [*_admitted(clues)]
-    for once in _copied(clues) if not found else ():
+    admitted = [*_admitted(clues)]
+    for once in _copied(clues) if not admitted else ():
         last = _last_of_each(clues.batch, clues.keys[once])
-        found += [Grouping(g.columns, g.group_size, g.places, once) for g in _admitted(clues.taken(last))]
-    return found[:TRIED]
+        admitted += [Grouping(g.columns, g.group_size, g.places, once) for g in _admitted(clues.taken(last))]
+    return admitted[:TRIED]
 
 
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
@@ -109,14 +109,14 @@ def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
 
 def _admitted(clues: Clues) -> Iterator[Grouping]:
     """Yield the groupings under which the advantages add up to 0 in nearly all groups, each partition once."""
-    found: dict[bytes, tuple[int, Grouping]] = {}
+    by_partition: dict[bytes, tuple[int, Grouping]] = {}
     batches = len(np.unique(clues.batch))
     for grouping, group in _partitions(clues):
         numbers = _numbered(clues.batch, group)
         groups = int(numbers.max()) + 1
         if batches < groups <= len(numbers) / 2 and add_up(numbers, clues.advantage) >= NEARLY_ALL:
-            found.setdefault(numbers.tobytes(), (groups, grouping))
-    yield from (grouping for _, grouping in sorted(found.values(), key=lambda pair: -pair[0]))
+            by_partition.setdefault(numbers.tobytes(), (groups, grouping))
+    yield from (grouping for _, grouping in sorted(by_partition.values(), key=lambda pair: -pair[0]))
 
 
 def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:

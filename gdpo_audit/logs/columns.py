@@ -88,8 +88,8 @@ class ReadOptions:
     @property
     def names(self) -> list[str]:
         """The columns named."""
-        others = (*self.groups, *(self.columns or {}).values(), self.by)
-        return [*(self.rewards or ()), *(name for name in others if name)]
+        beside = (*self.groups, *(self.columns or {}).values(), self.by)
+        return [*(self.rewards or ()), *(name for name in beside if name)]
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -119,8 +119,8 @@ class Columns:
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold numbers."""
-        others = (name for name in (self.advantage, self.length) if name)
-        return tuple(dict.fromkeys((*self.rewards, *others)))
+        beside = (name for name in (self.advantage, self.length) if name)
+        return tuple(dict.fromkeys((*self.rewards, *beside)))
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -23,17 +23,17 @@ def trainer_of(tables: Sequence[Table]) -> str | None:
 # --- Tinker ----------------------------------------------------------------------------------------------------------
 
 
-def of_tinker(frame: pl.LazyFrame, other: Collection[str]) -> pl.LazyFrame:
+def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
     """A row per trajectory: its total, and the parts of it that the environment's metrics hold.
 
     total_reward is the sum of the rewards of a trajectory's steps and of the reward at its end. So a metric of its
     steps is summed, too; where only one step has it, that is its value.
 
-    other: names, in small letters, that mean something else where a column has them.
+    reserved: names, in small letters, that mean something else where a column has them.
     """
     schema = frame.collect_schema()
     step = fields_of(getattr(schema["steps"], "inner", None))
-    taken = {*other, "iteration", "group_idx", "total_reward", "final_reward", "tags", "num_tokens"}
+    taken = {*reserved, "iteration", "group_idx", "total_reward", "final_reward", "tags", "num_tokens"}
     columns = {
         "iteration": pl.col("iteration"),
         "group_idx": pl.col("group_idx"),

@@ -202,8 +202,8 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
     chosen = choose(names, _spelt(folder), f"{_spelt(folder).rstrip('/')}/")
-    found = tuple(_on_disk(folder / name) for name in chosen.files)
-    return LogFiles(found, _spelt(folder), _args_near((folder / chosen.files[0]).parent), chosen.left_out)
+    log_files = tuple(_on_disk(folder / name) for name in chosen.files)
+    return LogFiles(log_files, _spelt(folder), _args_near((folder / chosen.files[0]).parent), chosen.left_out)
 
 
 def _file(path: Path) -> LogFiles:

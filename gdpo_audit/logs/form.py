@@ -25,7 +25,7 @@ class Form(Columns):
     """
 
     tables: Sequence[Table]
-    of: Callable[[pl.LazyFrame], pl.LazyFrame] = as_it_is
+    to_responses: Callable[[pl.LazyFrame], pl.LazyFrame] = as_it_is
     several: bool = False  # a row of a table may hold several responses
     keyed_by: str = ""  # in words
     keyed_by_text: bool = False  # by a prompt's text, though the caller did not name it
@@ -48,7 +48,7 @@ class Form(Columns):
 
     def responses(self, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
         """The responses in a table, or in some of its rows."""
-        return self.of(numbered(self.tables[number], number, start, rows))
+        return self.to_responses(numbered(self.tables[number], number, start, rows))
 
 
 # --- what forms share ------------------------------------------------------------------------------------------------

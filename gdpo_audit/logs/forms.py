@@ -6,6 +6,7 @@ A form is a function from the tables of a log to a `Form`, which names the colum
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import polars as pl
 
@@ -68,16 +69,16 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
     expect(fits, tables[0].name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(names))
     tables, evaluations = _of_training(tables, step)
-    others = others_in(names, options)
+    columns = others_in(names, options)
     cut = sum(table.height == WANDB_ROWS for table in tables if table.kind == "wandb")
     details = {"tables": cut, "of": len(tables), "threshold": WANDB_ROWS}
     return Form(
         tables=tables,
         step=step,
         advantage=advantage_in(names, options),
-        length=options.named("length") or next((n for n in LENGTHS if n in others and others[n].is_integer()), None),
+        length=options.named("length") or next((n for n in LENGTHS if n in columns and columns[n].is_integer()), None),
         key=options.key,
-        prompt="prompt" if "prompt" in others else None,
+        prompt="prompt" if "prompt" in columns else None,
         sorts=options.key is not None,
         not_rewards=frozenset(NOT_TRLS),
         examines=True,
@@ -125,7 +126,7 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
     prompt = pl.col("uid").cast(pl.String).str.replace("(_[^_]*){1,2}$", "").alias("uid")
     return Form(
         tables=tables,
-        of=(lambda table: table.with_columns(prompt)) if key == "uid" else as_it_is,
+        to_responses=(lambda table: table.with_columns(prompt)) if key == "uid" else as_it_is,
         step=options.named("step") or ("step" if "step" in names else None),
         advantage=advantage_in(names, options),
         length=options.named("length"),
@@ -155,7 +156,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     size = args.get("num_generations")
     return Form(
         tables=tables,
-        of=(lambda table: exploded(table.with_columns(pl.col(ROW).alias(EVENT)), lists, step)) if event else as_it_is,
+        to_responses=partial(_exploded_events, lists=lists, step=step) if event else as_it_is,
         several=event,
         step=step,
         advantage=advantage_in(names, options),
@@ -170,6 +171,11 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     )
 
 
+def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
+    """Return a row per response of log events, each of which holds its responses in these lists; `EVENT` numbers it."""
+    return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
+
+
 def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Lists as columns, or a line per response, whose values may stand in lists of one; an advantage per token."""
     rewards = options.rewards or ("rewards",)
@@ -182,28 +188,34 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         lists = [n for n in every if all(same_length(table, n, rewards) for table in tables if n in table.schema)]
     responses = [table.name for table in tables]
     digits = [re.findall(r"\d+", name.rpartition("/")[2]) for name in responses]
-    in_name = pl.Series([int(found[-1]) if found else n for n, found in enumerate(digits, start=1)], dtype=pl.Int64)
+    in_name = pl.Series(
+        [int(numbers[-1]) if numbers else n for n, numbers in enumerate(digits, start=1)], dtype=pl.Int64
+    )
 
-    def of(table: pl.LazyFrame) -> pl.LazyFrame:
+    def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
         table = exploded(table, lists, rewards[0]) if lists else table
         kinds = table.collect_schema()
         step = pl.lit(in_name).gather(pl.col(FILE))
-        own = {MADE_STEP: pl.coalesce("step", step) if kinds.get("step", pl.Null()).is_integer() else step}
+        made = {MADE_STEP: pl.coalesce("step", step) if kinds.get("step", pl.Null()).is_integer() else step}
         if isinstance(kinds.get("advantages"), pl.List):
             value, kind = pl.col("advantages"), kinds["advantages"]
             while isinstance(kind, pl.List) and isinstance(kind.inner, pl.List):
                 value, kind = value.list.first(), kind.inner
-            own["advantages"] = value.list.eval(pl.element().filter(pl.element() != 0)).list.last().fill_null(0.0)
+            made["advantages"] = value.list.eval(pl.element().filter(pl.element() != 0)).list.last().fill_null(0.0)
         if isinstance(kinds.get("token_loss_mask"), pl.List):
-            own["token_loss_mask"] = pl.col("token_loss_mask").list.eval(pl.element() != 0).list.sum()
-        return table.with_columns(**own)
+            made["token_loss_mask"] = pl.col("token_loss_mask").list.eval(pl.element() != 0).list.sum()
+        return table.with_columns(**made)
 
-    kinds = of(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
-    prompt = None if options.key or options.group_size else _prompt_of(kinds, tables, of)
-    with_prompt = (lambda table: of(table).with_columns(prompt.alias(MADE_PROMPT))) if prompt is not None else of
+    kinds = to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
+    prompt = None if options.key or options.group_size else _prompt_of(kinds, tables, to_responses)
+    with_prompt = (
+        (lambda table: to_responses(table).with_columns(prompt.alias(MADE_PROMPT)))
+        if prompt is not None
+        else to_responses
+    )
     return Form(
         tables=tables,
-        of=with_prompt,
+        to_responses=with_prompt,
         several=bool(lists),
         step=options.named("step") or MADE_STEP,
         advantage=advantage_in(names, options),
@@ -216,7 +228,9 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     )
 
 
-def _prompt_of(kinds: Schema, tables: Sequence[Table], of: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.Expr | None:
+def _prompt_of(
+    kinds: Schema, tables: Sequence[Table], to_responses: Callable[[pl.LazyFrame], pl.LazyFrame]
+) -> pl.Expr | None:
     """The prompt of a response: its token ids, its messages before the assistant's, or its first texts.
 
     Texts without roles are [system,] user, answer: the first is the prompt, with the next if all the first are equal.
@@ -231,7 +245,7 @@ def _prompt_of(kinds: Schema, tables: Sequence[Table], of: Callable[[pl.LazyFram
         assistant = (pl.element().struct.field("role") == "assistant").fill_null(False)
         parts = parts.list.eval(pl.element().filter(assistant.cast(pl.Int64).cum_sum() == 0))
         return pl.struct(parts.alias("content")).struct.json_encode()
-    texts = pl.concat([of(numbered(table, n)).select("content") for n, table in enumerate(tables)]).collect()
+    texts = pl.concat([to_responses(numbered(table, n)).select("content") for n, table in enumerate(tables)]).collect()
     first, shortest = 1, texts["content"].list.len().min() or 0
     while first + 1 < shortest and texts["content"].list.head(first).n_unique() == 1:  # type: ignore[operator]
         first += 1
@@ -271,17 +285,17 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     )
 
 
-def refuse_nested(tables: Sequence[Table], others: Sequence[str]) -> None:
+def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
     """Raise InputError for a column of rewards that holds several of them in one value; others: that may be rewards."""
-    hint = f", or name the rewards: {reward_options(others)}" if others else ""
+    hint = f", or name the rewards: {reward_options(candidates)}" if candidates else ""
     for table in one_of_each(tables):
         for name, kind in table.schema.items():
             inner = getattr(kind, "inner", kind)
             several = inner is not kind and is_number_type(inner)
             if is_called_reward(name) and (several or isinstance(inner, pl.Struct)):
-                of = f" of {listing(kind.to_schema(), most=5)}" if isinstance(kind, pl.Struct) else ""
+                members = f" of {listing(kind.to_schema(), most=5)}" if isinstance(kind, pl.Struct) else ""
                 wanted = "one column of numbers per reward"
-                got = f"nested values{of}; write each number in a column of its own{hint}"
+                got = f"nested values{members}; write each number in a column of its own{hint}"
                 raise InputError(f"{table.name}, column {name!r}: expected {wanted}, got {got}")
 
 
@@ -347,9 +361,9 @@ def framework_of(tables: Sequence[Table], where: str) -> str:
     """
     first, framework = tables[0], _framework(tables[0])
     for table in one_of_each(tables)[1:]:
-        other = _framework(table)
-        got = f"{framework} in {first.name} and {other} in {table.name}; name one of them"
-        expect(other == framework, where, "the log of one run", got)
+        next_framework = _framework(table)
+        got = f"{framework} in {first.name} and {next_framework} in {table.name}; name one of them"
+        expect(next_framework == framework, where, "the log of one run", got)
     return framework
 
 

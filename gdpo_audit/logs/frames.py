@@ -80,8 +80,8 @@ def _scan(url: str) -> pl.LazyFrame:
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)
     scheme, rest = url.split("://", 1)
     url = f"{scheme.lower()}://{rest}"
-    other = re.search(r"\.(jsonl|ndjson|json|[ct]sv)$", url, re.IGNORECASE)
-    expect(other is None, url, "Parquet behind a URL; download other files", f"one of {other and other[0]}")
+    ending = re.search(r"\.(jsonl|ndjson|json|[ct]sv)$", url, re.IGNORECASE)
+    expect(ending is None, url, "Parquet behind a URL; download other files", f"one of {ending and ending[0]}")
     try:
         whole = _HUB_DATASET.fullmatch(url) or not re.search(r"[*?\[]|\.\w+$", url.rpartition("/")[2])
         return pl.scan_parquet(f"{url.rstrip('/')}/**/*.parquet" if whole else url)

@@ -30,9 +30,9 @@ def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
     assert run._read_with is not None, "a run that was read can be read again"
     rewards = tuple(name for name in run.rewards if name not in grouping.columns)
     fewer = {"rewards": rewards} if rewards != run.rewards else {}
-    other = run._read_with(**grouping.options, **fewer)
+    reread = run._read_with(**grouping.options, **fewer)
     details = {"by": in_words(grouping), "not_by": before, "once": grouping.once, "judged": run.has_advantage}
-    return replace(other, issues=(*other.issues, LogIssue("regrouped", details)))
+    return replace(reread, issues=(*reread.issues, LogIssue("regrouped", details)))
 
 
 def with_groups(run: Run, options: ReadOptions) -> Run:
@@ -60,7 +60,7 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
     inferred = infer(sizes, rows.advantages, ids)
     if inferred is None:
         raise no_groups(run)
-    return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.others)
+    return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.smaller)
 
 
 def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
@@ -193,15 +193,15 @@ def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
     """The groups with the usual size where they stand, and where it changes during the run: () if it does not."""
-    found: Blocks = ()
+    changing: Blocks = ()
     if changes:
         mode = pl.col("rows").mode().min()
         alike = (pl.col("rows") == mode).mean() >= WHOLE
-        of = sizes.group_by("batch", maintain_order=True).agg(pl.when(alike).then(mode).alias("size"))
-        runs = [(of["batch"][first], size) for first, size in runs_of(of["size"].to_list())]
-        found = tuple(runs) if len(runs) > 1 else ()
-    blocks = found or ((0, usual),)
-    return sizes.with_columns(size_at(blocks).alias("usual")), found
+        by_batch = sizes.group_by("batch", maintain_order=True).agg(pl.when(alike).then(mode).alias("size"))
+        runs = [(by_batch["batch"][first], size) for first, size in runs_of(by_batch["size"].to_list())]
+        changing = tuple(runs) if len(runs) > 1 else ()
+    blocks = changing or ((0, usual),)
+    return sizes.with_columns(size_at(blocks).alias("usual")), changing
 
 
 # --- prompts ---------------------------------------------------------------------------------------------------------

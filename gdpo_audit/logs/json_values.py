@@ -51,7 +51,7 @@ def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFra
 
 def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
     """The table of these columns; a list of them would give one without a name another."""
-    return pl.DataFrame({one.name: one for one in columns})
+    return pl.DataFrame({series.name: series for series in columns})
 
 
 def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Series:

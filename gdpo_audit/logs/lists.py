@@ -151,8 +151,8 @@ def members_of_rollouts(kind: pl.DataType) -> list[str]:
 def _may_be_reward(name: str, kind: pl.DataType) -> bool:
     """Whether lists of numbers may be rewards, where the log has no other."""
     inner = kind.inner if isinstance(kind, pl.List) else None
-    other = name.lower() in ADVANTAGES or bool(_OF_TOKENS.search(name)) or role(name) == "metric"
-    return is_number_type(inner) and not other
+    named_otherwise = name.lower() in ADVANTAGES or bool(_OF_TOKENS.search(name)) or role(name) == "metric"
+    return is_number_type(inner) and not named_otherwise
 
 
 def _is_chat(kind: pl.DataType) -> bool:
@@ -212,10 +212,10 @@ def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
     return table.collected(table.fresh.select(pl.len().alias("_rows"), *length)).drop("_rows")
 
 
-def _share(sizes: pl.DataFrame, name: str, other: str) -> float:
+def _share(sizes: pl.DataFrame, name: str, reference: str) -> float:
     """In which share of the rows that have both lists they have one length."""
-    both = sizes.filter(pl.col(name).fill_null(0) > 0) if name != other else sizes
-    return float((both[name] == both[other]).mean() or 0.0) if len(both) else 0.0  # type: ignore[arg-type]
+    both = sizes.filter(pl.col(name).fill_null(0) > 0) if name != reference else sizes
+    return float((both[name] == both[reference]).mean() or 0.0) if len(both) else 0.0  # type: ignore[arg-type]
 
 
 def _expect_one_length(tables: Sequence[Table], sizes: pl.DataFrame, name: str, by: str) -> None:

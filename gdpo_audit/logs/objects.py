@@ -56,14 +56,19 @@ def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str,
     named: the rewards that the caller names, of which some may be members. alone: no other column may be a reward;
     then objects of any other name count, too.
     """
-    numbers = {name: [m for m, of in fields_of(kind).items() if is_numbers(of)] for name, kind in schema.items()}
+    numbers = {
+        name: [member for member, member_kind in fields_of(kind).items() if is_numbers(member_kind)]
+        for name, kind in schema.items()
+    }
     chosen = [name for name in schema if numbers[name] and (is_called_reward(name) or name in named)]
-    known = {name for of in chosen for name in _names(of, numbers[of])}
+    known = {name for object_name in chosen for name in _names(object_name, numbers[object_name])}
     wanted = {name for name in named if name not in schema and name not in known}
     chosen += [name for name in schema if name not in chosen and wanted & _names(name, numbers[name])]
     if not chosen and alone and not named:
         chosen = [name for name in schema if numbers[name] and _may_judge(name, schema[name])]
-    return {name: [m for m, of in fields_of(schema[name]).items() if _may_stand_alone(of)] for name in chosen}
+    return {
+        name: [member for member, kind in fields_of(schema[name]).items() if _may_stand_alone(kind)] for name in chosen
+    }
 
 
 def _names(object_: str, members: Sequence[str]) -> set[str]:
@@ -78,28 +83,28 @@ def _may_stand_alone(kind: pl.DataType) -> bool:
 
 def _may_judge(name: str, kind: pl.DataType) -> bool:
     """Whether an object that is not called like rewards may hold them: it holds numbers alone."""
-    only = all(is_numbers(of) or of == pl.Null for of in fields_of(kind).values())
+    only = all(is_numbers(member) or member == pl.Null for member in fields_of(kind).values())
     return only and not _NO_JUDGEMENTS.search(name)
 
 
-def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, other: Collection[str]) -> list[Member]:
+def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: Collection[str]) -> list[Member]:
     """The columns that the members become: of their own names, or behind that of their object where that is taken.
 
-    other: names, in small letters, that mean something else where a column has them.
+    reserved: names, in small letters, that mean something else where a column has them.
     """
     names = [member for members in objects.values() for member in members]
     taken = {name for name in names if names.count(name) > 1 or (name in schema and name not in objects)}
-    taken |= {name for name in names if name.lower() in other or name.startswith("__")}
-    found = list[Member]()
+    taken |= {name for name in names if name.lower() in reserved or name.startswith("__")}
+    made = list[Member]()
     used = {*schema}
-    for of, members in objects.items():
+    for object_name, members in objects.items():
         for name in members:
-            column = f"{of}.{name}" if name in taken or not name else name
+            column = f"{object_name}.{name}" if name in taken or not name else name
             while column in used - {*objects}:
                 column += "_"
             used.add(column)
-            found.append(Member(column, of, name))
-    return found
+            made.append(Member(column, object_name, name))
+    return made
 
 
 def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:

@@ -37,17 +37,17 @@ def _restarted(rows: pl.DataFrame) -> bool:
     once, again = list[int](), list[int]()
     for of_file in passes.partition_by("_file"):
         sizes: dict[int, list[int]] = {}
-        for one in of_file.partition_by("_pass"):
-            held = dict(one.select("step", "rows").iter_rows())
-            first, last = one["step"][0], one["step"][-1]
+        for rows_of_pass in of_file.partition_by("_pass"):
+            held = dict(rows_of_pass.select("step", "rows").iter_rows())
+            first, last = rows_of_pass["step"][0], rows_of_pass["step"][-1]
             if sizes and first == min(sizes) and last <= max(sizes):
                 return sizes.keys() == held.keys() and "_key" in rows.columns and len(_groups_again(rows, "_pass")) > 0
             if any(first <= step <= last and step not in held for step in sizes):
                 return False
             for step, size in held.items():
                 sizes.setdefault(step, []).append(size)
-        once += [of[-1] for of in sizes.values() if len(of) == 1]
-        again += [of[-1] for of in sizes.values() if len(of) > 1]
+        once += [counts[-1] for counts in sizes.values() if len(counts) == 1]
+        again += [counts[-1] for counts in sizes.values() if len(counts) > 1]
     return bool(once and again) and float(np.median(again)) >= WHOLE * float(np.median(once))
 
 

@@ -46,15 +46,15 @@ def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) ->
     (array([[ 1.,  1.],
            [nan, nan]]), array([1, 0]))
     """
-    passes = np.array([*product(*(range(times + 1) for times in most))], dtype=float)
-    passes = passes[np.argsort(passes @ pays)]
-    sums = passes @ pays
+    combinations = np.array([*product(*(range(times + 1) for times in most))], dtype=float)
+    combinations = combinations[np.argsort(combinations @ pays)]
+    sums = combinations @ pays
     allowed = DECIMALS + FLOAT32 * sums[-1]
     first = np.searchsorted(sums, totals - allowed)
     ways = np.searchsorted(sums, totals + allowed, "right") - first
-    found = passes[np.minimum(first, len(sums) - 1)]
-    found[ways != 1] = np.nan
-    return found, ways
+    passes = combinations[np.minimum(first, len(sums) - 1)]
+    passes[ways != 1] = np.nan
+    return passes, ways
 
 
 def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
@@ -69,10 +69,15 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
     rewards, most = reward_names([*map(" + ".join, alike)]) or (), [*map(len, alike)]
     expect_names(rewards, "parts")
     validate_columns(Columns(rewards=rewards), rewards, "parts")
-    of, rows = run.rewards[0], run._source
-    totals = reward_column(of)
+    total_column, rows = run.rewards[0], run._source
+    totals = reward_column(total_column)
     got = f"the rewards {listing(run.rewards, most=8)}" + f" and their total {total}" * (total is not None)
-    expect(len(run.rewards) == 1 and total in (None, of), run.path, "one column of totals where --parts is given", got)
+    expect(
+        len(run.rewards) == 1 and total in (None, total_column),
+        run.path,
+        "one column of totals where --parts is given",
+        got,
+    )
 
     def read() -> Iterator[pl.DataFrame]:
         for table in rows.read():
@@ -81,10 +86,10 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
             if unexplained.any():
                 first = int(unexplained.argmax())
                 file, row = divmod(table["_place"][first], ROWS_OF_A_FILE)
-                wanted = f"a sum of some of the pays {listing(map(number, pays), most=8)} (--parts) in {of!r}"
+                wanted = f"a sum of some of the pays {listing(map(number, pays), most=8)} (--parts) in {total_column!r}"
                 raise InputError(f"{run.files[file]}, row {row + 1}: expected {wanted}, got {table[totals][first]}")
-            others = table.drop(totals).with_columns(_open=pl.Series(ways > 1))
-            yield others.hstack(pl.DataFrame(passes, schema=reward_columns(rewards)))
+            without_total = table.drop(totals).with_columns(_open=pl.Series(ways > 1))
+            yield without_total.hstack(pl.DataFrame(passes, schema=reward_columns(rewards)))
 
     return replace(
         run,

@@ -147,29 +147,29 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     A last file that is empty or lacks its end is left out in any case: a run is still writing it.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
-    found: list[Table] = []
+    kept: list[Table] = []
     databases: list[str] = []
     bad: dict[str, InputError] = {}
     broken: dict[str, int] = {}
     unfinished: tuple[str, ...] = ()
     for file in files.files:
         try:
-            own = tables_of(file, broken if options.skip_bad else None)
-            for table in own if options.skip_bad else ():
+            in_file = tables_of(file, broken if options.skip_bad else None)
+            for table in in_file if options.skip_bad else ():
                 _read_through(table)
-            databases += [file.name] * (own[0].kind == "trackio")
-            found += own
+            databases += [file.name] * (in_file[0].kind == "trackio")
+            kept += in_file
         except InputError as error:
             bad[file.name] = error
-            last = found and file is files.files[-1] and file.frame is None
+            last = kept and file is files.files[-1] and file.frame is None
             if not options.skip_bad and last and not file.content().endswith(ENDS):
                 unfinished, bad = (f"{file.name} (empty or without its end)",), {}
             elif not options.skip_bad:
                 raise InputError(f"{error}{LEAVES_OUT * (len(files.files) > 1)}") from None
-    if not found:
+    if not kept:
         raise next(iter(bad.values()))
     expect(len(databases) < 2, files.name, "the database of one project", ", ".join(databases[:5]))
-    return _Log(found, tuple(bad), unfinished, sum(broken.values()))
+    return _Log(kept, tuple(bad), unfinished, sum(broken.values()))
 
 
 def _read_through(table: Table) -> None:
@@ -187,7 +187,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     shape = shape_of(log.tables, known, options, files.name)
     framework, options = shape.framework, shape.options
     schema = union_schema(shape.tables)
-    form = shape.of(FORMS[framework](shape.tables, schema, options, settings_in(files.args)))
+    form = shape.applied_to(FORMS[framework](shape.tables, schema, options, settings_in(files.args)))
     form = replace(form, not_rewards=form.not_rewards | PLACES)
     where = form.tables[0].name
     schema = {name: kind for name, kind in kinds_of(form).items() if name not in (FILE, ROW, EVENT)}
@@ -197,8 +197,8 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     form = _with_grouping(form, options)
     chosen = _rewards(form, candidates, schema, options)
     by_log = bool(form.rewards)
-    others = [name for name in schema if name not in chosen.rewards]
-    identity = identity_of({name: schema[name] for name in others}, partial(in_batches, form))
+    beside_rewards = [name for name in schema if name not in chosen.rewards]
+    identity = identity_of({name: schema[name] for name in beside_rewards}, partial(in_batches, form))
     form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=identity)
     form = cols.validate_columns(form, logged, where)
     nameless = options.rewards is None and "" in form.rewards
@@ -256,15 +256,15 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
         return replace(form, key=None)
     if len(options.groups) < 2 or form.key is None:
         return form
-    responses, key, names = form.of, form.key, options.groups
+    responses, key, names = form.to_responses, form.key, options.groups
 
-    def of(table: pl.LazyFrame) -> pl.LazyFrame:
+    def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
         table = responses(table)
         kinds = table.collect_schema()
         parts = [cols.as_text(name, kinds[name]) for name in names if name in kinds]
         return table.with_columns(pl.concat_str(parts, separator="\x1f").alias(key))
 
-    return replace(form, of=of, keyed_by=f"the columns {listing(names)}")
+    return replace(form, to_responses=to_responses, keyed_by=f"the columns {listing(names)}")
 
 
 def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
@@ -289,12 +289,12 @@ def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[s
 def _candidates(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """The columns that may be rewards: numbers, and text that is numbers but for a few values, which are errors."""
     odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
-    others = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
+    taken = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
     return [
         name
         for name, kind in schema.items()
         if (is_number_type(kind) or (name in odd and name in schema))
-        and name not in others
+        and name not in taken
         and name.lower() not in form.not_rewards
         and not name.startswith("__")
         and not (name == "overlong" and "overlong_reward" in schema and form.score)  # verl's flag: below 0

@@ -15,7 +15,7 @@ from gdpo_audit.logs.form import Form, with_numbers
 from gdpo_audit.logs.forms import GROUPS
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
 from gdpo_audit.logs.order import in_order
-from gdpo_audit.logs.run import PROMPTS, Others, Rows, read_once
+from gdpo_audit.logs.run import PROMPTS, Extracts, Rows, read_once
 from gdpo_audit.logs.scans import frames_of
 from gdpo_audit.logs.tables import is_number_type
 from gdpo_audit.logs.texts import COMPLETIONS, texts_of
@@ -32,7 +32,7 @@ def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
 def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
     """The columns of its responses, and their types."""
     names = union_schema(form.tables)
-    return form.of(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
+    return form.to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
 
 
 def rows_of(form: Form) -> Rows:
@@ -67,8 +67,8 @@ def rows_of(form: Form) -> Rows:
         prompt_column=None if form.identity == MADE_PROMPT else form.identity,
         prompts=None if form.key or form.prompt is None or form.once or form.mask else _prompts(form, form.prompt, by),
         group_size=form.group_size,
-        texts=texts_of(form.tables, lambda table, number: form.of(with_numbers(table, number))),
-        others=_others(form),
+        texts=texts_of(form.tables, lambda table, number: form.to_responses(with_numbers(table, number))),
+        extracts=_extracts(form),
         clues=partial(_clues, form),
     )
 
@@ -134,7 +134,7 @@ def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
 
 
-def _others(form: Form) -> Others:
+def _extracts(form: Form) -> Extracts:
     """As `Rows.others`."""
 
     def read(column: str, value: Callable[[pl.DataFrame, str], pl.Expr]) -> Iterator[pl.DataFrame]:

@@ -24,7 +24,7 @@ _LEFT_OUT = pl.col("_open").any().over("group")  # with a total whose parts cann
 
 # The first batch of each stretch of batches, and the rows per group there.
 Blocks: TypeAlias = tuple[tuple[int, int], ...]
-Others: TypeAlias = Mapping[str, Callable[[], Iterator[pl.DataFrame]]]
+Extracts: TypeAlias = Mapping[str, Callable[[], Iterator[pl.DataFrame]]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Rows:
     advantages: those of the first batches.
     sample: frames of some batches from all over the run, as `read` yields them.
     texts: returns prompts and completions by their `_place`, if the log has any.
-    others: what else the log holds, if it does: the start of each prompt's `text`; the `length` of each completion in
+    extracts: what else the log holds, if it does: the start of each prompt's `text`; the `length` of each completion in
         characters. Each yields frames of one of these and `_place`.
     clues: reads some first rows with what may tell groups apart.
     """
@@ -65,7 +65,7 @@ class Rows:
     sample: tuple[pl.DataFrame, ...] = ()
     group_size: int | None = None  # from a configuration file beside the log
     texts: Texts = no_texts
-    others: Others = field(default_factory=dict)
+    extracts: Extracts = field(default_factory=dict)
     clues: Callable[[], Clues] | None = None
 
     @property
@@ -205,9 +205,9 @@ class Run:
         return no_texts if self._rows is None else self._rows.texts
 
     @property
-    def others(self) -> Others:
-        """As `Rows.others`."""
-        return {} if self._rows is None else self._rows.others
+    def extracts(self) -> Extracts:
+        """Return what reads the start of each prompt's text and the length of each completion, if the log has them."""
+        return {} if self._rows is None else self._rows.extracts
 
     @cached_property
     def table(self) -> pl.DataFrame:

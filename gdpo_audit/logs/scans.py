@@ -82,7 +82,7 @@ def _at_once(form: Form, numbers: range, names: Sequence[str], size: int) -> pl.
     try:
         rows = _scan(files, include_file_paths=_PATH, row_index_name=ROW).head(size + 1)
         rows = rows.with_columns(pl.col(_PATH).replace_strict(files, [*numbers], return_dtype=pl.Int64).alias(FILE))
-        rows = form.of(rows.drop(_PATH).with_columns(row - row.first().over(FILE)))
+        rows = form.to_responses(rows.drop(_PATH).with_columns(row - row.first().over(FILE)))
         schema = rows.collect_schema()
         frame = rows.select(value_of(name, schema) for name in names).collect()
     except BROKEN:

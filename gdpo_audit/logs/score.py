@@ -58,20 +58,20 @@ def weights_of(
     allowed = _ROUND_OFF * max(np.abs(total).max(), np.abs(x * w).max())
     counts = np.abs(w) * np.ptp(x, 0) > allowed
     spare = len(np.unique(x, axis=0)) - len(independent) - int(abs(rest.mean()) > allowed)
-    found = Score(error <= allowed, None, error, int(counts.sum()), spare, explained)
-    if found.exact:
+    fit = Score(error <= allowed, None, error, int(counts.sum()), spare, explained)
+    if fit.exact:
         w[~counts] = 0
         rounded = ([float(f"{weight:.{digits}g}") for weight in w] for digits in _DIGITS)
         weights = next((r for r in rounded if _error(x, total, np.array(r)) <= allowed), w.tolist())
     elif (inside := _inside_groups(columns, independent, score)) is not None:
         weights, counted = inside, sum(map(bool, inside))
-        found = replace(found, exact=True, error=0.0, parts=counted, spare=_SPARE, explained=1.0)
+        fit = replace(fit, exact=True, error=0.0, parts=counted, spare=_SPARE, explained=1.0)
     else:
-        return replace(found, fitted=None if dependent else _fitted(x, rest, w, independent))
+        return replace(fit, fitted=None if dependent else _fitted(x, rest, w, independent))
     if any(name not in flags for name in dependent):
-        return found
+        return fit
     by_name = dict(zip(independent, weights, strict=True)) | dict.fromkeys(dependent, 0.0)
-    return replace(found, weights={name: by_name[name] for name in rewards if name in by_name})
+    return replace(fit, weights={name: by_name[name] for name in rewards if name in by_name})
 
 
 def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
@@ -121,13 +121,13 @@ def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np
     if x.shape[1] == 1:
         return np.ones(1)
     order = np.argsort(group, kind="stable")
-    found = list[np.ndarray]()
+    directions = list[np.ndarray]()
     for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
-        if len(rows) > x.shape[1] + 1 and np.linalg.matrix_rank(x[rows]) == x.shape[1] and len(found) < _SHOWING:
+        if len(rows) > x.shape[1] + 1 and np.linalg.matrix_rank(x[rows]) == x.shape[1] and len(directions) < _SHOWING:
             w = np.linalg.lstsq(x[rows], total[rows], rcond=None)[0]
             if np.abs(w).max() > 0:
-                found.append(w / np.abs(w).max())
-    return np.median(found, axis=0) if found else None
+                directions.append(w / np.abs(w).max())
+    return np.median(directions, axis=0) if directions else None
 
 
 def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) -> dict[str, float]:

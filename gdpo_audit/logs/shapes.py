@@ -20,7 +20,7 @@ from gdpo_audit.logs.roles import ADVANTAGES, role
 from gdpo_audit.logs.tables import Schema, Table, is_number_type
 from gdpo_core._words import count
 
-OTHER = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
+RESERVED = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
 PROMPTS = ("prompt", "prompts", "input", "question")
 FUNCTIONS = range(2, 17)  # rewards in a list per answer
 
@@ -45,7 +45,7 @@ class Shape:
     left_out: tuple[str, ...] = ()
     method: str | None = None
 
-    def of(self, form: Form) -> Form:
+    def applied_to(self, form: Form) -> Form:
         """The form of these tables, with what their shape says of groups and methods."""
         form = replace(form, method=form.method or self.method)
         if not self.several:
@@ -78,8 +78,8 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
     """Whether the form of a framework leaves a shape to find, as its own logs have the one that it reads."""
     if framework == "ms_swift":  # its events have a list of steps, too
-        one = any(is_number_type(schema.get(name)) for name in STEPS)
-        return known is None and one and isinstance(schema.get("completion"), pl.List)
+        single_step = any(is_number_type(schema.get(name)) for name in STEPS)
+        return known is None and single_step and isinstance(schema.get("completion"), pl.List)
     if framework == "nemo_rl":
         return known is None and not TOKENS & {*schema}
     return framework in ("generic", "trl")
@@ -151,10 +151,10 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 def _unnested(shape: Shape) -> Shape:
     """Objects of rewards as columns, by their names in the rewards that the caller names, too."""
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
-    found = objects.objects_in(schema, named, _alone(schema))
-    if not found:
+    holders = objects.objects_in(schema, named, _alone(schema))
+    if not holders:
         return shape
-    members = objects.without_copies(shape.tables, objects.members_of(found, schema, OTHER))
+    members = objects.without_copies(shape.tables, objects.members_of(holders, schema, RESERVED))
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
         return objects.unnested(frame, members)
@@ -183,19 +183,20 @@ def _exploded(shape: Shape) -> Shape:
     prompts = [by_lower[name] for name in PROMPTS if name in by_lower]
     step = options.named("step") or next((by_lower[name] for name in STEPS if name in by_lower), None)
     which = [name for name in (step, *prompts[:1]) if name]
-    found = lists.lists_of_answers(tables, schema, options.rewards or (), _alone(schema), which if prompts else [])
-    if found is None:
+    told_by = which if prompts else []
+    answer_lists = lists.lists_of_answers(tables, schema, options.rewards or (), _alone(schema), told_by)
+    if answer_lists is None:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        return lists.exploded(table, frame, found, number, texts)
+        return lists.exploded(table, frame, answer_lists, number, texts)
 
-    lines = lists.lines_are_groups(tables, found, step, ids, prompts)
+    lines = lists.lines_are_groups(tables, answer_lists, step, ids, prompts)
     tables = _changed(tables, change)
-    texts = [n for n in found.names if schema[n] == pl.List(pl.String) and not objects.is_called_reward(n)]
+    texts = [n for n in answer_lists.names if schema[n] == pl.List(pl.String) and not objects.is_called_reward(n)]
     numbers = [n for n in texts if any(_are_numbers(table, n) for table in tables[:1] if n in table.schema)]
     of_texts = frozenset(name.lower() for name in numbers)
-    return replace(shape, tables=tables, several=found.several, lines=lines, texts=of_texts)
+    return replace(shape, tables=tables, several=answer_lists.several, lines=lines, texts=of_texts)
 
 
 def _are_numbers(table: Table, name: str) -> bool:
@@ -219,9 +220,9 @@ def _with_functions(shape: Shape) -> Shape:
         numbers = isinstance(kind, pl.List) and is_number_type(kind.inner) and objects.is_called_reward(name)
         if numbers and (shape.several or lists.rows_are_answers(schema)):
             each = pl.col(name).list.len().drop_nulls().unique()
-            found = {n for t in shape.tables if name in t.schema for n in t.collected(t.fresh.select(each))[name]}
-            if len(found) == 1 and min(found) in FUNCTIONS:
-                sizes[name] = min(found)
+            lengths = {n for t in shape.tables if name in t.schema for n in t.collected(t.fresh.select(each))[name]}
+            if len(lengths) == 1 and min(lengths) in FUNCTIONS:
+                sizes[name] = min(lengths)
     if not sizes:
         return shape
 
@@ -240,7 +241,7 @@ def _with_functions(shape: Shape) -> Shape:
 def _alone(schema: Schema) -> bool:
     """Whether no column of single numbers may be a reward."""
     return not any(
-        is_number_type(kind) and name.lower() not in OTHER and not name.startswith("__") and role(name) != "metric"
+        is_number_type(kind) and name.lower() not in RESERVED and not name.startswith("__") and role(name) != "metric"
         for name, kind in schema.items()
     )
 
@@ -252,7 +253,7 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
     """A row per trajectory of the episodes that a trainer logs."""
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        return episodes.of_tinker(frame, OTHER) if trainer == "tinker" else episodes.of_rllm(frame)
+        return episodes.of_tinker(frame, RESERVED) if trainer == "tinker" else episodes.of_rllm(frame)
 
     tables = _changed(shape.tables, change)
     if trainer == "rllm":

@@ -22,7 +22,7 @@ class Size:
     """A group size that advantages or prompts show."""
 
     size: int
-    others: tuple[int, ...] = field(default=(), repr=False)  # smaller sizes that fit too, perhaps by chance
+    smaller: tuple[int, ...] = field(default=(), repr=False)  # other sizes that fit too, perhaps by chance
 
 
 def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
@@ -43,7 +43,7 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
     for size in fits:
         if largest is None and size == rows:
             return None  # advantages centred over the whole batch sum to 0 as well
-        if all(_chance(size, other, live) < CHANCE for other in fits if other > size and other % size == 0):
+        if all(_chance(size, larger, live) < CHANCE for larger in fits if larger > size and larger % size == 0):
             return Size(size, tuple(g for g in fits if g < size))
         if largest is None:
             return None
@@ -60,11 +60,11 @@ def stretches(
     >>> stretches([4] * 8, [], [np.repeat([n], 4) for n in range(4)] + [np.repeat([n, 2 * n], 2) for n in range(4, 8)])
     [(0, 4), (4, 2)]
     """
-    own = [_whole(ids) for ids in prompts] if prompts else _own_sizes(sizes, advantages)
-    runs = runs_of(own)
+    size_of_batch = [_whole(ids) for ids in prompts] if prompts else _sizes_by_advantages(sizes, advantages)
+    runs = runs_of(size_of_batch)
     if len(runs) < 2:
         return []
-    found: list[tuple[int, int]] = []
+    changes: list[tuple[int, int]] = []
     for (first, size), (end, _) in zip(runs, [*runs[1:], (len(sizes), 0)], strict=True):
         if prompts:
             part = slice(first, end)
@@ -73,12 +73,12 @@ def stretches(
                 return []
             size = inferred.size
             if not any(np.abs(a).max(initial=0) > 0 for a in advantages[part]):
-                smaller = reduce(gcd, (other for _, other in runs))
+                smaller = reduce(gcd, (stretch_size for _, stretch_size in runs))
                 if _chance_of_prompts(size, smaller, prompts[part], prompts) > CHANCE:
                     return []
-        if not found or found[-1][1] != size:
-            found.append((first, size))
-    return found if len(found) > 1 else []
+        if not changes or changes[-1][1] != size:
+            changes.append((first, size))
+    return changes if len(changes) > 1 else []
 
 
 def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
@@ -92,9 +92,9 @@ def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prom
     return len(prompts) * alike**together if alike < FEW_PROMPTS else 1.0
 
 
-def runs_of(own: Sequence[int | None]) -> list[tuple[int, int]]:
+def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
     """The first batch and the size of each stretch of batches of one size; short stretches are left out."""
-    known = [(batch, size) for batch, size in enumerate(own) if size is not None]
+    known = [(batch, size) for batch, size in enumerate(size_of_batch) if size is not None]
     runs: list[list[tuple[int, int]]] = []
     for batch, size in known:
         if runs and runs[-1][0][1] == size:
@@ -102,19 +102,19 @@ def runs_of(own: Sequence[int | None]) -> list[tuple[int, int]]:
         else:
             runs.append([(batch, size)])
     long = [run for run in runs if len(run) >= LEAST]
-    found: list[tuple[int, int]] = []
+    stretches_of_run: list[tuple[int, int]] = []
     for run in long:
-        if not found or found[-1][1] != run[0][1]:
-            found.append((run[0][0] if found else 0, run[0][1]))
-    return found
+        if not stretches_of_run or stretches_of_run[-1][1] != run[0][1]:
+            stretches_of_run.append((run[0][0] if stretches_of_run else 0, run[0][1]))
+    return stretches_of_run
 
 
-def _own_sizes(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
+def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
     """The group size of each batch as its advantages show it: a smaller one than usual in batches in a row."""
     inferred = infer(sizes, advantages, [])
     usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]
     live = [n for n, a in enumerate(advantages) if np.abs(a).max(initial=0) > 0 and np.isfinite(a).all()]
-    own: list[int | None] = [usual if inferred and n in live else None for n in range(len(advantages))]
+    size_of_batch: list[int | None] = [usual if inferred and n in live else None for n in range(len(advantages))]
     enough = CHANCE / max(len(live), 1)
     for size in divisors(usual)[-2::-1]:
         fits = [len(advantages[n]) % size == 0 and _sums_to_zero(advantages[n], size) for n in live]
@@ -123,8 +123,8 @@ def _own_sizes(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[i
             run = live[begin + 1 : end]
             if len(run) >= LEAST and _chance(size, usual, [advantages[n] for n in run], enough) < enough:
                 for n in run:
-                    own[n] = size
-    return own
+                    size_of_batch[n] = size
+    return size_of_batch
 
 
 def divisors(n: int) -> list[int]:

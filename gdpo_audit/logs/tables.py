@@ -115,9 +115,9 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     if file.run is not None:
         expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
     if kind == "parquet":
-        of = "table" if file.frame is not None else kind
+        table_kind = "table" if file.frame is not None else kind
         scanned = file.plain_path if file.frame is None else None
-        return [_checked(Table(file.name, _scan(file), of, partial(_scan, file), file.path, file.odd, scanned))]
+        return [_checked(Table(file.name, _scan(file), table_kind, partial(_scan, file), file.path, file.odd, scanned))]
     if kind == "trackio":
         named = trackio(file, odd)
     elif kind == "wandb":
@@ -166,9 +166,9 @@ def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
     return (table if texts else table.with_columns(sizes)).collect()
 
 
-def is_unread(name: str, kind: object, of: str = "") -> bool:
+def is_unread(name: str, kind: object, table_kind: str = "") -> bool:
     """Whether a table that is no Parquet holds the number of characters in the place of these texts."""
-    return name.lower() in UNREAD and kind == pl.String and of not in ("parquet", "table")
+    return name.lower() in UNREAD and kind == pl.String and table_kind not in ("parquet", "table")
 
 
 def fields_of(kind: object) -> Schema:
@@ -208,7 +208,9 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
     names = next(records, [])
     parts = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
     while some := list(islice(records, RECORDS)):
-        parts.append(table_of(pl.Series(*one) for one in zip(names, zip(*some, strict=True), strict=True)))
+        parts.append(
+            table_of(pl.Series(name, values) for name, values in zip(names, zip(*some, strict=True), strict=True))
+        )
     frame = pl.concat(parts)
     if b"np." in content:
         frame = frame.with_columns(pl.all().str.replace(_NUMPY, "${1}${2}"))
@@ -219,7 +221,7 @@ def _separator(text: str, kind: str) -> str:
     """The character that makes the first line more than one column; by default the one that the ending promises."""
     start = text[: 1 << 16].lstrip("\r\n")
     usual = "\t" if kind == "tsv" else ","
-    for separator in (usual, *(other for other in SEPARATORS if other != usual)):
+    for separator in (usual, *(candidate for candidate in SEPARATORS if candidate != usual)):
         with suppress(csv.Error):
             if len(next(csv.reader(io.StringIO(start, newline=""), delimiter=separator), [])) > 1:
                 return separator

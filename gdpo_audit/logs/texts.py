@@ -48,7 +48,7 @@ def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], p
     marks = [_mark(table) for table in tables]
 
     def read(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
-        found: dict[int, PromptAndCompletion] = {}
+        by_place: dict[int, PromptAndCompletion] = {}
         for number, some in groupby(sorted(places), key=lambda place: place // ROWS_OF_A_FILE):
             rows = [place % ROWS_OF_A_FILE for place in some]
             with suppress(*_GONE):
@@ -59,8 +59,8 @@ def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], p
                     if not texts:
                         continue
                     records = whole.filter(pl.col(ROW).is_in(rows)).select(ROW, *texts).collect().to_dicts()
-                    found |= {number * ROWS_OF_A_FILE + record.pop(ROW): texts_in(record) for record in records}
-        return found
+                    by_place |= {number * ROWS_OF_A_FILE + record.pop(ROW): texts_in(record) for record in records}
+        return by_place
 
     return read
 

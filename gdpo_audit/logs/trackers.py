@@ -109,9 +109,9 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     identity = f"coalesce({'run_id, ' * ('run_id' in columns)}run_name, '')"
     logged = f"max(instr(metrics, '{KEY}') > 0)"
     query = f"SELECT {identity}, coalesce(run_name, ''), {logged} FROM metrics GROUP BY 1, 2 ORDER BY min(id)"
-    found = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), RUNS)]
-    expect(bool(found), file.name, "a run that logged completions", "a database without runs")
-    runs = [run for *run, shows in found if shows and file.run is None] or [run for *run, _ in found]
+    logged_runs = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), RUNS)]
+    expect(bool(logged_runs), file.name, "a run that logged completions", "a database without runs")
+    runs = [run for *run, shows in logged_runs if shows and file.run is None] or [run for *run, _ in logged_runs]
     chosen = [run for run in runs if file.run is None or file.run in run]
     if len(chosen) == 1:
         return identity, chosen[0][0], chosen[0][1]

@@ -95,19 +95,19 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     scored = _as_logged(seen, scored)
     steps, advantages = seen[STEP].count() > 0, ADVANTAGE in columns and seen[ADVANTAGE].count() > 0
     weights = {name: seen[_WEIGHT + name].drop_nulls().unique(maintain_order=True).to_list() for name in scored}
-    odd = [name for name, found in weights.items() if not all(map(isfinite, found))]
+    odd = [name for name, values in weights.items() if not all(map(isfinite, values))]
     expect(not odd, where, f"finite numbers in the weights of {', '.join(odd)}", "others")
     counted = tuple(name for name in scored if any(weights[name])) or tuple(scored)
     changing = [name for name in options.rewards or counted if len(weights.get(name, ())) > 1]
 
-    def of(table: pl.LazyFrame) -> pl.LazyFrame:
+    def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
         table = responses(table).with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in changing)
         table = table.filter(~place().is_in(again.implode())) if len(again) else table
         return renumbered(table.filter(~pl.col(_EVALUATES)) if training else table)
 
     return Form(
         tables=tables,
-        of=of,
+        to_responses=to_responses,
         several=True,
         step=options.named("step") or (STEP if steps else None),
         advantage=options.named("advantage") or (ADVANTAGE if advantages else None),
@@ -122,7 +122,7 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
         left_out=("the episodes of evaluations",) * partly,
         issues=tuple(LogIssue("files-left-out", {"files": [n]}) for n in [_in_two_files(len(again))] if len(again)),
         method=None if advantages else _method_of(tables),
-        weights={name: 1.0 if name in changing else found[0] for name, found in weights.items() if found},
+        weights={name: 1.0 if name in changing else values[0] for name, values in weights.items() if values},
     )
 
 

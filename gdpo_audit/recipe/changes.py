@@ -24,11 +24,11 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
     """The recipe of a batch, where its method with some weights makes each of the first batches alone; else None."""
     live = (part for part in _batches(sample) if part["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))
-    found = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
+    recipe = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
     for part in first:
-        found = None if found is None else solve_weights([part], run.rewards, found)
+        recipe = None if recipe is None else solve_weights([part], run.rewards, recipe)
     # Where nothing is divided, weights whose scale is open are another method's, times a factor of the batch.
-    return None if found is None or (found.up_to_scale and found.method in UNDIVIDED) else found
+    return None if recipe is None or (recipe.up_to_scale and recipe.method in UNDIVIDED) else recipe
 
 
 def recipes_by_batch(
@@ -40,7 +40,7 @@ def recipes_by_batch(
 
     A batch has the recipe of the one before it for as long as that reproduces it, or as the log leaves it open.
     """
-    found, known = dict[int, Recipe](), [recipe]
+    by_batch, known = dict[int, Recipe](), [recipe]
     missed = 0
     phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()  # what may tell more of the last recipe, or of the next
     for part in _batches(run.tables()):
@@ -48,31 +48,31 @@ def recipes_by_batch(
         if batch not in whole or (len(known) == 1 and batch not in bad):
             continue
         log = tensors_of(part, run.rewards)
-        again = next((one for one in known[::-1] if _reproduces(one, log)), None)
+        again = next((recipe for recipe in known[::-1] if _reproduces(recipe, log)), None)
         if again is not None:
             phase = [*phase[-_TOGETHER:], part] if again is known[-1] and _open(again) else []
-            known = [*(one for one in known if one is not again), again]
-            found[batch] = again
+            known = [*(recipe for recipe in known if recipe is not again), again]
+            by_batch[batch] = again
             continue
         options = [[*before, part] for before in (phase, waiting) if before]
         for some in (*options, [part]):
             if (new := solve_weights(some, run.rewards, known[-1])) is not None:
                 new = _scaled_to(known[-1], new, some, run.rewards)
-                found |= {one["batch"][0]: new for one in some}
+                by_batch |= {table["batch"][0]: new for table in some}
                 phase, waiting, known = some if _open(new) else [], [], [*known[-_KNOWN:], new]
                 break
         else:
             waiting, missed = [*waiting[-_TOGETHER:], part], missed + 1
-            if missed > max(_HOPELESS, len(bad & found.keys())):
+            if missed > max(_HOPELESS, len(bad & by_batch.keys())):
                 return {}
-    if len(bad & found.keys()) < _EXPLAINED * len(bad):
+    if len(bad & by_batch.keys()) < _EXPLAINED * len(bad):
         return {}
     last = recipe
-    first = next(batch for batch in batches if batch in found)
+    first = next(batch for batch in batches if batch in by_batch)
     parts = takewhile(lambda part: part["batch"][0] != first, _batches(run.tables()))
-    if all(_reproduces(found[first], tensors_of(p, run.rewards)) for p in parts if p["batch"][0] in whole):
-        last = found[first]  # before, a reward was constant, and its weight not to be seen: that is no change
-    return {batch: (last := found.get(batch, last)) for batch in batches}
+    if all(_reproduces(by_batch[first], tensors_of(p, run.rewards)) for p in parts if p["batch"][0] in whole):
+        last = by_batch[first]  # before, a reward was constant, and its weight not to be seen: that is no change
+    return {batch: (last := by_batch.get(batch, last)) for batch in batches}
 
 
 def most_common(recipes: Sequence[Recipe]) -> Recipe:

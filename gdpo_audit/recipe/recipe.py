@@ -256,8 +256,8 @@ def half_step(grid: str, x: Tensor) -> Tensor:
     size = GRIDS[grid]
     if isinstance(size, int):
         return 0.5 * 10.0**-size + 2 * _SAME * x.abs()
-    of = torch.finfo(size)
-    return (of.eps / 2 + 2 * _SAME) * x.abs().clamp(min=of.tiny)
+    floats = torch.finfo(size)
+    return (floats.eps / 2 + 2 * _SAME) * x.abs().clamp(min=floats.tiny)
 
 
 def grid_of(x: Tensor) -> str:

@@ -95,24 +95,24 @@ def solve(
     table = pl.concat([table.select(columns) for table in tables])
     log = tensors_of(table, rewards)
     given = None if weights is None else tuple(float(w) for w in weights)
-    found, grid = _search(log, framework, given), grid_of(log.advantages)
+    attempt, grid = _search(log, framework, given), grid_of(log.advantages)
     # A few rounded numbers are exactly what some odd weights make.
     most = 2 * len(rewards) if _few_sizes(log) else FITTED - 1
-    if grid and not (found and found.share == 1 and found.error <= _EXACT and found.complexity <= most):
+    if grid and not (attempt and attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= most):
         log = replace(log, grid=grid)
-        found = _search(log, framework, given)
-    if found is None:
+        attempt = _search(log, framework, given)
+    if attempt is None:
         return None
-    is_given = found.recipe.weights == given
-    if not log.grid and (is_given or len(found.recipe.unknown) == len(rewards)):
-        return found.recipe
-    comparison, index = compare(log, found.recipe), log.batch_of_response
+    is_given = attempt.recipe.weights == given
+    if not log.grid and (is_given or len(attempt.recipe.unknown) == len(rewards)):
+        return attempt.recipe
+    comparison, index = compare(log, attempt.recipe), log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (comparison.error > comparison.allowed).float())
     size, good = index.bincount(minlength=log.batches), wrong == 0
     first = good & ((size * good).cumsum(0) - size < _ENOUGH)
     part = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
-    recipe = _agree(log, found, _attempts(part, framework, given, by_chance=True))
-    recipe = replace(found.recipe, convention_open=recipe.convention_open) if is_given else recipe
+    recipe = _agree(log, attempt, _attempts(part, framework, given, by_chance=True))
+    recipe = replace(attempt.recipe, convention_open=recipe.convention_open) if is_given else recipe
     return replace(recipe, convention_open=False) if recipe.convention in FRAMEWORKS[framework].conventions else recipe
 
 
@@ -123,26 +123,26 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
     solution = solution_of(terms, log.batches)
     if degrees_of_freedom(log, terms, solution) < (_SPARE_ROUNDED if log.grid else SPARE):
         return None
-    found = _attempt(log, like.method, like.convention, like.weights, (terms, solution))
-    if found is None or found.share < 1 or len(found.recipe.unknown) == len(rewards):
+    attempt = _attempt(log, like.method, like.convention, like.weights, (terms, solution))
+    if attempt is None or attempt.share < 1 or len(attempt.recipe.unknown) == len(rewards):
         return None
-    return replace(found.recipe, convention_open=like.convention_open)
+    return replace(attempt.recipe, convention_open=like.convention_open)
 
 
-def same_weights(one: Recipe, other: Recipe) -> bool:
+def same_weights(first: Recipe, second: Recipe) -> bool:
     """Whether two recipes of one method have the same weights: up to scale, but where that changes the advantages.
 
     >>> from gdpo_audit.recipe.recipe import Recipe
     >>> same_weights(*(Recipe("grpo", "trl", w, (), False) for w in ((1.0, 0.5), (2.0, 1.0))))
     True
     """
-    known = [k for k in range(len(one.weights)) if k not in (*one.unknown, *other.unknown)]
-    a, b = (torch.tensor([recipe.weights[k] for k in known], dtype=torch.float64) for recipe in (one, other))
+    known = [k for k in range(len(first.weights)) if k not in (*first.unknown, *second.unknown)]
+    a, b = (torch.tensor([recipe.weights[k] for k in known], dtype=torch.float64) for recipe in (first, second))
     if not a.any():
         return not b.any()
     most = a.abs().argmax()
-    factor = b[most] / a[most] if one.up_to_scale or other.up_to_scale or one.method not in UNDIVIDED else 1.0
-    off, nothing = (_COARSEST, _APART) if one.grid or other.grid else (_SHOWN, _KNOWN_ZERO)
+    factor = b[most] / a[most] if first.up_to_scale or second.up_to_scale or first.method not in UNDIVIDED else 1.0
+    off, nothing = (_COARSEST, _APART) if first.grid or second.grid else (_SHOWN, _KNOWN_ZERO)
     near = (b - factor * a).abs() <= factor * (off * a.abs() + nothing * a[most].abs())
     return bool(near.all() and factor > 0)
 
@@ -298,8 +298,8 @@ def _along_direction(solution: Solution, factor: float | None, error: float, wan
     direction = solution.directions[:, 0]
     scales = [float(largest) for largest in _LARGEST]
     if factor is not None and error <= _KNOWN_SCALE:
-        one = direction[(direction * solution.size).abs().argmax()].item()
-        scales = [number / one for _, number in simple_near(factor * one, 3 * error + _SCALE_OFF)]
+        strongest = direction[(direction * solution.size).abs().argmax()].item()
+        scales = [number / strongest for _, number in simple_near(factor * strongest, 3 * error + _SCALE_OFF)]
     simple = [_simple(scale, solution, wanted) for scale in scales]
     simplest_ones = sorted((guess for guess in simple if guess is not None), key=lambda guess: guess[1])[:1]
     return [*simplest_ones, (round_weights(solution.completed((factor or 1.0) * direction, wanted)), FITTED)]
@@ -405,49 +405,49 @@ def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
 # --- what other recipes that make the same advantages do not agree on ------------------------------------------------
 
 
-def _agree(log: Tensors, found: Attempt, others: Iterator[Attempt]) -> Recipe:
+def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
     """The simplest recipe that makes these advantages, with unknown what the others that make them say otherwise."""
-    recipe, count = found.recipe, len(found.recipe.weights)
-    made_by, readings = (recipe.method, recipe.convention), [found]
-    for other in others:
-        same = (other.recipe.method, other.recipe.convention) == made_by
-        if not same and other.share >= (_ROUNDED if log.grid else 1) and _as_good(log, other, found):
-            readings.append(other)
-    best = found if log.grid else min(readings, key=lambda attempt: attempt.claims)
+    recipe, count = chosen.recipe, len(chosen.recipe.weights)
+    made_by, readings = (recipe.method, recipe.convention), [chosen]
+    for attempt in alternatives:
+        same = (attempt.recipe.method, attempt.recipe.convention) == made_by
+        if not same and attempt.share >= (_ROUNDED if log.grid else 1) and _as_good(log, attempt, chosen):
+            readings.append(attempt)
+    best = chosen if log.grid else min(readings, key=lambda attempt: attempt.claims)
     recipe = best.recipe
     # Numbers that are as round by chance, of a single weight or of rounded advantages, say little.
     single = sum(map(bool, recipe.known)) == 1 and best.complexity > _ONE_DIGIT
     anything = log.grid or best.complexity >= FITTED or single
     most = math.inf if anything else max(best.complexity, 1) + 1 + count
-    for other in readings:
-        if other is not best and other.claims <= most:
-            recipe = _less_certain(recipe, other.recipe)
+    for reading in readings:
+        if reading is not best and reading.claims <= most:
+            recipe = _less_certain(recipe, reading.recipe)
     # Where nothing is divided, another convention makes the same of the same weights only, not of a multiple.
-    others_of_method = [one for one in readings if one is not best and one.recipe.method == recipe.method]
-    one, *alike = (replace(reading.recipe, up_to_scale=False) for reading in (best, *others_of_method))
+    by_method = [reading for reading in readings if reading is not best and reading.recipe.method == recipe.method]
+    first, *alike = (replace(reading.recipe, up_to_scale=False) for reading in (best, *by_method))
     divides = recipe.method not in UNDIVIDED
-    is_open = bool(log.grid) and divides and any(same_weights(one, other) for other in alike)
+    is_open = bool(log.grid) and divides and any(same_weights(first, second) for second in alike)
     return replace(recipe, convention_open=is_open)
 
 
-def _as_good(log: Tensors, other: Attempt, found: Attempt) -> bool:
+def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
     """Whether another recipe reproduces the whole log about as well."""
-    batch = log.read(ALL_CONVENTIONS[other.recipe.convention], other.recipe.weights)
-    live = terms_of(log, batch, other.recipe.method).live_batches(log.batches)
-    share, error = _judge(log, batch, other.recipe.method, live)
-    return share >= (_ROUNDED if log.grid else 0.98) * found.share and error <= max(2 * _EXACT, 3 * found.error)
+    batch = log.read(ALL_CONVENTIONS[alternative.recipe.convention], alternative.recipe.weights)
+    live = terms_of(log, batch, alternative.recipe.method).live_batches(log.batches)
+    share, error = _judge(log, batch, alternative.recipe.method, live)
+    return share >= (_ROUNDED if log.grid else 0.98) * chosen.share and error <= max(2 * _EXACT, 3 * chosen.error)
 
 
-def _less_certain(recipe: Recipe, other: Recipe) -> Recipe:
+def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:
     """The recipe without what the other one says otherwise."""
-    unknown = {*recipe.unknown, *other.unknown}
+    unknown = {*recipe.unknown, *alternative.unknown}
     known = [k for k in range(len(recipe.weights)) if k not in unknown]
     if not known:
         return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=True)
-    w, v = (torch.tensor([r.weights[k] for k in known], dtype=torch.float64) for r in (recipe, other))
+    w, v = (torch.tensor([r.weights[k] for k in known], dtype=torch.float64) for r in (recipe, alternative))
     surest = w.abs().argmax()
     scale = (v[surest] / w[surest]).item() if w[surest] else 1.0
     apart = (v - scale * w).abs() > _APART * (scale * w).abs()
     unknown |= {k for k, differs in zip(known, apart.tolist(), strict=True) if differs}
-    up_to_scale = recipe.up_to_scale or other.up_to_scale or abs(scale - 1) > _APART
+    up_to_scale = recipe.up_to_scale or alternative.up_to_scale or abs(scale - 1) > _APART
     return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=up_to_scale)

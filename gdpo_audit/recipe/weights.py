@@ -90,7 +90,7 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
         round_off = float32_error("mo_grpo", batch, steps)
     else:
         undivided = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
-        x = torch.stack([undivided(with_weights(batch, one)).advantages for one in torch.eye(count)])
+        x = torch.stack([undivided(with_weights(batch, single)).advantages for single in torch.eye(count)])
         nothing = x.isnan().any(0)
         if method == "reinforce_pp":
             over = batch.all_responses
@@ -161,7 +161,7 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     round_off = moments.round_off[0]
     small = value <= max(10 * _NOTHING * moments.variance.item(), round_off.item(), value[0].item())
     small |= value <= ((visible.T @ moments.rounding[0] @ visible) @ vector * vector).sum(0)
-    parallel, other = visible @ vector[:, small], visible @ vector[:, ~small]
+    parallel, across = visible @ vector[:, small], visible @ vector[:, ~small]
 
     def per_reward(columns: Tensor) -> Tensor:
         """Columns for terms of size 1 as columns of weights."""
@@ -176,7 +176,7 @@ def solution_of(terms: Terms, batches: int) -> Solution:
         return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
     # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
     residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.part.sum()).sqrt()
-    error = per_reward((other.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
+    error = per_reward((across.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
     if bool(terms.rounding.any()):  # it is the same in responses that are the same
         error = _REPEATED * error
     largest = directions.abs().max()
