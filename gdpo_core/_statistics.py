@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core._groups import Batch, Reduction, skipping_missing
+from gdpo_core._groups import Batch
+from gdpo_core._reductions import Reduction, skipping_missing
 
 # By how many units in the last place the mean of many values may be wrong.
 _MEAN_UNITS = 32

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, Options, Reduction, make_batch, with_options
+from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike, Groups
 from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, tie_tolerance
+from gdpo_core._reductions import Reduction
 from gdpo_core._statistics import normalise_rewards
 from gdpo_core.methods import Steps, reward_parts
 from gdpo_core.pushing import push_under

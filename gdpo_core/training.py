@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import InputError, expect, expect_index, is_whole
-from gdpo_core._groups import Batch, batch_of, over_axes, weighted
+from gdpo_core._groups import Batch, batch_of
 from gdpo_core._inputs import ArrayLike, numbers, shows_keywords_of, width
+from gdpo_core._reductions import over_axes, weighted
 from gdpo_core._statistics import adds_exactly
 from gdpo_core.conventions import Convention
 from gdpo_core.methods import condition, over_batch
@@ -469,7 +470,7 @@ def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tenso
         return a if batch_step is None else batch_step(batch, a).value
     if not match_scale:
         return a
-    if batch_step is not None and batch_step is not over_batch:  # it leaves another std
+    if batch_step is not None and not formula.ends_as_gdpo:  # its own step leaves another std than 1
         a = batch_step(batch, a).value
     return over_batch(batch, a).value
 

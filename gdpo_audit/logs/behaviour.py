@@ -1,6 +1,6 @@
 """The behaviour of number columns in a log, which tells places, clocks, labels and copies from rewards.
 
-A name only supports what the numbers say: `measures` lists units and roles that no reward has.
+The numbers decide; a name counts only for units and roles that no reward has, in `measures`.
 """
 
 import re
@@ -48,7 +48,7 @@ def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[
 
 
 def measures(name: str, values: pl.Series) -> bool:
-    """Whether a name ends in a unit or a role, and the values are too many, or too coarse, for a mark.
+    """Return whether a name ends in a unit or a role, and the values are too many, or too coarse, for a mark.
 
     >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
     (True, False)
@@ -91,7 +91,7 @@ def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> s
 
 
 def _rises(values: np.ndarray) -> bool:
-    """Whether the values never fall from row to row, or follow the rows nearly, and are more different than marks."""
+    """Return whether the values rise along the rows, or nearly do, and are more different than marks are."""
     if len(np.unique(values)) <= FEW_LEVELS:
         return False
     if (np.diff(values) >= 0).all():
@@ -121,7 +121,7 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
-    """Whether y is a rising function of x in each group, and parts most of the neighbours that x parts."""
+    """Return whether y is a rising function of x in each group, and parts most of the neighbours that x parts."""
     order = np.lexsort((y, x, groups))
     inside = groups[order][1:] == groups[order][:-1]
     steps = np.diff(x[order])[inside], np.diff(y[order])[inside]

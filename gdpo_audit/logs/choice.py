@@ -1,4 +1,4 @@
-"""Which number columns of a log are rewards, and which is the total of others.
+"""The choice of rewards: which number columns of a log are rewards, and which is the total of others.
 
 Names say what a column may be, and the numbers decide: a total is a weighted sum of others, places and clocks are no
 rewards, and of two columns that order every group alike one alone can be meant. What stays open is asked about, unless
@@ -32,7 +32,7 @@ Sample = Callable[[Sequence[str]], pl.DataFrame]
 
 @dataclass(frozen=True)
 class RewardChoice:
-    """The rewards of a log, and what a total beside them tells."""
+    """The rewards that were chosen in a log, and what a total beside them tells of their weights."""
 
     rewards: tuple[str, ...]
     weights: Mapping[str, float] | None = None  # with which they add up to the total
@@ -41,7 +41,7 @@ class RewardChoice:
 
     @property
     def weights_by(self) -> str:
-        """Where the weights come from: the total is their weighted sum (score), or nearly (fitted)."""
+        """The origin of the weights: score, if the total is their weighted sum; fitted, if it nearly is."""
         return "fitted" if any("missing" in issue.details for issue in self.issues) else "score"
 
     @property
@@ -108,7 +108,7 @@ def _totals_among(names: Sequence[str]) -> list[str]:
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the rewards that the caller names, with what a total beside them tells of their weights."""
+    """Return the rewards that the caller names, with the weights that a total beside them shows."""
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
     for total in totals:
@@ -121,7 +121,7 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 
 
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the one reward that the caller names, a total by its name, with what its parts beside it explain of it."""
+    """Return the one reward that the caller names, a total by its name, and how much of it other columns explain."""
     score = weights_of(sample([total, *parts]), parts, flags, total) if parts else None
     if score is None or score.explained < NEARLY:
         return RewardChoice((total,))
@@ -207,7 +207,7 @@ def _without_open_ones(
 
 
 def _weighted(first: str, second: str) -> bool:
-    """Whether the name of one column says that it holds the other times a weight."""
+    """Return whether the name of one column says that it holds the other column times a weight."""
     first, second = sorted((first.lower(), second.lower()), key=len)
     return "weighted" in second and first in second
 
@@ -215,7 +215,7 @@ def _weighted(first: str, second: str) -> bool:
 def beside_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool
 ) -> RewardChoice:
-    """Return the rewards that a framework logs beside their total, as the total counts them.
+    """Return the rewards that count in the total which the framework logs beside them, with their weights.
 
     table: rows of the rewards and the total, and GROUP_OF_ROW. named: the caller names the rewards, which stand.
     """
@@ -237,7 +237,10 @@ def beside_score(
 def _beside_open_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, fit: Score | None
 ) -> RewardChoice:
-    """Return the rewards beside a total that they do not make, or make in several ways: names and numbers decide."""
+    """Return the rewards beside a total that does not tell them; names and numbers decide.
+
+    The total is no sum of them, or it is one with several choices of weights. fit: how the rewards make the total.
+    """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)
     plain = tuple(name for name in plain if name not in reasons) or tuple(rewards)
@@ -255,7 +258,7 @@ def _beside_open_score(
 
 
 def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> None:
-    """Raise InputError for columns that may be rewards; it names all that may be, as the command line takes them."""
+    """Raise InputError for columns that may be rewards or not; it names all candidates as a command line takes them."""
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
     if len(columns) == 1:
         each = f"{columns[0]!r}, which may be"
@@ -267,7 +270,10 @@ def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) ->
 
 
 def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl.DataFrame]) -> list[str]:
-    """The names without settings of the run: those that have one value where other columns vary."""
+    """Return the names without settings of the run, which have one value in the whole log.
+
+    Where every column is called like a setting, all names are returned.
+    """
     settings = [name for name in names if "_".join(words_of(name)) in SETTINGS]
     if not settings or len(settings) == len(names):
         return list(names)
@@ -276,8 +282,11 @@ def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl
 
 
 def _is_open(name: str, column: pl.Series) -> bool:
-    """Whether a column may be a reward or a metric: by its name, unless that asks a question and the values answer it;
-    or as it counts, in many different whole numbers that are too large for marks or never fall, as steps do."""
+    """Return whether a column may be a reward or a metric, so that its name and its numbers leave the question open.
+
+    A name such as is_valid asks a question, which values of 0 and 1 answer. A column may also count something: many
+    different whole numbers, too large for marks, or never falling as steps do.
+    """
     values, words = column.drop_nulls().drop_nans(), words_of(name)
     if role(name) == "either":
         return words[0] != "is" or not values.is_in([0.0, 1.0]).all()
@@ -294,7 +303,7 @@ def _total(
     totals: Sequence[str],
     flags: Collection[str],
 ) -> tuple[str, Sequence[str], Score] | None:
-    """Return the column that is a weighted sum of several others, those others, and how it is; None without one.
+    """Return the column that is a weighted sum of others, the names of these, and their weights; None without one.
 
     further: columns that are tried beside the clear ones, the likeliest first.
     """
@@ -315,7 +324,7 @@ def _total(
 
 
 def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
-    """The column that all the others add up to with weights above 0; None where there is none, or another relation."""
+    """Return the column that all other columns add up to with positive weights; None if there is not exactly one."""
     values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
     values = values[np.isfinite(values).all(1)]
     if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
@@ -332,7 +341,7 @@ def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
 
 
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
-    """The parts that the total counts, in the order of the log."""
+    """Return the rewards that the total counts, in the log's order, and an issue for columns that do not count."""
     weights = score.weights
     if weights is None:  # several fit, as where two parts are equal
         return RewardChoice(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)

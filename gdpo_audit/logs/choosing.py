@@ -1,4 +1,7 @@
-"""Which files of a directory are the log of one run: known names, files of one kind, a folder or a key per step."""
+"""The choice of files: those of a directory that are the log of one run.
+
+Known names come first, then files of one kind; a folder, or a key of W&B, may hold each step.
+"""
 
 import glob
 import re
@@ -47,19 +50,19 @@ Logs: TypeAlias = dict[tuple[str, str], list[str]]  # files by the folder of the
 
 
 class NoLog(InputError):
-    """There is nothing, or there are only files of other kinds: what writes the log may not have begun."""
+    """Raised where there is no log, or only files of other kinds: the program that writes it may not have begun."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The files of a log in their order, and in words those beside it that were left out."""
+    """The files of a log in their order, and in words the files beside it that were left out."""
 
     files: Sequence[str]
     left_out: tuple[str, ...] = ()
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """A sort key that orders the numbers in names by size.
+    """Return a sort key that orders the numbers in names by size.
 
     >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
     ['9.jsonl', '10.jsonl', 'b/1.jsonl']
@@ -68,7 +71,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
-    """The files of a directory that make up one log. InputError where there is none, or where there are several.
+    """Return the files of a directory that make up one log. Raises InputError for none, and for several logs.
 
     inside: the start of the path of each, by which a reader can name it; empty where none can be named.
 
@@ -101,7 +104,7 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
 
 
 def step_in(name: str) -> int | None:
-    """The step that the folders around a file say, if they do.
+    """Return the step that the folders around a file are named after; None if they name none.
 
     >>> step_in("out/step_12/rows.jsonl"), step_in("rollout/3/17.jsonl"), step_in("seed_3/rows.jsonl")
     (12, 3, None)
@@ -117,7 +120,7 @@ def step_in(name: str) -> int | None:
 
 
 def is_table(name: str) -> bool:
-    """Whether a file with this name may be a log."""
+    """Return whether a file with this name may be a log."""
     base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
     return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
 
@@ -126,7 +129,7 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """The names that are of some kind, by the folder of their run and their kind."""
+    """Return the names of files that are of some kind, by the folder of their run and the kind."""
     logs: Logs = {}
     for name in names:
         kind = kind_of(name)
@@ -143,7 +146,7 @@ def _run_around(inside: re.Match[str]) -> str:
 
 
 def _home(folder: str, where: str) -> str:
-    """The path of a folder in which # stands for the number of a step, which is no other run's.
+    """Return the path of a folder with # in the place of a step's number, which does not tell one run from another.
 
     where: the path of the folder around it, whose own name says of AReaL's folders that they are steps.
     """
@@ -162,7 +165,7 @@ def _wandb_key(wanted: str, name: str) -> str | None:
 
 
 def key_of(table: re.Match[str]) -> str:
-    """The key of a table of W&B, in which # stands for a number: keys that differ by that are one run's.
+    """Return the key of a table of W&B with # in the place of numbers: keys that differ in these alone are one run's.
 
     >>> key_of(WANDB_TABLE.search("completions_step=12_12_00fe52.table.json"))
     'completions_step=#'
@@ -171,7 +174,7 @@ def key_of(table: re.Match[str]) -> str:
 
 
 def _framework(name: str) -> str | None:
-    """The trainer that gives its logs such names."""
+    """Return the title of the trainer that gives its logs such names; None if none does."""
     name = unpacked_name(name)
     for title, pattern in _OTHER_TRAINERS.items():
         if match := pattern.search(name):
@@ -180,16 +183,17 @@ def _framework(name: str) -> str | None:
 
 
 def _is_dump(name: str) -> bool:
-    """Whether a file of torch may hold responses, as its name does not say that it is a model's."""
+    """Return whether a file of torch may hold responses: one that is not named like a model."""
     return format_suffix(name) in TENSORS and not _is_of_a_model(name)
 
 
 def _is_of_a_model(name: str) -> bool:
-    """Whether the name of a file says that it is a model's or an optimizer's; its folders say nothing."""
+    """Return whether the name of a file, without its folders, says that it is a model's or an optimizer's."""
     return bool(_MODELS.search(name.rpartition("/")[2]))
 
 
 def _depth(folder: str) -> int:
+    """Return how many folders deep a folder lies."""
     return folder.count("/") + bool(folder)
 
 
@@ -197,7 +201,11 @@ def _depth(folder: str) -> int:
 
 
 def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
-    """The logs without files of evaluations beside those of training, and without what prime-rl's training dropped."""
+    """Return the logs without files of evaluations, and in words how many files were left out.
+
+    Also left out is what prime-rl's training dropped. An evaluation is left out only where files of training lie beside
+    it.
+    """
     patterns = {re.sub(r"\d+", "#", name) for files in logs.values() for name in files}
     trains = {name.rpartition("/")[0] for name in patterns if _TRAINING.search(name)}
     kept: Logs = {}
@@ -217,7 +225,10 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 
 
 def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
-    """Whether a name is that of an evaluation: another is the same but for the word, or begins with train beside it."""
+    """Return whether a file is an evaluation's.
+
+    Then another file has the same name but for that word, or begins with train in the same folder.
+    """
     if not _EVALUATION.search(name):
         return False
     folder, _, base = name.rpartition("/")
@@ -228,12 +239,12 @@ def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
 
 
 def _replaced(name: str, word: str) -> str:
-    """The name with this word in the place of those of an evaluation."""
+    """Return the name with this word in the place of the word for an evaluation."""
     return _EVALUATION.sub(lambda match: word + re.sub(r"[a-z]+", "", match[0], flags=re.IGNORECASE), name)
 
 
 def _several(logs: Logs, where: str, inside: str) -> InputError:
-    """The error where several logs lie side by side; it names a file or folder of each, which can be given instead."""
+    """Return the error where several logs lie side by side; it names a file or folder of each that can be given."""
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
     way = "unpack it and name one of them"
     if inside:
@@ -243,7 +254,7 @@ def _several(logs: Logs, where: str, inside: str) -> InputError:
 
 
 def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]) -> str:
-    """The path of one of several logs, each known by its folder and kind: a folder, a file or a glob.
+    """Return the path of one of several logs, each known by its folder and kind: a folder, a file or a glob.
 
     >>> logs = {("a", "TRL"): ["a/completions/1.parquet"], ("b", "*.csv"): ["b/x.csv"]}
     >>> logs |= {("b", "*.ab"): ["b/1.ab", "b/2.ab"]}
@@ -258,7 +269,7 @@ def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]
 
 
 def _no_log(names: Sequence[str], where: str) -> NoLog:
-    """The error where no file can be a log; of files that only Python reads it says how they become one."""
+    """Return the error where no file can be a log; for files that only Python reads it says how to convert them."""
     got = listing(sorted(names), most=5) if names else "no files"
     text = f"{where}: expected a log: files that end in {', '.join((*TABLES, *TENSORS))}, got {got}"
     dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]

@@ -37,7 +37,7 @@ class Mask(NamedTuple):
 
 @dataclass(frozen=True)
 class Grouping:
-    """A way to tell the groups of a batch apart; `columns` alone, or a number of rows, says which."""
+    """A way to tell the groups of a batch apart: columns that name them, or a number of rows."""
 
     columns: tuple[str, ...] = ()
     group_size: int | None = None  # blocks of so many rows
@@ -46,7 +46,7 @@ class Grouping:
 
     @property
     def options(self) -> dict[str, object]:
-        """The options with which the log is read like this."""
+        """The options of `ReadOptions` with which the log is read in these groups."""
         given = {"group": self.columns, "group_size": self.group_size, "places": self.places}
         named: dict[str, object] = {name: value for name, value in given.items() if value}
         if named:  # one way to tell groups apart takes the place of another
@@ -56,7 +56,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Clues:
-    """Rows of a log in the order of its steps: the batch and the advantage of each, and columns that may tell more."""
+    """Some rows of a log in the order of its steps: batch, advantage, and columns that may tell groups or masks."""
 
     batch: np.ndarray
     advantage: np.ndarray
@@ -64,7 +64,7 @@ class Clues:
     flags: dict[str, np.ndarray] = field(default_factory=dict)  # columns of 0 and 1
 
     def taken(self, rows: np.ndarray) -> "Clues":
-        """Return some of the rows."""
+        """Return some of the rows, chosen by their numbers."""
         return Clues(
             self.batch[rows],
             self.advantage[rows],
@@ -185,6 +185,7 @@ def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
     """
 
     def rank(name: str) -> int:
+        """Return where a column stands in the order of trials, 0 the first."""
         lower = name.lower()
         if lower in usual:
             return usual.index(lower)

@@ -1,4 +1,4 @@
-"""Which columns of a log hold what, and its rows with these columns under one name each, in whole batches."""
+"""The columns of a log by what they hold, and its rows with these under one name each, in whole batches."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """The arguments of `read_run` besides the log; InputError for what cannot be."""
+    """The arguments of `read_run` besides the log. Making them raises InputError for values that cannot be."""
 
     group_size: int | None = None
     rewards: tuple[str, ...] | None = None
@@ -82,12 +82,12 @@ class ReadOptions:
             object.__setattr__(self, argument, value)
 
     def named(self, what: str) -> str | None:
-        """The column that the caller named for what it holds: step, advantage or length."""
+        """Return the column that the caller named for what it holds: step, advantage or length; None without one."""
         return (self.columns or {}).get(what)
 
     @property
     def names(self) -> list[str]:
-        """The columns named."""
+        """All columns that the caller named."""
         beside = (*self.groups, *(self.columns or {}).values(), self.by)
         return [*(self.rewards or ()), *(name for name in beside if name)]
 
@@ -98,13 +98,13 @@ class ReadOptions:
 
     @property
     def key(self) -> str | None:
-        """The column that names a group, which is made of several where the caller names several."""
+        """The column that names a group; where several name it together, the one that is made of them."""
         return " + ".join(self.groups) or None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which column of a log holds what."""
+    """The columns of a log by what they hold."""
 
     rewards: tuple[str, ...] = ()
     step: str | None = None
@@ -124,12 +124,13 @@ class Columns:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns that may hold text: the step, the key and the one whose values are looked at one by one."""
+        """The columns that may hold text: the step, the key and the column whose values are looked at one by one."""
         names = (self.step, self.key, self.by)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The columns that every table must have."""
         return (*self.numbers, *self.texts)
 
     @property
@@ -146,7 +147,7 @@ OfColumns = TypeVar("OfColumns", bound=Columns)
 
 
 def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    """The reward columns that the caller named."""
+    """Return the reward columns that the caller named, as a tuple; None if the caller named none. Raises InputError."""
     if rewards is None:
         return None
     names = (rewards,) if isinstance(rewards, str) or not isinstance(rewards, Iterable) else tuple(rewards)
@@ -164,7 +165,10 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
 
 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
-    """The columns, if one reward at least is among them; a column that is a reward is not read as the length too."""
+    """Return the columns if at least one reward is among them. Raises InputError for none, and for too many.
+
+    A column that is a reward is not read as the length too.
+    """
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     wanted = f"at most {REWARDS} rewards; name those that are, as {reward_options(columns.rewards[:1])}"
@@ -173,7 +177,7 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 
 
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
-    """The columns of several tables; a column that holds numbers in one of them counts as a number column."""
+    """Return the columns of several tables; one that holds numbers in any of them counts as a column of numbers."""
     union: dict[str, pl.DataType] = {}
     for table in of_files.one_of_each(tables):
         for name, kind in table.schema.items():
@@ -184,7 +188,7 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 
 
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
-    """Raise InputError unless all tables have these columns, and numbers in the columns that have them in one."""
+    """Raise InputError unless all tables have these columns, and a column of numbers holds numbers in each table."""
     tables = of_files.one_of_each(tables)
     for name in columns.names:
         has = [table for table in tables if name in table.schema]
@@ -204,7 +208,7 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
 
 
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
-    """The columns that are neither used nor texts that logs usually hold.
+    """Return the columns that are neither used nor texts that logs usually hold.
 
     >>> left_out({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
     ('grade',)
@@ -220,10 +224,10 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError if an unused column holds numbers written as text, or is called a reward and holds text.
+    """Raise InputError for an unused column of text that holds numbers, or is called a reward.
 
-    Columns named like prompts, answers or ids may hold such texts. rewards: those that a caller may name, so that
-    others are left out; needed: columns that are read all the same, in small letters.
+    Columns named like prompts, answers or ids may hold such texts. rewards: the ones that a caller may name, so that
+    the column is left out; needed: columns that are read all the same, in small letters.
     """
     examined = {*used}
     for table in tables:
@@ -245,7 +249,7 @@ def refuse_numeric_texts(
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
-    """The values of these columns in the first rows that have them."""
+    """Return, for each of these columns, its first values that are not missing, at most `rows` of them."""
     if not names:
         return {}
     lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))
@@ -253,7 +257,7 @@ def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, lis
 
 
 def is_numeric_text(text: str) -> bool:
-    """Whether a text is a number, also with a unit or inside what made it, as 85% and tensor(0.5)."""
+    """Return whether a text is a number, also with a unit or inside what printed it, such as 85% and tensor(0.5)."""
     made = _MADE.fullmatch(text.strip())
     text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
     try:
@@ -264,6 +268,7 @@ def is_numeric_text(text: str) -> bool:
 
 
 def _listing(columns: Iterable[str]) -> str:
+    """Return the names of columns in a list with commas, shortened if there are many."""
     names = list(columns)
     return listing(names, link="", most=30) if names else "no columns"
 
@@ -272,10 +277,10 @@ def _listing(columns: Iterable[str]) -> str:
 
 
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
-    """Turn the columns of a log into `_file`, step, `_key`, `_place`, the rewards, advantage and length.
+    """Return a log's rows with standard columns: `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
-    Behind this function rewards have the names of `reward_column`, and all else has one name, whatever the log.
-    Raises InputError that names the file, the column and the first value that does not fit. files: names.
+    Behind this function rewards have the names of `reward_column`, and everything else has one name, whatever the log.
+    Raises InputError that names the file, the column and the first value that does not fit. files: their names.
     """
     if columns.advantage and _holds_lists(frame.schema.get(columns.advantage)):
         frame = _per_response(frame, columns.advantage, files)
@@ -313,21 +318,22 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
 
 
 def place() -> pl.Expr:
-    """Where in the files each row stands."""
+    """Return an expression for the place of each row in the files, a number that is unique in the log."""
     return (pl.col(FILE) * ROWS_OF_A_FILE + pl.col(ROW)).alias("_place")
 
 
 def _first(flags: pl.Series) -> int | None:
-    """The number of the first row that is true, from 0."""
+    """Return the number of the first row that is true, from 0; None if none is."""
     return flags.arg_max() if flags.any() else None
 
 
 def _at(frame: pl.DataFrame, row: int, files: Sequence[str]) -> str:
-    """The file and the row number in it, from 1."""
+    """Return the file of a row and its number in that file, from 1, in words."""
     return f"{files[frame[FILE][row]]}, row {frame[ROW][row] + 1}"
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
+    """Raise InputError for the first value of a column that is no number, if there is one."""
     kind = frame.schema.get(name, pl.Null())
     if is_number_type(kind) or kind == pl.Null:
         return
@@ -342,12 +348,15 @@ def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> Non
 
 
 def _holds_lists(kind: pl.DataType | None) -> bool:
-    """Whether a column of this type holds lists of numbers."""
+    """Return whether a column of this type holds lists of numbers."""
     return isinstance(kind, pl.List | pl.Array) and (kind.inner == pl.Null or is_number_type(kind.inner))
 
 
 def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
-    """The frame with the number that each list holds; 0 and nothing pad a list. InputError for different numbers."""
+    """Return the frame with the one number that each list holds besides padding, which is 0 or missing.
+
+    Raises InputError for a list that holds different numbers.
+    """
     lists = frame[name].cast(pl.List(pl.Float64), strict=False)
     filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
     low, high = filled.list.min(), filled.list.max()
@@ -361,12 +370,14 @@ def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Da
 
 
 def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """Return a column as Float64 with NaN where a value, or the whole column, is missing."""
     if name not in frame.columns:
         return pl.lit(float("nan"))
     return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
 
 
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
+    """Return the steps as whole numbers, or, in a log without such a column, the number of the file from 1."""
     if name is None:
         return pl.col(FILE) + 1
     steps = frame[name]
@@ -383,6 +394,7 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Ex
 
 
 def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
+    """Return the column that names the groups as numbers. Raises InputError for a missing value."""
     missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
@@ -391,7 +403,10 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
 
 
 def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """A number for each value of a column, the same for equal values; a chat by its JSON, which old polars can hash."""
+    """Return a number for each value of a column, the same for equal values.
+
+    A chat is hashed as JSON, because old versions of polars cannot hash it otherwise.
+    """
     return as_text(name, frame.schema.get(name, pl.Null())).hash()
 
 
@@ -401,7 +416,7 @@ def as_text(name: str, kind: pl.DataType) -> pl.Expr:
 
 
 def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """The values of a column as text, whole numbers without decimals; null where it is missing."""
+    """Return the values of a column as text, whole numbers without decimals; null where a value is missing."""
     kind = frame.schema.get(name, pl.Null())
     where = f"{files[frame[FILE][0]] if len(frame) else ''}, column {name!r}"
     expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
@@ -410,7 +425,7 @@ def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
 
 
 def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
-    """Whether steps never decrease, and each stands in one file."""
+    """Return whether steps never decrease, and each step stands in one file."""
     last = last_file = None
     for frame in frames:
         for (file,), rows in frame.group_by("_file", maintain_order=True):
@@ -423,7 +438,7 @@ def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
 
 
 def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The rows in frames of about ROWS that split no batch; `batch` counts up where a column of `by` changes."""
+    """Yield the rows in frames of about `ROWS` that split no batch; `batch` numbers these by the changes of `by`."""
     number = 0
     waiting: list[pl.DataFrame] = []
     for frame in frames:
@@ -445,6 +460,6 @@ def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.Da
 
 
 def _changes(by: Sequence[str]) -> pl.Expr:
-    """The number of rows so far at which one of the columns changed."""
+    """Return an expression for how often one of these columns has changed up to each row."""
     changed = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in by)
     return changed.fill_null(False).cast(pl.Int64).cum_sum()

@@ -1,4 +1,4 @@
-"""Files that only Python reads: what they are, and the line that makes a log of them."""
+"""Files that only Python reads, and the line of code that makes a log of such a file."""
 
 import json
 from shlex import quote
@@ -24,7 +24,7 @@ def advice(path: str) -> str:
 
 
 def conversion(path: str) -> str:
-    """The command that writes the objects in a file as lines of JSON beside it.
+    """Return the command that writes the objects in a file as lines of JSON into another file beside it.
 
     >>> conversion("1.pkl").split(";")[1]
     ' d = pickle.load(open("1.pkl", "rb"))'

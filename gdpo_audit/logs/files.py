@@ -40,7 +40,7 @@ _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, Val
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file of a log: its name in messages, and its path, a function that returns its bytes, or its rows.
+    """One file of a log: its name in messages, and its path, or a function that returns its bytes, or its rows.
 
     run: the run that was named, where the file can hold several.
     odd: the columns of its rows that are text, but mostly numbers.
@@ -55,21 +55,22 @@ class LogFile:
 
     @property
     def plain_path(self) -> Path | None:
-        """Its path, where what lies there is not packed."""
+        """The path of the file, or None where what lies there is packed."""
         return None if self.path is None or self.name.lower().endswith(ENDING) else self.path
 
     def content(self) -> bytes:
-        """All its bytes."""
+        """Return all bytes of the file, unpacked."""
         with self._open() as file:
             return file.read()
 
     def start(self, size: int) -> bytes:
-        """Its first bytes."""
+        """Return the first bytes of the file, unpacked."""
         with self._open() as file:
             return file.read(size)
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
+        """Open the file, unpacked. Raises InputError where it cannot be read."""
         if self.load is not None:
             yield unpack(io.BytesIO(self.load()), self.name, MAX_IN_MEMORY)
             return
@@ -83,9 +84,9 @@ class LogFile:
 
 @dataclass(frozen=True)
 class LogFiles:
-    """The files of a log in reading order, a name for all of them, and the args.json near them, if any.
+    """The files of a log in reading order, a name for all of them, and the args.json near them, if there is one.
 
-    left_out: in words, the files beside them that are no part of the log.
+    left_out: the files beside them that are no part of the log, in words.
     """
 
     files: tuple[LogFile, ...]
@@ -95,7 +96,7 @@ class LogFiles:
 
 
 def find_files(path: object) -> LogFiles:
-    """The files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
+    """Return the files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
 
     Raises InputError if there is no log, or if several logs lie side by side.
     """
@@ -117,9 +118,10 @@ def find_files(path: object) -> LogFiles:
 
 
 def format_of(file: LogFile) -> str:
-    """parquet, csv, tsv, jsonl, json, wandb, trackio or torch, from a file's first bytes and its ending.
+    """Return the format of a file, by its first bytes and its ending.
 
-    Rows that need no parsing count as parquet: both have columns with types. InputError for any other format.
+    The formats are parquet, csv, tsv, jsonl, json, wandb, trackio and torch. Rows that need no parsing count as
+    parquet, because both have columns with types. Raises InputError for other formats.
 
     >>> format_of(LogFile("log.txt", load=lambda: b'{"a": 1}'))
     'jsonl'
@@ -154,7 +156,7 @@ def format_of(file: LogFile) -> str:
 
 
 def _at(path: str) -> LogFiles:
-    """The log at a path or a glob."""
+    """Return the log at a path or a glob."""
     expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
     here = expand_home(path)
     database, separator, run = path.partition("::")
@@ -185,12 +187,12 @@ def _at(path: str) -> LogFiles:
 
 
 def expand_home(path: str) -> Path:
-    """A path whose ~ is the home of a user, as long as there is such a user."""
+    """Return a path in which a first ~ is replaced by a user's home, if there is such a user."""
     return Path(os.path.expanduser(path))
 
 
 def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
-    """The log in a directory. within: the folders in it that are looked at."""
+    """Return the log in a directory. within: the folders in it that are looked at."""
     names: list[str] = []
     errors: list[OSError] = []
     for where, folders, files in chain(*(os.walk(folder / start, onerror=errors.append) for start in within)):
@@ -207,6 +209,7 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
 
 
 def _file(path: Path) -> LogFiles:
+    """Return the log that is one file, or the log inside it if it is a zip."""
     file, name = _on_disk(path), _spelt(path)
     start = file.start(4096)
     if path.suffix.lower() == ".zip" or (start.startswith(_ZIP) and not torch_files.is_torch(name, start)):
@@ -215,17 +218,18 @@ def _file(path: Path) -> LogFiles:
 
 
 def _on_disk(path: Path) -> LogFile:
-    """The file at a path; without the path where that is not UTF-8, which polars cannot open."""
+    """Return the file at a path; if the path is not UTF-8, which polars cannot open, its bytes are read here."""
     name = _spelt(path)
     return LogFile(name, path) if name == str(path) else LogFile(name, load=path.read_bytes)
 
 
 def _spelt(path: Path | str) -> str:
+    """Return a path as text in which bytes that are no UTF-8 are spelled out."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _args_near(folder: Path) -> LogFile | None:
-    """The configuration of the run, in the folder of its log or the one above."""
+    """Return the run's configuration, args.json, from the folder of its log or the folder above; None without one."""
     for near in (folder, *folder.absolute().parents[:1]):
         if (near / "args.json").is_file():
             return _on_disk(near / "args.json")
@@ -236,7 +240,7 @@ def _args_near(folder: Path) -> LogFile | None:
 
 
 def _log_of_upload(files: Mapping) -> LogFiles:
-    """The log among files and zips that were handed over by name."""
+    """Return the log among files and zips that were handed over by name."""
     expect(len(files) > 0, "path", "at least one file", "none")
     loads: dict[str, Callable[[], bytes]] = {}
     for name, content in files.items():
@@ -261,7 +265,7 @@ def _log_of_upload(files: Mapping) -> LogFiles:
 
 
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
-    """The log among files in memory, whose names are archive:folder/file."""
+    """Return the log among files in memory, whose names are archive:folder/file."""
     inner = {name.rpartition(":")[2]: name for name in loads}
     chosen = choose(list(inner), where)
     args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
@@ -273,7 +277,7 @@ def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
 
 
 def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
-    """For each name inside a zip a function that reads this file. InputError for anything that is no zip of a log."""
+    """Return, for each name inside a zip, a function that reads this file. Raises InputError for no zip of a log."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
         infos = [info for info in archive.infolist() if not info.is_dir()]
@@ -295,6 +299,7 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
 
 
 def _check_member(name: str, info: zipfile.ZipInfo) -> None:
+    """Raise InputError for a member of a zip that no log has: a link, encrypted, too large, or with a path out."""
     where, path = f"{name}: {info.filename!r}", PurePosixPath(info.filename.replace("\\", "/"))
     outside = not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]
     outside = outside or "\0" in info.orig_filename
@@ -308,7 +313,10 @@ def _check_member(name: str, info: zipfile.ZipInfo) -> None:
 
 
 def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """The bytes of one member: as many as its header says, which may be false; then their checksum does not fit."""
+    """Return the bytes of one member of a zip, as many as its header says.
+
+    The header may be false; then the checksum does not fit, which raises InputError.
+    """
     try:
         with archive.open(member) as file:
             return file.read(member.file_size)

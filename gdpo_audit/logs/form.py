@@ -1,4 +1,4 @@
-"""What the log of a framework holds: which column holds what, and how a table becomes one row per response."""
+"""The form of a log: which column holds what, and how a table of the log becomes one row per response."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +14,15 @@ from gdpo_core._errors import InputError
 
 
 def as_it_is(table: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the table unchanged, for forms whose rows are responses already."""
     return table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form(Columns):
-    """What a framework's log holds: how a table becomes one row per response, and which column holds what.
+    """The form of a framework's log: how a table becomes one row per response, and which column holds what.
 
-    rewards: those that the log names, until they are chosen.
+    rewards: the ones that the log itself names, until they are chosen.
     """
 
     tables: Sequence[Table]
@@ -47,7 +48,7 @@ class Form(Columns):
     issues: tuple[LogIssue, ...] = ()
 
     def responses(self, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
-        """The responses in a table, or in some of its rows."""
+        """Return the responses in the table of this number, or in some of its rows."""
         return self.to_responses(numbered(self.tables[number], number, start, rows))
 
 
@@ -55,38 +56,40 @@ class Form(Columns):
 
 
 def advantage_in(names: Schema, options: ReadOptions) -> str | None:
+    """Return the column of advantages: the one that the caller names, or else the one that has a usual name."""
     return options.named("advantage") or next((name for name in ADVANTAGES if name in others_in(names, options)), None)
 
 
 def others_in(names: Schema, options: ReadOptions) -> Schema:
-    """Return the columns that the caller does not name as rewards: what these hold, their names say."""
+    """Return the columns that the caller does not name as rewards; what these hold, their names say."""
     return {name: kind for name, kind in names.items() if name not in (options.rewards or ())}
 
 
 def numbered(table: Table, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:
-    """The rows of a table, or some of them, with the number of the table and of the row in it."""
+    """Return the rows of a table, or some of them, with the number of the table and of each row in it."""
     frame = table.fresh if rows is None else table.fresh.slice(start, rows)
     return with_numbers(frame, number, start)
 
 
 def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFrame:
-    """Rows with the number of their table, and their own."""
+    """Return the rows with two more columns: the number of their table, and their own numbers from `start` on."""
     with_rows = frame.with_row_index(ROW, start)
     return with_rows.with_columns(pl.col(ROW).cast(pl.Int64), pl.lit(number, pl.Int64).alias(FILE))
 
 
 def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Responses that stood several to a row, with numbers of their own."""
+    """Number responses anew that stood several to a row, each in its file from 0 on."""
     return table.with_columns(pl.int_range(pl.len()).over(FILE).alias(ROW))
 
 
 def exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame:
-    """A row per item of the lists, which are of one length in each row."""
+    """Return a row per item of these lists, which have one length in each row."""
     there = [name for name in lists if name in table.collect_schema()]
     return renumbered(table.filter(pl.col(by).list.len() > 0).explode(there))
 
 
 def sizes_of(table: Table, lists: Sequence[str]) -> pl.DataFrame:
+    """Return the lengths of these lists in each row of a table; a missing list has length 0."""
     return table.frame.select(pl.col(name).list.len().fill_null(0) for name in lists).collect()
 
 
@@ -101,7 +104,10 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
 
 
 def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
-    """Whether a list has an item per reward in each row; InputError where it has to, as there are several."""
+    """Return whether a list has one item per reward in each row.
+
+    Raises InputError where a list that has to fit does not, and rows hold several rewards.
+    """
     sizes = sizes_of(table, [*dict.fromkeys((name, rewards[0]))])
     same = sizes[name] == sizes[rewards[0]]
     needed = name in (*rewards, "content", "prompt_ids", "advantages", "token_loss_mask")

@@ -1,4 +1,4 @@
-"""What each framework writes, as one row per response: nearly all that is known of the forms of logs.
+"""The forms of logs, one function per framework: nearly all that is known of what each framework writes.
 
 A form is a function from the tables of a log to a `Form`, which names the columns whose names a framework fixes.
 """
@@ -65,6 +65,7 @@ WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 
 
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
+    """Return the form of TRL's table of completions: a row per response, a table per logged step."""
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
     expect(fits, tables[0].name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(names))
@@ -87,10 +88,10 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
 
 
 def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[LogIssue]]:
-    """The tables of a tracker without those of evaluations, and an issue that says so.
+    """Return the tables of a tracker without those of evaluations, and the issue that says so, if there were any.
 
     TRL logs an evaluation under the step of the batch before: its responses, after some of that batch where there is
-    room. So a table that directly follows another of its step is an evaluation's if it holds other prompts.
+    room. So a table that directly follows another one of the same step is an evaluation's if it holds other prompts.
     """
     kept, steps = list[Table](), list[int]()
     first: pl.DataFrame | None = None  # the first table of the step
@@ -109,7 +110,7 @@ def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[
 
 
 def _one_step(table: Table, step: str) -> pl.DataFrame | None:
-    """The table of one step of a tracker; None if it holds several."""
+    """Return the rows of a table that holds one step of a tracker; None if it holds several."""
     rows = table.frame.collect()
     whole = step in rows.columns and len(rows) > 0 and rows[step].n_unique() == 1 and rows[step].null_count() == 0
     if not whole or not rows[step].cast(pl.Float64, strict=False).is_finite().all():
@@ -119,7 +120,7 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 
 
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """A line per response; uid is prompt_rollout_output."""
+    """Return the form of verl's rollouts: a line per response, whose uid reads prompt_rollout_output."""
     fits = {"input", "output", "score"} <= {*names}
     expect(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
     key = options.key or ("uid" if "uid" in names else "input")
@@ -140,7 +141,10 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
 
 
 def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """An event per line, with lists as columns; a trainer on Ray writes one response per line, without lists."""
+    """Return the form of ms-swift's completions: a log event per line, with lists as columns.
+
+    A trainer on Ray writes one response per line, without lists.
+    """
     step = options.named("step") or next((name for name in ("step", "gen_step") if name in names), None)
     if step is None or not {"prompt", "completion"} <= {*names}:
         wanted = "ms-swift's columns step or gen_step, prompt, completion"
@@ -177,7 +181,10 @@ def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> p
 
 
 def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Lists as columns, or a line per response, whose values may stand in lists of one; an advantage per token."""
+    """Return the form of NeMo-RL's data: lists as columns, or a line per response, with an advantage per token.
+
+    The values of a line may stand in lists of one.
+    """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)
     expect(fits, tables[0].name, "NeMo-RL's column rewards", ", ".join(names))
@@ -193,6 +200,7 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     )
 
     def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
+        """Return one row per response with its step, and one advantage and length in the place of those per token."""
         table = exploded(table, lists, rewards[0]) if lists else table
         kinds = table.collect_schema()
         step = pl.lit(in_name).gather(pl.col(FILE))
@@ -231,9 +239,10 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
 def _prompt_of(
     kinds: Schema, tables: Sequence[Table], to_responses: Callable[[pl.LazyFrame], pl.LazyFrame]
 ) -> pl.Expr | None:
-    """The prompt of a response: its token ids, its messages before the assistant's, or its first texts.
+    """Return the prompt of a response: its token ids, its messages before the assistant's, or its first texts.
 
-    Texts without roles are [system,] user, answer: the first is the prompt, with the next if all the first are equal.
+    Texts without roles are [system,] user, answer. The first text is the prompt, together with the next one if all the
+    first texts are equal. None: the log has neither.
     """
     content = kinds.get("content")
     if "prompt_ids" in kinds:
@@ -253,7 +262,7 @@ def _prompt_of(
 
 
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Any table: columns are those named, or have usual names."""
+    """Return the form of any other table: its columns are the ones that the caller names, or have usual names."""
     by_lower = {name.lower(): name for name in reversed([*others_in(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}
     not_rewards = frozenset({*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS})
@@ -262,6 +271,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     usual = {name: by_lower[name] for name in (*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES) if name in by_lower}
 
     def column(what: str, usually: tuple[str, ...], texts: bool = True) -> str | None:
+        """Return the column of the step, advantage or length: as named, or with a usual name, numbers before texts."""
         there = [usual[name] for name in usually if name in usual]
         numbers = next((name for name in there if name in numeric), None)
         return options.named(what) or numbers or next(iter(there if texts else []), None)
@@ -286,7 +296,10 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
 
 
 def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
-    """Raise InputError for a column of rewards that holds several of them in one value; others: that may be rewards."""
+    """Raise InputError for a column called a reward whose values hold several numbers each.
+
+    candidates: columns of single numbers, which may be named as rewards instead.
+    """
     hint = f", or name the rewards: {reward_options(candidates)}" if candidates else ""
     for table in one_of_each(tables):
         for name, kind in table.schema.items():
@@ -300,12 +313,12 @@ def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
 
 
 def _plain(name: str) -> str:
-    """The name of a column without the part of a tracker that it belongs to, as train/global_step."""
+    """Return the name of a column in small letters, without a tracker's prefix such as train/ in train/global_step."""
     return name.rpartition("/")[2].strip("_").lower()
 
 
 def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
-    """Raise InputError if each row has a step of its own, in one of these columns of steps."""
+    """Raise InputError if every row has a step of its own in one of these columns, so that rows are no responses."""
     for name in steps:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
         if _all_differ(first_values(table, [name], 5_000)[name] for table in there):
@@ -316,7 +329,10 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
 
 
 def _all_differ(lists: Iterable[Sequence]) -> bool:
-    """Whether several values are given and none comes twice; what follows on the first that does is not read."""
+    """Return whether there are several values and none comes twice.
+
+    It reads no further than the first that comes again.
+    """
     seen = set[object]()
     for values in lists:
         before = len(seen)
@@ -339,7 +355,7 @@ FORMS: Mapping[str, Callable[[Sequence[Table], Schema, ReadOptions, Mapping], Fo
 
 
 def _writes(framework: str, names: Schema) -> bool:
-    """Whether these may be the columns of a framework's log."""
+    """Return whether these may be the columns of a framework's log."""
     has = {*names}
     lists = isinstance(names.get("step"), pl.List) or "advantages" in has
     return {
@@ -355,7 +371,7 @@ def _writes(framework: str, names: Schema) -> bool:
 
 
 def framework_of(tables: Sequence[Table], where: str) -> str:
-    """The framework whose columns the tables have, whatever their names; "generic" if that is none of the known ones.
+    """Return the framework whose columns the tables have, whatever the files are called; "generic" if none has them.
 
     Raises InputError if different frameworks wrote the tables.
     """
@@ -368,6 +384,7 @@ def framework_of(tables: Sequence[Table], where: str) -> str:
 
 
 def _framework(table: Table) -> str:
+    """Return the first framework whose format and columns a table has, or "generic"."""
     of_any = table.kind in ("table", "wandb", "trackio")  # what is in memory may be of any trainer
     for form in ("jsonl", "parquet") if of_any else (table.kind,):
         for key in READABLE:
@@ -380,7 +397,7 @@ def _framework(table: Table) -> str:
 
 
 def settings_in(file: LogFile | None) -> dict:
-    """The configuration in args.json; empty if that cannot be read."""
+    """Return the configuration in args.json; an empty one if the file is missing or cannot be read."""
     try:
         settings = json.loads(file.content()) if file else {}
     except (ValueError, InputError):
@@ -389,7 +406,9 @@ def settings_in(file: LogFile | None) -> dict:
 
 
 def configured_weights(settings: Mapping, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
-    """ms-swift's weights: one per reward function, in the order of the logged columns.
+    """Return ms-swift's weights by the names of the rewards; None if the configuration has none that fit.
+
+    ms-swift has one weight per reward function, in the order of the logged columns.
 
     >>> configured_weights({"reward_weights": [1, 0.5]}, ["MathAccuracy", "Format"], ["Format"])
     {'Format': 0.5}

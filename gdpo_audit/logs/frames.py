@@ -1,4 +1,4 @@
-"""Tables that need no file: a DataFrame of polars, pandas or Arrow, a list of dicts, or a URL that polars reads."""
+"""Logs that are no file: a DataFrame of polars, pandas or Arrow, a list of dicts, or a URL that polars reads."""
 
 import os
 import re
@@ -20,7 +20,7 @@ _NO_TABLE = "a table whose columns polars can take"
 
 
 def log_of(source: object) -> LogFiles | None:
-    """The log in a table or behind URLs; None for a source of another kind. Raises InputError."""
+    """Return the log in a table or behind URLs; None for a source of another kind. Raises InputError."""
     urls = [source] if isinstance(source, str) else source
     if isinstance(urls, list | tuple) and urls and all(isinstance(u, str) and REMOTE.match(u) for u in urls):
         name = urls[0] if len(urls) == 1 else f"{urls[0]} and {len(urls) - 1} more"
@@ -36,7 +36,7 @@ def log_of(source: object) -> LogFiles | None:
 
 
 def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
-    """A DataFrame of any library that narwhals knows, or rows as dicts, in polars; None if it is neither.
+    """Return a DataFrame of any library that narwhals knows, or rows as dicts, in polars; None for anything else.
 
     Raises InputError if polars cannot take it, or if two columns have one name.
     """
@@ -67,7 +67,7 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
 
 
 def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
-    """A table of narwhals in polars; where pyarrow is missing, or refuses a column of pandas, value by value."""
+    """Return a table of narwhals in polars; value by value where pyarrow is missing or refuses a column of pandas."""
     try:
         return table.to_polars()
     except (ImportError, TypeError, ValueError):
@@ -75,7 +75,10 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
 
 
 def _scan(url: str) -> pl.LazyFrame:
-    """A table on the Hugging Face Hub, in S3 or in Google Cloud; of a dataset or a folder all its Parquet files."""
+    """Return the plan that reads a table on the Hugging Face Hub, in S3 or in Google Cloud. Raises InputError.
+
+    Of a dataset or a folder it reads all Parquet files.
+    """
     # polars says on standard error that it looks for the region of a bucket.
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)
     scheme, rest = url.split("://", 1)

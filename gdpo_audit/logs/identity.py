@@ -1,4 +1,4 @@
-"""Which column says that a prompt returns: its text, its tokens, or an id; a place in the batch says nothing of it."""
+"""The column that says that a prompt returns: its text, its tokens, or an id that is no place in the batch."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -28,7 +28,7 @@ def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.Dat
 
 
 def is_place(rows: pl.DataFrame) -> bool:
-    """Whether the values of a column count the prompts of each batch anew, in the order in which they come.
+    """Return whether the values of a column count the prompts of each batch anew, in the order in which they come.
 
     >>> is_place(pl.DataFrame({"batch": [1, 1, 1, 2, 2, 2], "value": [0, 0, 1, 0, 1, 1]}))
     True
@@ -42,6 +42,6 @@ def is_place(rows: pl.DataFrame) -> bool:
 
 
 def _counts(values: Iterable[float]) -> bool:
-    """Whether these are 0, 1, 2 … or 1, 2, 3 …, in this order."""
+    """Return whether these values are 0, 1, 2 … or 1, 2, 3 …, in this order."""
     held = list(values)
     return None not in held and held[0] in (0, 1) and held == [held[0] + k for k in range(len(held))]

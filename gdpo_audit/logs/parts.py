@@ -1,4 +1,4 @@
-"""Rewards of 0 or 1 told from their logged total, where the caller knows what a pass of each pays: `--parts`."""
+"""Parts told from their total: rewards of 0 or 1, where the caller knows what a pass of each pays (`--parts`)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ SUMS = 32  # of the pays that are asked about, at most: those of five parts
 
 
 def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
-    """What a pass of each part pays, by name. Raises InputError.
+    """Return what a pass of each part pays, by name. Raises InputError.
 
     >>> validate_parts({"correct": 1, "format": 0.5})
     {'correct': 1.0, 'format': 0.5}
@@ -36,9 +36,10 @@ def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
 
 
 def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """(totals, parts) how often each part passed, NaN where not in exactly one way; (totals,) the number of ways.
+    """Return (totals, parts) how often each part passed, and (totals,) in how many ways that makes the total.
 
-    A total and the sum of what was paid may differ by what rounding does to them.
+    The passes are NaN unless there is exactly one way. A total and the sum of what was paid may differ by what rounding
+    does to them.
 
     most: how often each part can pass at most.
 
@@ -58,10 +59,10 @@ def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) ->
 
 
 def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
-    """The run with the passes of its parts as rewards, in place of their total; parts of equal pay are one reward.
+    """Return the run with the passes of its parts as rewards in place of their total.
 
-    total: the column that is known to be the total of the rewards. Raises InputError for a log that has its parts; so
-    does reading the rows for the first total that no passes explain.
+    Parts of equal pay are one reward. total: the column that is known to be the total of the rewards. Raises InputError
+    for a log that holds its parts; reading the rows does so at the first total that no passes explain.
     """
     by_name = validate_parts(parts)
     pays = [*dict.fromkeys(by_name.values())]
@@ -103,9 +104,9 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
 
 
 def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
-    """Pays, the largest first, of two to five parts, each sum of which occurs among the totals, and nothing else.
+    """Return pays, the largest first, of two to five parts whose possible sums are just the totals that occur.
 
-    They are a guess, to four decimals: empty if there are none, or if some totals are sums in several ways.
+    They are a guess, to four decimals; empty if there are none, or if some totals are sums in several ways.
 
     >>> possible_pays([np.array([0, 0.5, 1.5, 1])]), possible_pays([np.array([0, 0.5, 1])])
     ([1.0, 0.5], [])

@@ -1,4 +1,4 @@
-"""`read_run`: the log of a run in the same form for every framework: files, tables, form, columns, groups."""
+"""`read_run`, which reads the log of any framework into one form: files, tables, their form, columns, groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,11 +31,12 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing
 from gdpo_core.frameworks import framework_named
 
-SPREAD = 16  # tables over a log that are looked at first
+SPREAD = 16  # tables, spread over a log, that are looked at before the others
 SAMPLE = 20_000  # rows that tell rewards from totals and metrics
-ENDS = (b"\n", b"}", b"]", b"PAR1")  # of whole files
+ENDS = (b"\n", b"}", b"]", b"PAR1")  # the last bytes of a file that is whole
 TASKS = ("task", "source", "data_source", "dataset", "domain", "category", "subset", "env")
-FEW_VALUES, BY_RESPONSES = 12, 500_000  # of a column to go by that nobody named; in larger logs it costs too much time
+# Values of a column that an audit goes by though nobody named it, and responses up to which that costs little time.
+FEW_VALUES, BY_RESPONSES = 12, 500_000
 LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
 
 
@@ -53,13 +54,13 @@ def read_run(
     last: int | None = None,
     parts: Mapping[str, float] | None = None,
 ) -> Run:
-    """The log of a run, as a training framework wrote it.
+    """Read the log of a run, as a training framework wrote it.
 
     path: a file, directory, glob or zip, several of them, or {name: bytes}; DATABASE::RUN for a run in a database of
         trackio; a URL, hf://, s3:// or gs://; or a table: a DataFrame of polars, pandas or Arrow, or a list of dicts.
     framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic; inferred from the content
         by default.
-    group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
+    group_size: the responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
     rewards, group: names of columns; of `group` several that name a group together, such as ("prompt_id", "turn").
     columns: names of the columns that hold the step, the advantage and the length, such as {"step": "iter"}.
     skip_bad: leave out broken lines of JSON, which are counted, and files that cannot be read, which are named.
@@ -85,7 +86,10 @@ def read_run(
 
 
 def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
-    """Read the log of a run from its files. known: the id of its framework, if the caller named it; InputError."""
+    """Read the log of a run from its files. Raises InputError.
+
+    known: the id of its framework, if the caller named it.
+    """
     with one_error(files.name):
         log = _tables(files, options)
         expect(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
@@ -96,6 +100,7 @@ def _run_of(files: LogFiles, log: "_Log", known: str | None, options: ReadOption
     """Return the run in these tables, which can be read once more with other options. Raises InputError."""
 
     def read_with(**changes: Any) -> Run:
+        """Read the same tables with some options changed."""
         return _run_of(files, log, known, replace(options, **changes))
 
     with one_error(files.name):
@@ -104,12 +109,15 @@ def _run_of(files: LogFiles, log: "_Log", known: str | None, options: ReadOption
             run = with_groups(run, options)
         except NoGroups:
             run = _grouped_by_clues(run)
-    next(run.tables())  # a fault in the first rows is reported now
+    next(run.tables())  # so that a fault in the first rows is reported now
     return run
 
 
 def _grouped_by_clues(run: Run) -> Run:
-    """Return the run in the finest groups in which its advantages add up to 0, or by its prompts; NoGroups for none."""
+    """Return the run in the finest groups in which its advantages add up to 0, or else in groups by its prompts.
+
+    Raises NoGroups where neither shows groups.
+    """
     assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
     clues = run._source.clues()
     groupings = groupings_of(clues) if clues.advantage.any() else []
@@ -121,7 +129,7 @@ def _grouped_by_clues(run: Run) -> Run:
 
 
 def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
-    """Whether the rows of each prompt of a batch stand together, and prompts have two or more on average."""
+    """Return whether the rows of each prompt of a batch stand together, and prompts have two or more on average."""
     if prompts is None or not len(prompts):
         return False
     runs = prompts.select(pl.struct("batch", "_key").rle_id().max()).item() + 1
@@ -133,7 +141,7 @@ def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
 
 @dataclass(frozen=True)
 class _Log:
-    """The tables of a log, and the names of the files and the number of lines that are not among them."""
+    """The tables of a log, and what of its files is not among them: names of files, and the number of broken lines."""
 
     tables: Sequence[Table]
     skipped: tuple[str, ...]
@@ -142,9 +150,11 @@ class _Log:
 
 
 def _tables(files: LogFiles, options: ReadOptions) -> _Log:
-    """The tables of all files, without those that cannot be read if these are to be skipped. Raises InputError.
+    """Return the tables of all files; files that cannot be read are left out if the options skip them.
 
-    A last file that is empty or lacks its end is left out in any case: a run is still writing it.
+    Raises InputError.
+
+    A last file that is empty or lacks its end is left out in any case, as a run is still writing it.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     kept: list[Table] = []
@@ -173,7 +183,7 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
 
 
 def _read_through(table: Table) -> None:
-    """Read all that may be wanted of a table, for the InputError where it is damaged."""
+    """Read every column of a table that may be wanted, so that a damaged table raises its InputError now."""
     names = [name for name in table.schema if name.lower() not in tables.UNREAD]
     for start in range(0, table.height, tables.ROWS):
         table.collected(table.frame.select(names).slice(start, tables.ROWS))
@@ -183,7 +193,7 @@ def _read_through(table: Table) -> None:
 
 
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
-    """The run whose groups are still to be found."""
+    """Return the run with its columns chosen and its groups still to be found."""
     shape = shape_of(log.tables, known, options, files.name)
     framework, options = shape.framework, shape.options
     schema = union_schema(shape.tables)
@@ -259,6 +269,7 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
     responses, key, names = form.to_responses, form.key, options.groups
 
     def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the responses with one column that joins the columns which name a group together."""
         table = responses(table)
         kinds = table.collect_schema()
         parts = [cols.as_text(name, kinds[name]) for name in names if name in kinds]
@@ -268,9 +279,9 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
 
 
 def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
-    """A column of few texts, such as the task, with one value for each prompt, as some rows show; None: there is none.
+    """Return a column of few texts, such as the task, which has one value for each prompt; None without one.
 
-    beside: columns that are not read otherwise.
+    Some rows show it. beside: columns that are not read otherwise.
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
     names = sorted((n for n in texts if n.lower() not in form.not_rewards), key=lambda n: n.lower() not in TASKS)
@@ -287,7 +298,7 @@ def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[s
 
 
 def _candidates(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """The columns that may be rewards: numbers, and text that is numbers but for a few values, which are errors."""
+    """Return the columns that may be rewards: numbers, and texts that are numbers but for a few values, the errors."""
     odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
     taken = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
     return [
@@ -297,14 +308,14 @@ def _candidates(form: Form, schema: Mapping[str, pl.DataType], options: ReadOpti
         and name not in taken
         and name.lower() not in form.not_rewards
         and not name.startswith("__")
-        and not (name == "overlong" and "overlong_reward" in schema and form.score)  # verl's flag: below 0
+        and not (name == "overlong" and "overlong_reward" in schema and form.score)  # a flag of verl
     ]
 
 
 def _rewards(
     form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
 ) -> RewardChoice:
-    """Which columns are rewards, and what a total beside them tells."""
+    """Return which columns are rewards, and what a total beside them tells of their weights."""
     sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
     if form.rewards:
         return RewardChoice(options.rewards or form.rewards)
@@ -323,9 +334,9 @@ def _rewards(
 
 
 def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
-    """Return the first values of these columns, as this type, in some tables spread over a log; null where it has none.
+    """Return the first values of these columns, cast to `kind`, from tables all over a log; null where one has none.
 
-    GROUP_OF_ROW is equal where the step and the column that names the group, or the prompt, are.
+    GROUP_OF_ROW is equal for rows that share the step and the column that names the group, or the prompt.
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt
@@ -344,7 +355,10 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
 
 
 def _not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """The columns that may hold numbers as text; where the caller names the rewards, all but advantages and lengths."""
+    """Return the columns in which numbers that are written as text are no error.
+
+    Where the caller names the rewards, these are all columns but advantages and lengths.
+    """
     never = _examined_always(form)
     if options.rewards is None:
         known = form.not_rewards - never
@@ -360,7 +374,7 @@ def _examined_always(form: Form) -> set[str]:
 def _issues(
     framework: str, form: Form, left_out: Sequence[str], chosen: RewardChoice, alone: bool
 ) -> tuple[LogIssue, ...]:
-    """What may mislead a reader of the files. left_out: files, and rows of them, in words."""
+    """Return the issues that may mislead a reader of the files. left_out: files, and rows of them, in words."""
     issues = [*chosen.issues, *form.issues]
     if alone or (form.asks and len(chosen.rewards) == 1 and chosen.total is None):
         v1 = {"trainer": "v1"} if framework == "verl" and form.key == "uid" else {}

@@ -1,4 +1,4 @@
-"""What the name of a column says: a reward, a metric, a total of rewards, a setting of the run."""
+"""The role that the name of a column tells: reward, metric, total of rewards, or setting of the run."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -42,7 +42,7 @@ SURE = 1  # how many of these sets hold names that nothing but a total has
 
 
 def role(name: str) -> str:
-    """reward, metric or either, as far as the name of a column says; a name that says nothing is a reward's.
+    """Return reward, metric or either, as far as the name of a column says; a name that says nothing is a reward's.
 
     >>> [role(name) for name in ("has_digit", "responseLen", "kl_reward", "is_completed", "is_valid", "num_sources")]
     ['reward', 'metric', 'reward', 'metric', 'either', 'either']
@@ -64,7 +64,7 @@ def role(name: str) -> str:
 
 
 def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Collection[str] | None) -> tuple[str, ...]:
-    """The columns left out that may have been rewards or advantages, but hold text, or nothing at all.
+    """Return the columns left out that may have been rewards or advantages, but hold text, or nothing at all.
 
     named: the rewards that the caller names; then the others are left out on purpose.
 
@@ -79,13 +79,13 @@ def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Colle
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name, also of one in camel case, in lower case."""
+    """Return the words of a name, which may be in camel case, in lower case."""
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition("/")[2])
     return [word for word in re.split(r"[^a-z0-9]+", parts.lower()) if word]
 
 
 def total_rank(name: str) -> int | None:
-    """How surely the name is that of a total, 0 the surest; None if it is not."""
+    """Return how surely a name is that of a total, 0 the surest; None if it is no total's."""
     words = words_of(name)
     for rank, totals in enumerate(_TOTALS):
         if totals & {*words} and {*words} <= totals | _FILLING:

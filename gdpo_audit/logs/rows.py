@@ -1,4 +1,4 @@
-"""The rows of a log in whole batches, and what else its readers ask of them: texts, lengths, clues to its groups."""
+"""The rows of a log in whole batches, and the readers of its texts, its lengths and the clues to its groups."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,7 +14,7 @@ from gdpo_audit.logs.columns import Columns, batches, standard_rows, union_schem
 from gdpo_audit.logs.form import Form, with_numbers
 from gdpo_audit.logs.forms import GROUPS
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
-from gdpo_audit.logs.order import in_order
+from gdpo_audit.logs.restarts import in_order
 from gdpo_audit.logs.run import PROMPTS, Extracts, Rows, read_once
 from gdpo_audit.logs.scans import frames_of
 from gdpo_audit.logs.tables import is_number_type
@@ -24,19 +24,19 @@ START = 60  # characters of a prompt
 
 
 def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
-    """The column with the first of these names that there is, in any case."""
+    """Return the column whose name, in any case, is the first of `names` that there is; None if there is none."""
     by_lower = {name.lower(): name for name in reversed([*columns])}
     return next((by_lower[name] for name in names if name in by_lower), None)
 
 
 def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
-    """The columns of its responses, and their types."""
+    """Return the columns of a form's responses, with their types."""
     names = union_schema(form.tables)
     return form.to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
 
 
 def rows_of(form: Form) -> Rows:
-    """What reads the rows of a log in whole batches."""
+    """Return what reads the rows of a log in whole batches."""
     files = [table.name for table in form.tables]
     by = ["_file" if name == "step" and form.step is None else name for name in form.batch]
 
@@ -50,8 +50,8 @@ def rows_of(form: Form) -> Rows:
             return batches(frames(form), by)
         rows = pl.concat(frames(form))
         if form.asks:
-            return batches(_parts(in_order(rows, files)), [*by, "_pass"])
-        return batches(_parts(rows.sort(by, maintain_order=True)), by)
+            return batches(_slices(in_order(rows, files)), [*by, "_pass"])
+        return batches(_slices(rows.sort(by, maintain_order=True)), by)
 
     def read() -> Iterator[pl.DataFrame]:
         for rows in in_batches():
@@ -74,7 +74,7 @@ def rows_of(form: Form) -> Rows:
 
 
 def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
-    """Return whole batches without the rows that a mask leaves out, or without the advantages of those that count."""
+    """Return whole batches without the rows that a mask leaves out, or, if it counts them, without their advantages."""
     masked = pl.col("advantage") == 0 if mask.column is None else pl.col("_masked")
     if mask.counts:
         advantage = pl.when(masked).then(float("nan")).otherwise(pl.col("advantage"))
@@ -114,13 +114,13 @@ def _clues(form: Form) -> Clues:
 
 
 def _may_be_a_key(kind: pl.DataType) -> bool:
-    """Whether a column of this type can name groups: whole numbers, texts, and lists such as chats and tokens."""
+    """Return whether a column of this type can name groups: whole numbers, texts, lists such as chats and tokens."""
     inner = getattr(kind, "inner", kind)
     return inner.is_integer() or inner in (pl.String, pl.Categorical, pl.Enum) or isinstance(inner, pl.Struct)
 
 
 def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
-    """batch, step and `_key` of the first prompts, which show where a group ends."""
+    """Return batch, step and `_key` of the first prompts, which show where a group ends."""
     wanted, parts = Columns(step=form.step), list[pl.DataFrame]()
     for frame in frames_of(form, [*wanted.names, prompt], PROMPTS):
         rows = standard_rows(frame, wanted, [table.name for table in form.tables])
@@ -130,24 +130,28 @@ def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
     return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
 
 
-def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield a table in frames of `tables.ROWS` rows."""
     return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
 
 
 def _extracts(form: Form) -> Extracts:
-    """As `Rows.others`."""
+    """Return what yields the start of each prompt, under `text`, and the length of each completion, under `length`."""
 
     def read(column: str, value: Callable[[pl.DataFrame, str], pl.Expr]) -> Iterator[pl.DataFrame]:
+        """Yield one value per response from this column of the log, beside the `_place` of the response."""
         for frame in frames_of(form, [column]):
             yield frame.select(cols.place(), value(frame, column))
 
     def length(frame: pl.DataFrame, name: str) -> pl.Expr:
+        """Return the number of characters of each text, which some tables hold in the place of long texts."""
         table = next((table for table in form.tables if name in table.schema), None)
         counted = table is not None and tables.is_unread(name, table.schema[name], table.kind)
         text = _text(frame, name)
         return (text.cast(pl.Int64, strict=False) if counted else text.str.len_chars().cast(pl.Int64)).alias("length")
 
     def text(frame: pl.DataFrame, name: str) -> pl.Expr:
+        """Return the first characters of each text."""
         return _text(frame, name).str.slice(0, START).alias("text")
 
     completions = first_of(COMPLETIONS, [name for name in kinds_of(form) if name not in form.rewards])
@@ -156,7 +160,7 @@ def _extracts(form: Form) -> Extracts:
 
 
 def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Texts; of a chat its last message, or else its JSON."""
+    """Return a column as texts: of a chat its last message, of any other nested value its JSON."""
     kind, text = frame.schema[name], pl.col(name)
     message = kind.inner if isinstance(kind, pl.List) else None
     if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:
@@ -167,7 +171,7 @@ def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def in_batches(form: Form, name: str) -> pl.DataFrame:
-    """Return some rows of a column as `value`, beside the number of the `batch` that each is of."""
+    """Return some rows of a column as `value`, beside the number of the `batch` that each belongs to."""
     frame = next(frames_of(form, [*dict.fromkeys(n for n in (form.step, name) if n)], CLUE_ROWS))
     rows = standard_rows(frame, Columns(step=form.step), [table.name for table in form.tables])
     by = [pl.col(n) for n in ("_file", "step") if n in form.batch]

@@ -61,7 +61,7 @@ def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFr
 
 
 def _alike(form: Form, first: int, most: int) -> range:
-    """Return the numbers of tables from the first on that one plan can read: Parquet files with the same columns."""
+    """Return the numbers of the tables from `first` on that one plan can read: Parquet files with the same columns."""
     tables, stop = form.tables, first + 1
     if tables[first].scanned is None or form.several:
         return range(first, stop)

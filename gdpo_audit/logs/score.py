@@ -18,7 +18,7 @@ _DIGITS = (1, 2, 3, 4, 5, 6, 8)
 
 @dataclass(frozen=True)
 class Score:
-    """How a score comes from rewards: score = Σ weight · reward + a constant."""
+    """How a total comes from rewards: total = Σ weight · reward + a constant."""
 
     exact: bool
     weights: Mapping[str, float] | None  # per reward that varies; None: not exact, or other weights fit too
@@ -85,15 +85,16 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
 
 
 def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[float] | None:
-    """Return weights with which the rewards make the total inside every group but for a constant; None if they do not.
+    """Return weights with which the rewards make the total inside every group but for a constant; None without any.
 
-    What the sum is multiplied by may differ from group to group, as where sources scale their scores.
+    The sum may be multiplied by a number that differs from group to group, as where sources scale their scores.
     """
     if GROUP_OF_ROW not in columns.columns:
         return None
     group = np.unique(columns[GROUP_OF_ROW].to_numpy(), return_inverse=True)[1]
 
     def centred(values: np.ndarray) -> np.ndarray:
+        """Return the values minus the mean of their group."""
         return values - (np.bincount(group, values) / np.bincount(group))[group]
 
     total, x = centred(columns[score].to_numpy()), np.stack([centred(columns[name].to_numpy()) for name in names], 1)
@@ -142,7 +143,7 @@ def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) ->
 
 
 def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """The columns that are linearly independent of earlier ones and a constant, and the others."""
+    """Return the names of columns that are linearly independent of earlier ones and a constant, and the rest."""
     independent: list[str] = []
     dependent: list[str] = []
     basis: list[np.ndarray] = []
@@ -162,5 +163,5 @@ def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]
 
 
 def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
-    """Half the range of the differences: the constant is free."""
+    """Return half the range of what the weighted sum leaves of the total, as the constant is free."""
     return float(np.ptp(score - x @ w) / 2)

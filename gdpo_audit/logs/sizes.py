@@ -1,4 +1,4 @@
-"""The size of the groups of a log, where groups are blocks of rows: what prompts and advantages show of it."""
+"""The size of groups that are blocks of rows, as the prompts and advantages of a log show it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class Size:
 
 
 def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
-    """The group size of a log whose groups are blocks of one size; None if nothing shows it.
+    """Return the group size of a log whose groups are blocks of one size; None if nothing shows it.
 
     sizes: the rows of each batch. advantages: as logged, of the first batches; they sum to 0 in every group.
     prompts: the prompt id of each row, of the first batches; it changes only where a group ends.
@@ -53,7 +53,7 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
 def stretches(
     sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]
 ) -> list[tuple[int, int]]:
-    """The first batch and the group size of each stretch of batches, where the size changes during the run; else none.
+    """Return the first batch and the group size of each stretch of batches; an empty list if the size never changes.
 
     The arguments are those of `infer`. Prompts show the sizes, and advantages where there are none.
 
@@ -82,7 +82,10 @@ def stretches(
 
 
 def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
-    """How likely some part of a run looks like groups of `size` as `smaller` ones that share prompts by chance."""
+    """Return how likely a part of a run looks like groups of `size` though they are `smaller`.
+
+    Prompts that are drawn twice may make it look so.
+    """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())
     alike_ones = [ids for ids in part if (_whole(ids) or 1) % size == 0]
@@ -93,7 +96,7 @@ def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prom
 
 
 def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
-    """The first batch and the size of each stretch of batches of one size; short stretches are left out."""
+    """Return the first batch and the size of each stretch of batches of one size; short stretches are left out."""
     known = [(batch, size) for batch, size in enumerate(size_of_batch) if size is not None]
     runs: list[list[tuple[int, int]]] = []
     for batch, size in known:
@@ -110,7 +113,10 @@ def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
 
 
 def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
-    """The group size of each batch as its advantages show it: a smaller one than usual in batches in a row."""
+    """Return the group size of each batch as its advantages show it; None for a batch without any.
+
+    A batch counts as smaller than usual only if batches beside it are, too.
+    """
     inferred = infer(sizes, advantages, [])
     usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]
     live = [n for n, a in enumerate(advantages) if np.abs(a).max(initial=0) > 0 and np.isfinite(a).all()]
@@ -128,11 +134,12 @@ def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray])
 
 
 def divisors(n: int) -> list[int]:
+    """Return the divisors of n from 2 on."""
     return [g for g in range(2, n + 1) if n % g == 0]
 
 
 def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
-    """The largest size that divides every stretch of equal prompts in most batches; None if that is 1."""
+    """Return the largest size that divides every stretch of equal prompts in most batches; None if that is 1."""
     batches: Counter[int] = Counter()  # by the largest size that divides their stretches
     for ids in prompts:
         batches[_whole(ids) or 1] += 1
@@ -142,7 +149,10 @@ def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
 
 
 def _whole(ids: np.ndarray) -> int | None:
-    """The largest size that divides every stretch of equal prompts of a batch, which may be cut; None if it is 1."""
+    """Return the largest size that divides every stretch of equal prompts of a batch; None if it is 1.
+
+    The last stretch may be cut.
+    """
     ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     lengths = np.diff(np.concatenate([[0], ends, [len(ids)]])).tolist()
     whole = reduce(gcd, lengths[:-1], 0)
@@ -152,19 +162,19 @@ def _whole(ids: np.ndarray) -> int | None:
 
 
 def _sums_to_zero(values: np.ndarray, size: int) -> bool:
-    """Whether every block of `size` sums to 0, up to the round-off of float32."""
+    """Return whether every block of `size` sums to 0, up to the round-off of float32."""
     blocks = values.reshape(-1, size)
     return bool((np.abs(blocks.sum(1)) <= 1e-5 * np.abs(blocks).sum(1) + 1e-6 * np.abs(values).max()).all())
 
 
 def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
-    """Whether blocks of this size sum to 0 in nearly all batches that the size divides."""
+    """Return whether blocks of this size sum to 0 in nearly all batches that the size divides."""
     whole = [a for a in live if len(a) % size == 0]
     return bool(whole) and sum(_sums_to_zero(a, size) for a in whole) >= 0.9 * len(whole)
 
 
 def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = CHANCE) -> float:
-    """How likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks with rows in random order."""
+    """Return how likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks in random order."""
     blocks = [block for a in live if len(a) % larger == 0 for block in a.reshape(-1, larger) if np.abs(block).max() > 0]
     draw, log = np.random.default_rng(0), 0.0
     for block in blocks[:_BLOCKS]:

@@ -1,4 +1,4 @@
-"""The prompts and completions of a few responses, read where a report shows them: no audit waits for texts."""
+"""Prompts and completions of a few responses, read when a report shows them, so that no audit waits for texts."""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,18 +36,19 @@ Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]
 
 
 def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
-    """What a log without texts says."""
+    """Return no texts, for a log that has none."""
     return {}
 
 
 def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> Texts:
-    """A function that reads the texts of a log; a file that is gone or changed by then has none.
+    """Return a function that reads the texts of a log; a file that is gone or changed by then has none.
 
     responses: turns a table of this number into one row per response, numbered by `ROW`.
     """
     marks = [_mark(table) for table in tables]
 
     def read(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
+        """Read the texts of the responses at these places."""
         by_place: dict[int, PromptAndCompletion] = {}
         for number, some in groupby(sorted(places), key=lambda place: place // ROWS_OF_A_FILE):
             rows = [place % ROWS_OF_A_FILE for place in some]
@@ -66,7 +67,7 @@ def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], p
 
 
 def _mark(table: Table) -> tuple[int, int] | None:
-    """What shows that a file on a disk changed: its size and when it was written."""
+    """Return a file's size and when it was written, which show a change; None for a table without a file on disk."""
     with suppress(OSError):
         state = table.path.stat() if table.path is not None else None
         return None if state is None else (state.st_size, state.st_mtime_ns)
@@ -74,7 +75,7 @@ def _mark(table: Table) -> tuple[int, int] | None:
 
 
 def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
-    """The prompt and the completion in the columns of a response.
+    """Return the prompt and the completion in the columns of a response.
 
     >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
     PromptAndCompletion(prompt='2 + 2?', completion='4')
@@ -97,7 +98,10 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
 
 
 def _split_chat(chat: object) -> tuple[object, object]:
-    """What stands before the first answer of the assistant, and the rest; of texts without roles the last alone."""
+    """Return the part of a chat before the first answer of the assistant, and the rest.
+
+    Of texts without roles the last one alone is the rest.
+    """
     if not isinstance(chat, list):
         return None, chat
     roles = [message.get("role") if isinstance(message, dict) else None for message in chat]
@@ -106,7 +110,7 @@ def _split_chat(chat: object) -> tuple[object, object]:
 
 
 def readable(value: object) -> str | None:
-    """A text as it is; a chat as lines `role: content`, or the content of its one message.
+    """Return a text as it is, a chat as lines `role: content`, and a chat of one message as its content.
 
     >>> print(readable([{"role": "user", "content": "Hi"}, {"role": "user", "content": [{"text": "2 + 2?"}]}]))
     user: Hi
@@ -122,7 +126,7 @@ def readable(value: object) -> str | None:
 
 
 def _content(part: object) -> str:
-    """The text of a message, or of a part of one; what has no text as JSON."""
+    """Return the text of a message, or of a part of one; as JSON where it has no text."""
     if isinstance(part, dict):
         inner = part.get("content") or part.get("text")
         if inner:

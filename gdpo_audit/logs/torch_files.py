@@ -28,12 +28,15 @@ _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
 
 
 def is_torch(name: str, start: bytes) -> bool:
-    """Whether a file is one of torch: by its ending, or as a zip that begins with pickled data."""
+    """Return whether a file is one of torch: by its ending, or as a zip that begins with pickled data."""
     return name.lower().endswith(TENSORS) or (start.startswith(_ZIP) and _MEMBER in start[30:300])
 
 
 def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
-    """The rows in a file. Raises InputError for a file that holds something else, with what makes a log of it."""
+    """Return the rows in a file of torch.
+
+    Raises InputError for a file without rows, with advice on how to convert it.
+    """
     expect(path is not None, name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
     content = _loaded(name, path)
     rows = _rows(content, name)
@@ -127,21 +130,21 @@ def _rows(content: Any, where: str) -> list | None:
 
 
 def _size(value: Any) -> int | None:
-    """The number of values of a tensor or a list; None of anything else."""
+    """Return the number of values of a tensor or a list; None for anything else."""
     if isinstance(value, list | tuple):
         return len(value)
     return len(value) if getattr(value, "ndim", 0) else None
 
 
 def _usual(sizes: Mapping[str, int]) -> int | None:
-    """The number of responses: of values in what is called a reward, else the most usual one."""
+    """Return the number of responses: the length of columns called a reward, or else the most usual length."""
     called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
     every = called or [*sizes.values()]
     return max(every, key=every.count) if every else None
 
 
 def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
-    """A value as JSON has it: tensors as numbers and lists. left: how many values may still come."""
+    """Return a value as JSON has it, tensors as numbers and lists. left: how many values may still come."""
     expect(depth < DEPTH, name, f"at most {DEPTH} levels of lists", "more")
     value = _dense(value, name)
     if hasattr(value, "tolist"):

@@ -1,4 +1,4 @@
-"""Tables that experiment trackers keep of TRL's completions: W&B's `*.table.json` and trackio's SQLite databases."""
+"""Tables in which experiment trackers keep TRL's completions: W&B's `*.table.json`, and trackio's SQLite databases."""
 
 import json
 import re
@@ -31,7 +31,7 @@ _COLUMNS = ("id", "run_name", "step", "metrics")
 
 
 def expect_one_run(where: str, names: Sequence[str]) -> None:
-    """Raise InputError unless names of tables of W&B show one key and each number once: a run logs one at a time."""
+    """Raise InputError unless the tables of W&B are of one run, which logs under one key and each number once."""
     tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
     keys = dict.fromkeys(map(key_of, (table for _, table in tables)))
     expect(len(keys) < 2, where, "the tables of one run under one key", f"those of {listing(keys, most=5)}")
@@ -42,7 +42,7 @@ def expect_one_run(where: str, names: Sequence[str]) -> None:
 
 
 def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """The table of a `*.table.json`: names in `columns`, rows in `data`."""
+    """Return the table of a `*.table.json`, which has names in `columns` and rows in `data`."""
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
     content: Any = document(file, wanted)
     names: Any
@@ -62,7 +62,7 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
 
 
 def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
-    """The tables of completions of one run of a database with their names, in the order in which they were logged."""
+    """Return the tables of completions of one run of a database, with their names, in the order of logging."""
     tables: list[tuple[str, pl.DataFrame]] = []
     try:
         with closing(_open(file)) as database:
@@ -84,7 +84,7 @@ def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
 
 
 def _open(file: LogFile) -> sqlite3.Connection:
-    """A connection that only reads."""
+    """Return a connection to the database that only reads."""
     if file.plain_path is None:
         database, content = sqlite3.connect(":memory:"), file.content()
         # Bytes 18 and 19 say 2 where the file had a write-ahead log, which memory has not.
@@ -97,9 +97,9 @@ def _open(file: LogFile) -> sqlite3.Connection:
 
 
 def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
-    """The expression that identifies runs, its value for the run that was asked for, and the name of that run.
+    """Return the expression that identifies runs, its value for the run that was asked for, and that run's name.
 
-    Without a run asked for, only those count that logged a table of completions, if any did.
+    Without a run asked for, only runs count that logged a table of completions, if any did.
     """
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
     fits = {*_COLUMNS} <= {*columns}
@@ -124,7 +124,7 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
 
 
 def _rows(text: object, where: str) -> list[dict]:
-    """The rows of the table in one entry of a run; none of an entry without one."""
+    """Return the rows of the table in one entry of a run; an empty list for an entry without a table."""
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     if not isinstance(text, str) or KEY not in text:
         return []

@@ -1,4 +1,4 @@
-"""Bytes as the readers take them: gzip unpacked up to a limit."""
+"""Bytes of a file, unpacked from gzip up to a limit."""
 
 import gzip
 import io
@@ -20,7 +20,7 @@ REFUSED |= dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16; save it as UTF-8")
 
 
 def unpacked_name(name: str) -> str:
-    """The name of a file without the ending that says how it is packed.
+    """Return the name of a file without the ending that says how it is packed.
 
     >>> unpacked_name("run/log.csv.gz"), unpacked_name("log.csv")
     ('run/log.csv', 'log.csv')
@@ -29,12 +29,12 @@ def unpacked_name(name: str) -> str:
 
 
 def format_suffix(name: str) -> str:
-    """The ending of a file's name that says its format: ".csv" of "log.CSV.gz"."""
+    """Return the ending of a file's name that says its format: ".csv" of "log.CSV.gz"."""
     return PurePath(unpacked_name(name)).suffix.lower()
 
 
 def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
-    """The bytes of a file, unpacked where its first bytes show a gzip; then at most `most` of them.
+    """Return a file's bytes, unpacked where its first bytes show a gzip, then at most `most` of them.
 
     Raises InputError, while it is read, for a file that is damaged or unpacks to more.
     """
@@ -48,15 +48,17 @@ def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
 
 
 class _BoundedReader(io.RawIOBase):
-    """What a packed file unpacks to, no more than a limit of bytes."""
+    """The content of a packed file, no more than a limit of bytes."""
 
     def __init__(self, packed: gzip.GzipFile, name: str, limit: int) -> None:
         self.packed, self.name, self.limit, self.got = packed, name, limit, 0
 
     def readable(self) -> bool:
+        """Return True, as a reader does."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Read unpacked bytes into the buffer. Raises InputError beyond the limit."""
         try:
             part = self.packed.read(len(buffer))
         except Exception as error:  # gzip and zlib have their own

@@ -1,4 +1,4 @@
-"""The form of verifiers: an episode a line, of which each trace of an agent that is trained is a response."""
+"""The form of verifiers: an episode per line, whose traces of trained agents are the responses."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,9 +25,10 @@ _EPISODE = "an episode of verifiers in every row"
 
 
 def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Each trace of an agent that is trained is a response. Of a training run the episodes of evaluations are left out.
+    """Return the form of verifiers' episodes: each trace of an agent that is trained is a response.
 
-    Rewards have names and weights; where its weight changes during the run, a reward is what it adds to the total.
+    Of a training run the episodes of evaluations are left out. Rewards have names and weights; where its weight changes
+    during the run, a reward is what it adds to the total.
     """
     where = tables[0].name
     trace = getattr(names.get("traces"), "inner", pl.Null())
@@ -48,9 +49,11 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     expect(taken is None, where, "rewards and metrics of other names", f"one called {taken!r}")
 
     def value(*path: str, numbers: bool = False) -> pl.Expr:
+        """Return the value at this path of an episode or a trace."""
         return _field(pl.Struct({**names, "traces": trace}), path, where, numbers)
 
     def number(*path: str) -> pl.Expr:
+        """Return the number at this path of a trace."""
         return value("traces", *path, numbers=True)
 
     columns = {
@@ -73,6 +76,7 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     runs = value("run", "work", "type"), value("run", "type")
 
     def responses(table: pl.LazyFrame) -> pl.LazyFrame:
+        """Return one row per trace of a trained agent."""
         table = table.with_columns(
             value("run", "work", "step", numbers=True).alias(STEP),
             pl.any_horizontal(kind.cast(pl.String) == "eval" for kind in runs).alias(_EVALUATES),
@@ -101,6 +105,7 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     changing = [name for name in options.rewards or counted if len(weights.get(name, ())) > 1]
 
     def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the responses of the run, without evaluations and episodes that come twice."""
         table = responses(table).with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in changing)
         table = table.filter(~place().is_in(again.implode())) if len(again) else table
         return renumbered(table.filter(~pl.col(_EVALUATES)) if training else table)
@@ -127,8 +132,10 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 
 
 def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
-    """The places of episodes that another file holds too, as prime-rl writes them: of these the one with advantages,
-    or else the first, is read. An id that comes again in a file tells no episode."""
+    """Return the places of episodes that another file holds too, as prime-rl writes them.
+
+    The episode with advantages, or else the first one, is read. An id that comes again in one file tells no episode.
+    """
     named = rows.filter(pl.col(_EPISODE_ID).is_not_null())
     lines = named.unique([FILE, ROW])
     if rows[FILE].n_unique() < 2 or lines.select(pl.struct(FILE, _EPISODE_ID).is_duplicated().any()).item():
@@ -141,16 +148,17 @@ def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
 
 
 def _in_two_files(episodes: int) -> str:
+    """Return, in words, that so many episodes stand in a second file."""
     return f"{count(episodes, 'episode')} in a second file, which {'counts' if episodes == 1 else 'count'} once"
 
 
 def _method_of(tables: Sequence[Table]) -> str | None:
-    """The method of the trainer that lays its logs out like this: prime-rl's, which only centres."""
+    """Return the method of the trainer that lays its logs out like this: prime-rl's, which only centres; else None."""
     return "grpo_no_std" if all(_PRIME_RL.search(table.name) for table in tables) else None
 
 
 def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False) -> pl.Expr:
-    """A value in nested objects; null where the log has none. Raises InputError for one that is no number."""
+    """Return a value in nested objects; null where the log has none. Raises InputError for one that is no number."""
     value = None
     for name in path:
         if name not in fields_of(kind):
@@ -162,11 +170,14 @@ def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False)
 
 
 def _as_logged(rows: pl.DataFrame, names: Sequence[str]) -> list[str]:
-    """The names of columns in the order in which rows hold the first value of each: polars merges objects in any."""
+    """Return the names of columns in the order in which rows hold their first values.
+
+    polars merges objects in any order.
+    """
     first = {name: rows[name].is_not_null().arg_max() if rows[name].count() else len(rows) for name in names}
     return sorted(names, key=lambda name: first[name] or 0)
 
 
 def _weight(reward: pl.Expr, weight: pl.Expr) -> pl.Expr:
-    """The weight of a reward that was scored, which is 1 where the log does not say it."""
+    """Return the weight of a reward that was scored, which is 1 where the log does not say it."""
     return pl.when(reward.is_not_null()).then(weight.cast(pl.Float64, strict=False).fill_null(1.0))

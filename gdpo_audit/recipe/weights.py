@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.recipe.recipe import TOLERANCE, Tensors, float32_error, with_weights
-from gdpo_core._groups import Batch, skipping_missing
+from gdpo_core._groups import Batch
+from gdpo_core._reductions import skipping_missing
 from gdpo_core._statistics import centre
 from gdpo_core.conventions import Convention
 from gdpo_core.registry import method_for, method_named
