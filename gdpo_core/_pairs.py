@@ -1,4 +1,4 @@
-"""Where a tie is decided: which responses of a group have one advantage, and which are distinct or out of order.
+"""Ties: which responses of a group have the same advantage, and which are distinct or in the wrong order.
 
 Two advantages of a group are one if they are equal but for round-off (`tie_tolerance`) when computed without any eps,
 and less than `APART` of the group's largest apart as they were computed: an eps that is added to the stds of rewards on
@@ -19,7 +19,7 @@ APART = 0.005  # of the largest advantage of the group: half of what two printed
 
 
 def tie_tolerance(rewards: torch.dtype) -> float:
-    """How close two advantages are one, relative to the largest of their group, for rewards of this dtype.
+    """Return how close two equal advantages are, relative to the largest of their group, for rewards of this dtype.
 
     Advantages are compared in float64; what is left is the round-off of the rewards themselves.
     """
@@ -35,13 +35,13 @@ class Block:
     rows: Tensor | None  # (groups, rollouts) number of each response, −1 where a group is shorter; None: in order
 
     def take(self, x: Tensor, fill: float) -> Tensor:
-        """(…, responses) as (…, groups, rollouts)."""
+        """Return (…, responses) as (…, groups, rollouts), filled up where a group is shorter."""
         if self.rows is None:
             return x.reshape(*x.shape[:-1], len(self.groups), self.rollouts)
         return x[..., self.rows.clamp(min=0)].masked_fill(self.rows < 0, fill)
 
     def put(self, x: Tensor, into: Tensor) -> None:
-        """(groups, rollouts) back among all (responses,)."""
+        """Write (groups, rollouts) back to their places among all (responses,)."""
         if self.rows is None:
             into.copy_(x.flatten())
         else:
@@ -49,7 +49,7 @@ class Block:
 
 
 def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
-    """The groups as blocks; index: (responses,) the number of each one's group; rollouts: per group, if in order.
+    """Yield the groups as blocks; index: (responses,) the number of each one's group; rollouts: per group, if in order.
 
     A block holds the groups of more than n and at most 2 n responses, so that no short group is padded to a long one.
     """
@@ -68,12 +68,12 @@ def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
 
 
 def blocks_of(batch: Batch) -> list[Block]:
-    """The groups of a batch as blocks; a single one where all groups have one size."""
+    """Return the groups of a batch as blocks; a single one where all groups have one size."""
     return list(blocks(batch.group_index(), None if batch.index is not None else batch.rewards.shape[-1]))
 
 
 def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
-    """The rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
+    """Return the rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
 
     x: (groups, rollouts). Neighbours in size that are at most `same` apart are one value.
 
@@ -87,9 +87,10 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
 
 
 def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
-    """`ranks` of advantages, in which those that only an eps parts are one; bare: the same computed without any eps.
+    """Return the ranks of advantages, where values that only an eps parts have one rank.
 
-    Round-off is `same`, relative to the largest of the group; what is one has the place of its lowest.
+    bare: the advantages computed without any eps. Round-off is `same`, relative to the largest of the group; values
+    that count as one stand at the place of their lowest.
 
     >>> ranks_despite_eps(torch.tensor([[-1.3541, 1.0, -1.3537]]), torch.tensor([[-1.35, 1.0, -1.35]]), 1e-6).tolist()
     [[0, 1, 0]]
@@ -104,12 +105,14 @@ def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
 
 
 def _largest(x: Tensor) -> Tensor:
-    """(groups, 1) the largest size in each group, NaN left out; the largest float for an infinite one."""
+    """Return (groups, 1) the largest size in each group, NaN left out; the largest float for an infinite one."""
     return x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
 
 
 def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
-    """The rank of each reward vector among the distinct ones of its group, −1 outside the mask; missing equals missing.
+    """Return the rank of each reward vector among the distinct ones of its group, −1 outside the mask.
+
+    Missing rewards are equal to one another.
 
     rewards: (rewards, groups, rollouts), mask: (groups, rollouts).
     """
@@ -125,7 +128,7 @@ def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
 
 
 def equal_pairs(rank: Tensor) -> Tensor:
-    """(groups,) the number of pairs of equal rank; rank: (groups, rollouts), −1 is left out."""
+    """Return (groups,) the number of pairs of equal rank; rank: (groups, rollouts), where −1 is left out."""
     groups, rollouts = rank.shape
     size = rank.new_zeros(groups, rollouts + 1)  # the first counts what is left out
     size.scatter_add_(1, rank + 1, torch.ones_like(rank))
@@ -154,7 +157,7 @@ def count_distinct_and_tied(
     bare: Mapping[str, Tensor],
     same: float,
 ) -> Distinctions:
-    """Distinct vectors and advantages, and their ties, group by group.
+    """Count distinct reward vectors and advantages, and their ties, group by group.
 
     rewards: (rewards, responses); mask: (responses,) which ones to look at; advantages: by method, (responses,), NaN is
     left out of its levels; bare: those that an eps may part, computed without any; same: round-off, relative to the
@@ -197,7 +200,7 @@ def count_distinct_and_tied(
 
 
 def inversions(x: Tensor) -> Tensor:
-    """(groups,) how many pairs i < j have x_i > x_j; x: (groups, rollouts) whole numbers.
+    """Return (groups,) the number of pairs i < j with x_i > x_j; x: (groups, rollouts) whole numbers.
 
     Counted while sorting by merging: of two sorted halves, the left ones move back by one for each smaller right one.
 
@@ -218,7 +221,7 @@ def inversions(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PairOrders:
-    """The pairs in a group with different primary reward, and what the methods do with them; each (groups,)."""
+    """The pairs in a group with different primary reward, by the order of their advantages; each is (groups,)."""
 
     pairs: Tensor
     inverted: dict[str, Tensor]  # by method: the lower one gets more
@@ -226,7 +229,7 @@ class PairOrders:
 
 
 def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
-    """Whether the advantages follow the primary reward, group by group.
+    """Count, group by group, the pairs whose advantages follow the primary reward, tie, or are in the wrong order.
 
     primary: (responses,), NaN is left out; level: by method, (responses,), −1 is left out.
     """
@@ -243,18 +246,18 @@ def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor
 
 
 def _joined(first: Tensor, second: Tensor) -> Tensor:
-    """A rank by the first, then by the second; −1 where either is."""
+    """Return the rank by the first ranks, then by the second; −1 where either of them is."""
     both = (first * (first.shape[1] + 1) + second).double()
     return ranks(both.masked_fill_((first < 0) | (second < 0), torch.nan))
 
 
 def _apart(rank: Tensor, reward: Tensor) -> Tensor:
-    """(groups,) the number of pairs of equal rank and different reward."""
+    """Return (groups,) the number of pairs of equal rank and different reward."""
     return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
 
 
 def _swapped(reward: Tensor, rank: Tensor) -> Tensor:
-    """(groups,) the number of pairs in which the lower reward has the higher rank; −1 is left out."""
+    """Return (groups,) the number of pairs in which the lower reward has the higher rank; −1 is left out."""
     more = reward.shape[1] + 1
     both = (reward * more + rank).masked_fill_((reward < 0) | (rank < 0), more**2 - 1)  # last, and after no other
     return inversions(both.sort(-1).values % more)

@@ -14,7 +14,7 @@ _LARGEST = 1e30  # of a weight: its square times that of a reward stays finite
 
 
 def parse_number(text: str) -> float | None:
-    """The number in a text, also nan and inf; None if the text holds anything else.
+    """Return the number in a text, also nan and inf; None if the text holds anything else.
 
     >>> parse_number("-1.5e3"), parse_number("1_000"), parse_number("")
     (-1500.0, None, None)
@@ -23,7 +23,7 @@ def parse_number(text: str) -> float | None:
 
 
 def parse_count(text: str, argument: str) -> int:
-    """The whole number from 1 in a text; InputError names the argument.
+    """Return the whole number from 1 in a text. Raises InputError that names the argument.
 
     >>> parse_count(" 8", "group-size")
     8
@@ -36,7 +36,9 @@ def parse_count(text: str, argument: str) -> int:
 
 
 def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
-    """The first and the last step in FIRST:LAST, of which one may be empty; InputError names the argument.
+    """Return the first and last step in FIRST:LAST, of which one may be empty.
+
+    Raises InputError that names the argument.
 
     >>> parse_steps("100:150", "steps"), parse_steps("100:", "steps"), parse_steps(":50", "steps")
     ((100, 150), (100, None), (None, 50))
@@ -50,10 +52,11 @@ def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
 
 
 def parse_setting(text: str, argument: str) -> dict[str, Any]:
-    """The parts of a setting: method=NAME, convention=NAME and weights.REWARD=NUMBER with commas between them.
+    """Return the method, convention and weights of a setting that is written as one text.
 
-    The name of a reward may hold dots, spaces, commas and =: its number follows the last = before a comma. What stands
-    between commas without a = belongs to the name after it. InputError names the argument.
+    The text is method=NAME, convention=NAME and weights.REWARD=NUMBER, with commas between them. The name of a reward
+    may hold dots, spaces, commas and =: its number follows the last = before a comma. What stands between commas
+    without a = belongs to the name after it. Raises InputError that names the argument.
 
     >>> parse_setting("method=gdpo, weights.length=0.2, weights.a, b=1", "what-if")
     {'method': 'gdpo', 'weights': {'length': 0.2, 'a, b': 1.0}}
@@ -76,7 +79,7 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
 
 
 def parse_named(text: str, argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
-    """Numbers by name in one text; InputError names the argument.
+    """Return numbers by name from one text, NAME=NUMBER with commas between several. InputError names the argument.
 
     >>> parse_named("correct = 1, format=0.5", "parts")
     {'correct': 1.0, 'format': 0.5}
@@ -86,7 +89,7 @@ def parse_named(text: str, argument: str, form: str = "NAME=NUMBER") -> dict[str
 
 
 def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
-    """The weights of rewards, by name, in texts of this form; InputError names the argument.
+    """Return the weights of rewards, by name, from texts NAME=NUMBER. Raises InputError that names the argument.
 
     >>> parse_weights(["correct=1", "a=b=0.5"], "weight")
     {'correct': 1.0, 'a=b': 0.5}

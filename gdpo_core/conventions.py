@@ -1,4 +1,4 @@
-"""What an implementation may do differently from the paper: as data that the methods read, and in words."""
+"""Conventions: what implementations do differently from the paper, as data for the methods, and in words."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args, get_type_hints
@@ -21,7 +21,7 @@ COMPARED = ("grpo", "grpo_no_std", "gdpo")
 
 @dataclass(frozen=True, kw_only=True)
 class Convention:
-    """How one implementation fills in what the formulas leave open.
+    """A convention: how one implementation fills in what the formulas leave open.
 
     >>> PAPER.ddof, PAPER.group_eps, PAPER.last_step
     (1, 0.0, 'responses')
@@ -63,7 +63,7 @@ class Convention:
 
     @property
     def sum_eps(self) -> float:
-        """What GRPO adds to the standard deviation of a group's sums.
+        """The number that GRPO adds to the standard deviation of a group's sums.
 
         >>> Convention(name="ms-swift", source="4.6.0", group_eps=1e-8, grpo_eps=1e-4).sum_eps
         0.0001
@@ -72,7 +72,7 @@ class Convention:
 
     @property
     def without_eps(self) -> "Convention":
-        """The same with nothing added to any standard deviation.
+        """The convention with nothing added to any standard deviation.
 
         >>> PAPER.without_eps is PAPER
         True
@@ -85,7 +85,7 @@ PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")
 
 
 def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ...]:
-    """The steps of the method under a convention, in order, one formula per step.
+    """Return the steps of a method under a convention, in order, one formula per step.
 
     >>> print(*formulas("gdpo", PAPER, rewards=3), sep="\\n")
     z = (r − mean) / std, each reward in its group
@@ -116,11 +116,12 @@ def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ..
 
 
 def _divisor(eps: float, whose: str) -> str:
+    """Return the divisor of a formula, the std with its eps; whose: words for the rollouts that it is taken over."""
     return f"(std{whose} + {eps:g})" if eps else f"std{whose}"
 
 
 def exceptions(convention: Convention) -> tuple[str, ...]:
-    """What the convention does in the cases that the formulas leave open, one sentence per case.
+    """Return sentences on what the convention does in the cases that the formulas leave open, one per case.
 
     >>> print(*exceptions(PAPER)[1:], sep="\\n")
     A response without any reward is left out and gets 0.

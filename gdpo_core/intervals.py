@@ -1,4 +1,4 @@
-"""How far the mean of few numbers may be off: intervals of Student's t."""
+"""Intervals of Student's t: how far the mean of few numbers may be off."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _FEWEST, _FEWEST_RUNS = 3, 2  # steps, and runs, below which their scatter says 
 
 
 def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
-    """Half the 95 % interval of a sum or difference of the means of independent series; None for too few numbers.
+    """Return half the 95 % interval of a sum or difference of means of independent series; None for too few.
 
     Student's t, for two series with the degrees of freedom of Welch. Steps that resemble their neighbours count as
     fewer: n (1 − ρ) / (1 + ρ), ρ their lag-1 autocorrelation where that is positive; runs have no neighbours.
@@ -40,7 +40,7 @@ def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
 
 
 def _autocorrelation(x: Array) -> float:
-    """How much each number resembles the one before it: 0 (not, or the opposite) up to 1."""
+    """Return how much each number resembles the one before it: from 0, not at all or the opposite, up to 1."""
     d = x - x.mean()
     squares = float(d @ d)
     return max(0.0, float(d[1:] @ d[:-1]) / squares) if squares else 0.0

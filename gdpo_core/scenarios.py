@@ -28,7 +28,7 @@ Comparison = Literal["equal", "published", "neither"]  # the keys of COMPARISONS
 
 @dataclass(frozen=True)
 class Scenario:
-    """What to train, what it teaches, and how it must end; InputError names the entry that cannot be."""
+    """A scenario: what to train, what it teaches, and how it must end. Raises InputError for what cannot be."""
 
     id: Text
     title: Text
@@ -46,7 +46,7 @@ class Scenario:
 
     @property
     def from_marks(self) -> bool:
-        """Whether it starts from pass rates, for which its set-up has a stand-in."""
+        """Whether it starts from pass rates that are given later; its set-up has a stand-in for them."""
         return self.train.get("p0") == FROM_MARKS
 
     @cached_property
@@ -66,21 +66,21 @@ class Scenario:
         return setup
 
     def lesson_of(self, comparison: str) -> str:
-        """What to learn from it under this comparison."""
+        """Return what to learn from the scenario under this comparison."""
         return self.lessons.get(cast(Any, comparison), self.lesson)
 
     def at(self, rates: Sequence[float]) -> Setup:
-        """The set-up; one that starts from marks starts from these pass rates."""
+        """Return the set-up, started from these pass rates if the scenario starts from marks."""
         return replace(self.setup, p0=tuple(rates)) if self.from_marks else self.setup
 
 
 def medians(run: TrainingRun, level: float = LEARNT) -> list[float]:
-    """Per coin or arm, the (lower) median over seeds of the epoch at which it reaches the level; infinity for never."""
+    """Return, per coin or arm, the lower median over seeds of the epoch at which it reaches the level, or infinity."""
     return run.steps_to(level).median(0).values.tolist()
 
 
 def alike(a: float, b: float) -> bool:
-    """Whether two medians count as equal.
+    """Return whether two medians count as equal.
 
     >>> alike(100, 105), alike(100, 107), alike(18, 20), alike(2, 4), alike(inf, 3)
     (True, False, True, False, False)
@@ -92,7 +92,7 @@ def alike(a: float, b: float) -> bool:
 
 
 def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
-    """One of VERDICTS, by the medians of each method's slowest coin.
+    """Return one of VERDICTS, by the medians of each method's slowest coin.
 
     >>> verdict_on_coins([37, 14], [20, 20]), verdict_on_coins([inf, 14], [inf, 20])
     ('GDPO faster', 'neither gets there')
@@ -104,7 +104,7 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
 
 
 def verdict_on_arms(grpo: float, gdpo: float) -> str:
-    """One of ENDS, by each method's last probability of the right answer, the median over seeds.
+    """Return one of ENDS, by each method's last probability of the right answer, the median over seeds.
 
     >>> verdict_on_arms(0.3, 0.99)
     'right under GDPO alone'
@@ -114,7 +114,7 @@ def verdict_on_arms(grpo: float, gdpo: float) -> str:
 
 
 def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
-    """How the runs of "grpo" and "gdpo" ended."""
+    """Return how the runs of "grpo" and "gdpo" ended, one of VERDICTS or, for arms, of ENDS."""
     if arms:
         return verdict_on_arms(*(runs[m].p[:, -1, 0].median().item() for m in ("grpo", "gdpo")))
     return verdict_on_coins(*(medians(runs[m]) for m in ("grpo", "gdpo")))

@@ -1,6 +1,6 @@
-"""What a method no longer tells apart: ties, levels, dead rewards, update shares, inverted priorities.
+"""Ties: what a method no longer tells apart, with levels, dead rewards, update shares and wrong orders.
 
-And, at the end, how much a reward has to weigh before GDPO lets it decide.
+At the end stands how much a reward has to weigh before GDPO lets it decide.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _PAIRS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class Order:
-    """Of the pairs in a group with different primary reward, how many have which order of their advantages."""
+    """The pairs in a group with different primary reward, counted by the order of their advantages."""
 
     right: int  # the response with more of the primary reward has the larger advantage
     tied: int
@@ -33,12 +33,13 @@ class Order:
 
     @property
     def pairs(self) -> int:
+        """The number of these pairs."""
         return self.right + self.tied + self.wrong
 
 
 @dataclass(frozen=True)
 class Collapse:
-    """How much of the difference between reward vectors the advantages keep.
+    """The collapse of advantages: how much of the difference between reward vectors they keep.
 
     Two advantages of a group are one if they are equal but for round-off when computed without any eps, and less than
     0.5 % of the group's largest apart as they were computed. `groups`, `silent_groups`, `update_share` and `push` are
@@ -64,7 +65,7 @@ class Collapse:
     _index: Tensor = field(repr=False)  # the number of each one's group
 
     def inversions(self, primary: int = 0) -> float:
-        """Of the pairs in a group with different `primary` reward, the share in which the lower one gets more.
+        """Return the share of the pairs with different `primary` reward in which the lower one gets more.
 
         NaN where there is no such pair. Raises InputError.
 
@@ -75,7 +76,9 @@ class Collapse:
         return order.wrong / order.pairs if order.pairs else float("nan")
 
     def order(self, primary: int = 0) -> Order:
-        """The pairs in a group with different `primary` reward by the order of their advantages. Raises InputError.
+        """Count the pairs in a group with different `primary` reward by the order of their advantages.
+
+        Raises InputError.
 
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").order(primary=0)
         Order(right=1, tied=0, wrong=2)
@@ -90,7 +93,7 @@ class Collapse:
 
 @with_options
 def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Collapse:
-    """What the method's advantages of these rewards still tell apart; arguments and errors as `grpo`.
+    """Return what the method's advantages of these rewards still tell apart; arguments and errors as `grpo`.
 
     >>> c = collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> c.levels, c.vectors, c.tied_pair_count, c.tied_pairs
@@ -103,9 +106,9 @@ def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options
 def explain_and_collapse(
     rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 ) -> tuple[Explanation, Collapse, Tensor]:
-    """`explain` and `collapse` of the same rewards from one computation; arguments and errors as there.
+    """Return `explain` and `collapse` of the same rewards from one computation; arguments and errors as there.
 
-    The third is (responses, rewards), float64: each reward's signed part of the advantages, as in `update_share`.
+    The third item is (responses, rewards), float64: each reward's signed part of the advantages, as in `update_share`.
 
     >>> e, c, parts = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> e.weighted_sums.tolist(), c.level.tolist(), [round(part, 2) for part in parts[0].tolist()]
@@ -125,7 +128,10 @@ def explain_and_collapse(
 
 
 def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:
-    """batch: in float64; prepared: as the method took it; same: how close advantages of one level are."""
+    """Return the collapse of a finished computation.
+
+    batch: in float64; prepared: as the method took it; same: how close advantages of one level are.
+    """
     advantages = prepared.zero_unrewarded(steps.advantages)
     silent = batch.group.lowest(-advantages.abs()) == 0
     rewards, a = batch.rewards.reshape(len(batch.rewards), -1), advantages.flatten()
@@ -159,7 +165,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
 
 @with_options
 def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
-    """The share of each reward in the advantages; they sum to 1, and are NaN where every advantage is 0.
+    """Return the share of each reward in the advantages; shares sum to 1, and are NaN where every advantage is 0.
 
     Every method's advantage is a sum of one part per reward, A = Σ_k a_k: under GRPO a_k = w_k (r_k − mean_G r_k) /
     std_G s, under GDPO a_k = w_k z_k / std_B s. The share is Σ a_k A / Σ A² over all responses. Below 0 the update
@@ -173,7 +179,10 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
 
 
 def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """(rewards, …) Σ a_k A, and (…) Σ A², whose ratio is the share, summed over `over`; an A of NaN is left out."""
+    """Return (rewards, …) Σ a_k A and (…) Σ A², whose ratio is the share; an A of NaN is left out.
+
+    The sums run over `over`.
+    """
     a = a.masked_fill(~a.isfinite(), 0)
     products = reward_parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)
     return over.total(products), over.total(a.square())
@@ -189,7 +198,7 @@ class BrokenTies:
 
 
 def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTies:
-    """The ties of `coarse` between different primary rewards that `fine` breaks, and which of them it inverts.
+    """Return the ties of `coarse` between different primary rewards that `fine` breaks, and which of them it inverts.
 
     Both are collapses of the same rewards. primary: index of the reward that should decide.
 
@@ -227,7 +236,7 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
 
 
 def _of_all(level: Tensor, response: Tensor, count: int) -> Tensor:
-    """(responses,) the levels of all responses, −1 where one was left out."""
+    """Return (responses,) the levels of all responses, −1 for a response that was left out."""
     return level.new_full((count,), -1).scatter(0, response, level)
 
 
@@ -239,7 +248,7 @@ def break_even_weights(
     weights: ArrayLike | None = None,
     groups: Groups | None = None,
 ) -> Tensor:
-    """The weights on `reward` above which GDPO gives `higher` of a pair more than `lower`; (pairs,), float64.
+    """Return the weights on `reward` above which GDPO gives `higher` of a pair more than `lower`; (pairs,), float64.
 
     pairs: those of `broken_ties`; rewards, groups: of the collapses that they are from; reward: their primary one. The
     responses of a pair differ in it, so a large enough weight always puts `higher` first: every value is finite.
@@ -268,7 +277,7 @@ def break_even_weights(
 
 
 def break_even_of(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
-    """The weight on `reward` at which its gain equals the loss by the other rewards; NaN where it gains nothing.
+    """Return the weight on `reward` at which its gain equals the loss by the other rewards; NaN where it gains nothing.
 
     z: (rewards, responses); lower, higher: (pairs,).
     """

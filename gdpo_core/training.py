@@ -1,4 +1,4 @@
-"""Two small policies that learn from several rewards: coins that fall independently, and arms of which one is pulled.
+"""Training of two small policies on several rewards: coins that fall independently, and arms of which one is pulled.
 
 Symbols: f an outcome as zeros and ones (which coins fell on 1, which arm was pulled), p the probabilities of its ones,
 A the advantages. A step moves the logits by lr · mean of A (f − p), the score-function gradient of the expected reward.
@@ -45,7 +45,7 @@ class TrainingRun:
     p: Tensor  # (seeds, epochs + 1, rewards); index 0 of the epoch axis is the start
 
     def steps_to(self, level: float = 0.9) -> Tensor:
-        """The first epoch index at which p ≥ level, infinity if there is none, (seeds, rewards).
+        """Return (seeds, rewards) the first epoch index at which p ≥ level, infinity if there is none.
 
         >>> TrainingRun("grpo", torch.tensor([[[0.5, 0.5], [0.9, 0.6]]])).steps_to(0.9).tolist()
         [[1.0, inf]]
@@ -62,7 +62,7 @@ COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "ne
 
 @dataclass(frozen=True)
 class Setup:
-    """What to train and how, as the arguments of `train`. Equal set-ups of tuples have equal runs."""
+    """A set-up: what to train and how, as the arguments of `train`. Equal set-ups of tuples have equal runs."""
 
     p0: tuple[float, ...]
     arms: tuple[tuple[float, ...], ...] | None = None  # (arms, rewards) what each answer is paid, times the scale
@@ -91,11 +91,11 @@ class Setup:
         return next(name for name, match in COMPARISONS.items() if match == self.match_scale)
 
     def compared(self, comparison: str) -> "Setup":
-        """The same under another comparison."""
+        """Return this set-up under another comparison."""
         return replace(self, match_scale=COMPARISONS[comparison])
 
     def train(self, method: str) -> TrainingRun:
-        """The runs of one method.
+        """Train with one method, and return its runs.
 
         >>> Setup((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
         torch.Size([2, 4, 2])
@@ -103,11 +103,11 @@ class Setup:
         return _simulate(method, self.policy(), self)
 
     def mean_field(self, method: str) -> Tensor:
-        """The infinite-group limit of one method, (epochs + 1, coins)."""
+        """Return the infinite-group limit of one method, (epochs + 1, coins)."""
         return _integrate(method, self.policy(), self)
 
     def policy(self) -> "Policy":
-        """The policy that it starts from; InputError names what cannot be used."""
+        """Return the policy that training starts from. Raises InputError that names what cannot be used."""
         if self.arms is None:
             is_share = isinstance(self.together, Real) and 0 <= self.together <= 1
             expect(is_share, "together", "a share from 0 to 1", repr(self.together))
@@ -118,7 +118,7 @@ class Setup:
         return _arms(self.p0, self.arms, self.scale, self.weights, self.gate)
 
     def check(self) -> None:
-        """InputError for how long and how fast it cannot train."""
+        """Raise InputError for sizes, rates and options with which nothing can be trained."""
         for name in ("epochs", "seeds", "rollouts", "prompts"):
             count = getattr(self, name)
             expect(is_whole(count) and count > 0, name, "a whole number above 0", repr(count))
@@ -134,7 +134,7 @@ class Setup:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Seeds, rollouts, prompts: statistics run along the last axis but one, which is several times as fast."""
+        """The seeds, rollouts and prompts: statistics along the last axis but one are several times as fast."""
         return int(self.seeds), int(self.rollouts), int(self.prompts)
 
 
@@ -191,7 +191,7 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
 
 @with_options
 def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tensor:
-    """The infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards or arms).
+    """Return the infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards or arms).
 
     Arguments and errors as in `train`; how many are drawn changes nothing. With p, v = p (1 − p), scales c and weights
     w the logits move by w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, by w_k √v_k / √(Σ w_j²) under GDPO.
@@ -219,7 +219,7 @@ class Coins:
 
     @property
     def uniforms(self) -> int:
-        """How many random numbers in [0, 1) one outcome takes."""
+        """The number of random numbers in [0, 1) that one outcome takes."""
         return len(self.start) + (self.together > 0)
 
     @property
@@ -228,17 +228,17 @@ class Coins:
         return adds_exactly(self.scale * self.weights[: len(self.scale)])
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """p of logits, both (coins, …)."""
+        """Return p of logits, both (coins, …)."""
         return logits.sigmoid()
 
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
-        """One outcome from each column of uniforms, (coins, …)."""
+        """Return one outcome from each column of uniforms, (coins, …)."""
         if self.together:
             uniforms = torch.where(uniforms[-1] < self.together, uniforms[0], uniforms[:-1])
         return torch.lt(uniforms, p, out=out)
 
     def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
-        """The rewards of outcomes (coins, …) before the noise, (rewards, …)."""
+        """Return the rewards of outcomes (coins, …) before the noise, (rewards, …)."""
         coins = len(self.scale)
         torch.mul(self.scale.to(outcomes).view(-1, *[1] * (outcomes.ndim - 1)), outcomes, out=out[:coins])
         if len(out) > coins:
@@ -248,11 +248,11 @@ class Coins:
         return out
 
     def outcomes(self) -> Tensor:
-        """Every possible outcome, (coins, outcomes)."""
+        """Return every possible outcome, (coins, outcomes)."""
         return _corners(0.0, 1.0, len(self.start))
 
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
-        """The probability of each outcome, (outcomes,)."""
+        """Return the probability of each outcome, (outcomes,)."""
         alone = torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
         # By one draw it is every coin that is likelier than the draw: below all on 1, not below any on 0.
         below = torch.where(outcomes == 1, p[:, None], 1.0).amin(0)
@@ -282,11 +282,11 @@ class Arms:
         return all(adds_exactly(row * self.weights) for row in self.table)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """p of logits, both (arms, …)."""
+        """Return p of logits, both (arms, …)."""
         return logits.softmax(0)
 
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
-        """One arm from each uniform number, as zeros and a one, (arms, …)."""
+        """Return one arm from each uniform number, as zeros and a one, (arms, …)."""
         below = p.cumsum(0)
         below[-1] = torch.inf  # the sum may round to less than 1
         torch.lt(uniforms, below, out=out)
@@ -294,16 +294,16 @@ class Arms:
         return out
 
     def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
-        """The rewards of outcomes (arms, …), (rewards, …)."""
+        """Return the rewards of outcomes (arms, …), (rewards, …)."""
         torch.mm(self.table.T.to(outcomes), outcomes.flatten(1), out=out.view(len(out), -1))
         return out
 
     def outcomes(self) -> Tensor:
-        """Every arm, (arms, arms)."""
+        """Return every arm, (arms, arms)."""
         return torch.eye(len(self.start), dtype=torch.float64)
 
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
-        """The probability of each arm, (arms,)."""
+        """Return the probability of each arm, (arms,)."""
         return p
 
 
@@ -313,7 +313,7 @@ Policy: TypeAlias = Coins | Arms
 def _coins(
     p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: Gate | None
 ) -> Coins:
-    """The checked coins and what they pay."""
+    """Return the checked coins and what they pay."""
     start = _per_reward(p0, "p0")
     expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
     coins = len(start)
@@ -334,7 +334,7 @@ def _coins(
 def _arms(
     p0: ArrayLike, arms: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, gate: Gate | None
 ) -> Arms:
-    """The checked arms and what they pay."""
+    """Return the checked arms and what they pay."""
     start = _per_reward(p0, "p0")
     inside = bool(((start > 0) & (start < 1)).all()) and abs(float(start.sum()) - 1) < 1e-6
     expect(inside, "p0", "probabilities inside (0, 1) that sum to 1", start.tolist())
@@ -352,7 +352,7 @@ def _arms(
 
 
 def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_by: str = "p0") -> Tensor:
-    """One finite number per reward, (rewards,) in float64; counted_by: the argument that says how many."""
+    """Return one finite number per reward, (rewards,) in float64; counted_by: the argument that says how many."""
     t = numbers(values, name).double()
     expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {counted_by}"
     fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
@@ -361,6 +361,7 @@ def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_
 
 
 def _noise(noise: ArrayLike, coins: int) -> Tensor:
+    """Return the checked std of the noise on each reward, (rewards,)."""
     t = numbers(noise, "noise").double()
     fits = t.ndim == 1 and len(t) >= coins and bool((t.isfinite() & (t >= 0)).all())
     expect(fits, "noise", f"at least {coins} finite numbers from 0, one per reward", t.tolist())
@@ -368,7 +369,7 @@ def _noise(noise: ArrayLike, coins: int) -> Tensor:
 
 
 def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
-    """Pairs of a reward and the coin or reward that gates it, both as indices from 0."""
+    """Return pairs of a reward and the coin or reward that gates it, both as indices from 0."""
     if gate is None:
         return []
     wrong = InputError(f"gate: expected (reward, on), or several such pairs, got {gate!r}")
@@ -390,7 +391,7 @@ def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
 
 
 def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
-    """The runs of all seeds at once, from one generator."""
+    """Return the runs of all seeds at once, from one generator."""
     setup.check()
     method_named(method)
     generator = np.random.Generator(np.random.SFC64(setup.seed))  # faster than torch's own
@@ -404,6 +405,7 @@ def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
     rewards = torch.empty((len(weights), *setup.shape), dtype=policy.dtype)
 
     def gradient(logits: Tensor) -> Tensor:
+        """Return the score-function gradient of the logits, from answers that are drawn."""
         p = policy.probabilities(logits)[:, :, None, None]  # (features, seeds, rollouts, prompts)
         generator.random(dtype=np.float32, out=of_uniforms)
         f = policy.draw(uniforms, p, out=outcomes)
@@ -420,7 +422,7 @@ def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
 
 
 def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
-    """p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
+    """Return p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
 
     Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
     """
@@ -447,6 +449,7 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     )
 
     def gradient(logits: Tensor) -> Tensor:
+        """Return the expected gradient of the logits, over all outcomes."""
         p = policy.probabilities(logits)
         likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
         likely = weighted(group.group, likelihoods[None])  # the group is the whole batch too
@@ -457,12 +460,15 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
 
 
 def _corners(low: float, high: float, count: int) -> Tensor:
-    """Every way to set so many numbers to one of two, (count, 2^count)."""
+    """Return every way to set so many numbers to one of two, (count, 2^count)."""
     return torch.tensor(list(product((low, high), repeat=count)), dtype=torch.float64).T
 
 
 def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
-    """What the method gives in each group, then by match_scale: eq. 6 for all, for none, or its own last step."""
+    """Return the advantages inside the groups, followed by the step over the batch that match_scale names.
+
+    That is eq. 6 for every method, none for any, or the method's own.
+    """
     formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages
     batch_step = formula.over_batch
@@ -476,7 +482,7 @@ def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tenso
 
 
 def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setup) -> Tensor:
-    """The logits before training and after each step, (epochs + 1, …)."""
+    """Return the logits before training and after each step, (epochs + 1, …)."""
     step, path = OPTIMIZERS[setup.optimizer](float(setup.lr)), [logits]
     for _ in range(setup.epochs):
         path.append(path[-1] + step(gradient(path[-1])))
@@ -489,11 +495,12 @@ def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setup) -
 
 
 def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
+    """Return the step of plain gradient ascent."""
     return lambda gradient: lr * gradient
 
 
 def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
-    """Adam, arXiv 1412.6980, algorithm 1, as ascent."""
+    """Return the step of Adam, arXiv 1412.6980, algorithm 1, as ascent."""
     first, second, steps = torch.zeros(()), torch.zeros(()), 0
 
     def step(gradient: Tensor) -> Tensor:

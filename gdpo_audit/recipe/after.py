@@ -1,4 +1,4 @@
-"""Finds a recipe whose advantages were changed in each batch afterwards: whitened, or divided over other rows."""
+"""A search for recipes whose advantages were changed in each batch afterwards: whitened, or divided over other rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Weights that change during a run: which recipe made which batch."""
+"""Weights that change during a run, and the recipe that made each batch."""
 
 import math
 from collections import Counter
@@ -21,7 +21,7 @@ _HOPELESS = 50  # batches that nothing explains, if they are more than those tha
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
-    """The recipe of a batch, where its method with some weights makes each of the first batches alone; else None."""
+    """Return the recipe of a batch whose method, with some weights, makes each first batch by itself; else None."""
     live = (part for part in _batches(sample) if part["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))
     recipe = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
@@ -34,11 +34,12 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
 def recipes_by_batch(
     run: Run, recipe: Recipe, batches: Sequence[int], bad: set[int], whole: set[int]
 ) -> dict[int, Recipe]:
-    """The recipe of each batch, where weights that change explain those that the run's recipe does not; else none.
+    """Return the recipe of each batch, if changing weights explain what the run's recipe does not; else {}.
 
-    batches: the run's, in order; bad: those that its recipe does not explain; whole: those that lack no rows.
+    batches: the run's, in order; bad: the batches that its recipe does not explain; whole: the batches that lack no
+    rows.
 
-    A batch has the recipe of the one before it for as long as that reproduces it, or as the log leaves it open.
+    A batch has the recipe of the batch before it for as long as that recipe reproduces it, or the log leaves it open.
     """
     by_batch, known = dict[int, Recipe](), [recipe]
     missed = 0
@@ -76,32 +77,35 @@ def recipes_by_batch(
 
 
 def most_common(recipes: Sequence[Recipe]) -> Recipe:
-    """The recipe of most batches; of several the last."""
+    """Return the recipe of most batches; of several, the last."""
     count = Counter(recipes)
     return max(reversed(recipes), key=lambda recipe: count[recipe])
 
 
 def _batches(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield the batches of these tables one by one."""
     return (part for table in tables for part in table.partition_by("batch", maintain_order=True))
 
 
 def _reproduces(recipe: Recipe, log: Tensors) -> bool:
+    """Return whether a recipe computes every logged advantage of these batches."""
     comparison = compare(log, recipe)
     return not bool((comparison.error > comparison.allowed).any())
 
 
 def _open(recipe: Recipe) -> bool:
-    """Whether more batches may say more about its weights."""
+    """Return whether more batches may say more about a recipe's weights."""
     return bool(recipe.unknown or recipe.grid)
 
 
 def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
-    """The new recipe; where its scale is open, with the one that leaves most of the old weights as they are."""
+    """Return the new recipe; an open scale is set so that most of the old weights stay as they are."""
     pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
     if not new.up_to_scale or not pairs:
         return new
 
     def kept(factor: float) -> tuple[int, float]:
+        """Return how many weights a factor leaves as they were, and how near to 1 it is: a key to sort by."""
         return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(math.log(factor))
 
     factor = max((x / y for x, y in pairs), key=kept)

@@ -1,4 +1,4 @@
-"""A recipe for advantages, what it makes of a log, and how far that is from what is logged."""
+"""A recipe for advantages, what it computes for a log, and how far that is from what is logged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ _FITTED = 1.5  # times the rounding, as weights that are fitted to rounded numbe
 
 @dataclass(frozen=True)
 class Recipe:
-    """How advantages were made: the method, convention and weights that reproduce the logged ones, or most of them."""
+    """A recipe of advantages: the method, convention and weights that reproduce the logged ones, or most of them."""
 
     method: str  # a key of NAMES
     convention: str  # a key of ALL_CONVENTIONS
@@ -53,12 +53,12 @@ class Recipe:
 
     @property
     def known(self) -> tuple[float | None, ...]:
-        """The weights; None where the log does not show one."""
+        """The weights, with None where the log does not show one."""
         return tuple(None if k in self.unknown else w for k, w in enumerate(self.weights))
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What came after the method, in words that follow it in a sentence.
+        """What came after the method, in words that follow its name in a sentence.
 
         >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
         ('logged with 4 decimals',)
@@ -88,11 +88,11 @@ class Tensors:
 
     @property
     def rounding(self) -> Tensor:
-        """(responses,) how far each logged advantage may be from what it was before it was rounded."""
+        """(responses,) how far each logged advantage may be from its value before it was rounded."""
         return half_step(self.grid, self.advantages.nan_to_num())
 
     def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
-        """The log as a `Batch` under a convention; weights: one per reward, 1 by default."""
+        """Return the log as a `Batch` under a convention; weights: one per reward, 1 by default."""
         lengths = self._batch.lengths if convention.last_step == "tokens" else None
         batch = replace(self._batch, convention=convention, lengths=lengths)
         if weights is None:
@@ -101,6 +101,7 @@ class Tensors:
 
     @cached_property
     def _batch(self) -> Batch:
+        """The log as a `Batch`, checked once for all conventions and weights."""
         return make_batch(self.rewards, groups=self.group, lengths=self.lengths, batches=self.batch)
 
     @property
@@ -118,11 +119,12 @@ class Tensors:
 
     @property
     def batches(self) -> int:
+        """The number of batches."""
         return int(self.batch[-1]) + 1
 
 
 def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
-    """The table of a run as tensors. The rows of a group, and of a batch, have to follow one another."""
+    """Return the table of a run as tensors. The rows of a group, and of a batch, have to follow one another."""
     values = torch.empty(len(rewards), len(table), dtype=torch.float64)  # (rewards, responses)
     for row, name in zip(values.numpy(), rewards, strict=True):
         row[:] = table[reward_column(name)].to_numpy()
@@ -149,7 +151,7 @@ def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
 
 
 def starts_of(number: np.ndarray) -> np.ndarray:
-    """Where each run of equal numbers starts.
+    """Return where each run of equal numbers starts.
 
     >>> starts_of(np.array([4, 4, 7, 4])).tolist()
     [0, 2, 3]
@@ -158,7 +160,7 @@ def starts_of(number: np.ndarray) -> np.ndarray:
 
 
 def with_weights(batch: Batch, weights: Sequence[float] | Tensor) -> Batch:
-    """The same batch with other weights, one per reward, without reading it again."""
+    """Return the batch with other weights, one per reward."""
     w = torch.as_tensor(weights, dtype=batch.rewards.dtype)
     return replace(batch, weights=w.view_as(batch.weights))
 
@@ -173,13 +175,16 @@ class Comparison:
 
 
 def compare(log: Tensors, recipe: Recipe) -> Comparison:
-    """The log's advantages beside the recipe's; a batch is reproduced if no error is larger than allowed."""
+    """Compare the log's advantages with the recipe's. A batch is reproduced if no error is larger than allowed."""
     batch = log.read(ALL_CONVENTIONS[recipe.convention], recipe.weights)
     return compare_with(replace(log, grid=recipe.grid), recipe.method, batch, recipe.after)
 
 
 def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Comparison:
-    """Compare with what a method makes of a batch, which holds the log's rewards, the convention and the weights."""
+    """Compare the log's advantages with what a method computes for this batch of its rewards.
+
+    batch: holds the log's rewards, the convention and the weights.
+    """
     formula, batch = method_for(method, batch)
     steps = formula(batch)
     computed = batch.zero_unrewarded(steps.advantages).flatten()
@@ -196,12 +201,13 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
 
 
 def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
-    """Return advantages as they are after a batch step over each batch, and what each was multiplied by."""
+    """Return advantages as they are after a last change of each batch, and the factor that multiplied each of them."""
     index, there = log.batch_of_response, ~log.advantages.isnan() & computed.isfinite()
     count = computed.new_zeros(log.batches).index_add_(0, index, there.to(computed))
     known = computed.masked_fill(~there, 0)
 
     def total(x: Tensor) -> Tensor:
+        """Return (batches,) the sum of the values in each batch."""
         return x.new_zeros(log.batches).index_add_(0, index, x)
 
     if after == "whitened":
@@ -215,7 +221,7 @@ def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
-    """(groups,) whether a group's logged advantages are a positive multiple of the computed ones.
+    """Return (groups,) whether a group's logged advantages are a positive multiple of the computed ones.
 
     False where an advantage of the group is missing. A group that is a multiple and not reproduced was scaled together
     with other responses: an evaluation wrote into the same file.
@@ -223,6 +229,7 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
     index, computed = log.group_of_response, comparison.computed
 
     def total(x: Tensor) -> Tensor:
+        """Return (groups,) the sum of the values in each group."""
         return x.new_zeros(len(log.batch)).index_add_(0, index, x)
 
     size = total(computed.square())
@@ -233,7 +240,7 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
 
 
 def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
-    """The groups in which two responses have equal rewards, and lengths if known, but different advantages.
+    """Return the groups in which two responses with equal rewards, and lengths if known, have different advantages.
 
     Such advantages depend on something that the log does not hold. None where no advantages are logged.
     """
@@ -246,7 +253,7 @@ def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
 
 
 def half_step(grid: str, x: Tensor) -> Tensor:
-    """How far rounding to a grid can move a number, and a little more; 0 without a grid.
+    """Return how far rounding to a grid can move a number, and a little more; 0 without a grid.
 
     >>> [round(half_step(grid, torch.tensor([1.0])).item(), 5) for grid in ("2 decimals", "bf16")]
     [0.005, 0.00391]
@@ -261,7 +268,7 @@ def half_step(grid: str, x: Tensor) -> Tensor:
 
 
 def grid_of(x: Tensor) -> str:
-    """The coarsest grid that holds all these numbers, NaN left out; "" for none.
+    """Return the coarsest grid that holds all these numbers, NaN left out; "" for none.
 
     >>> grid_of(torch.tensor([0.1234, -1.5])), grid_of(torch.tensor([0.5, -0.12345]))
     ('4 decimals', '')
@@ -275,7 +282,7 @@ def grid_of(x: Tensor) -> str:
 
 
 def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
-    """A bound on the round-off of a framework that computes in float32; a small std enlarges it.
+    """Return a bound on the round-off of a framework that computes in float32; a small std enlarges it.
 
     (…, prompts, rollouts) or (responses,), or a single 0. It is 0 where the values of a group add up exactly.
     """

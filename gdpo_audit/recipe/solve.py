@@ -1,4 +1,4 @@
-"""Finds the recipe: solves each method and convention for its weights, and takes the one that computes the log best."""
+"""The search for a recipe: each method and convention is solved for its weights, and the best fit to the log wins."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -74,7 +74,10 @@ class Attempt:
 
     @property
     def claims(self) -> int:
-        """What fits by luck if it is false: its complexity; 0 where weights only explain signs or one stands alone."""
+        """The complexity of what the log has to confirm: of the weights, as those of a false recipe fit only by luck.
+
+        It is 0 where the weights only explain signs, or a single weight stands alone.
+        """
         known = len(self.recipe.weights) - len(self.recipe.unknown)
         return 0 if known <= self.recipe.up_to_scale else self.complexity
 
@@ -82,10 +85,10 @@ class Attempt:
 def solve(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
-    """The recipe that reproduces most of the logged advantages of these tables; None where none comes near.
+    """Return the recipe that reproduces most of the logged advantages of these tables; None where none comes near.
 
-    weights: one per reward, tried first. Where the weights change during the run, those of most batches are returned.
-    What several recipes that make the same advantages do not agree on is said to be unknown.
+    weights: one per reward, tried first. Where the weights change during the run, the weights of most batches are
+    returned. Where several recipes make the same advantages, what they do not agree on is said to be unknown.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -117,7 +120,10 @@ def solve(
 
 
 def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: Recipe) -> Recipe | None:
-    """The recipe with the weights that make all advantages of these tables; None where none do, or too few show it."""
+    """Return the recipe, of the method of `like`, whose weights make all advantages of these tables.
+
+    None where no weights do, or the tables are too small to show it.
+    """
     log = replace(tensors_of(pl.concat(tables), rewards), grid=like.grid)
     terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
     solution = solution_of(terms, log.batches)
@@ -130,7 +136,7 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
 
 
 def same_weights(first: Recipe, second: Recipe) -> bool:
-    """Whether two recipes of one method have the same weights: up to scale, but where that changes the advantages.
+    """Return whether two recipes of one method have the same weights; their scale counts only where it shows.
 
     >>> from gdpo_audit.recipe.recipe import Recipe
     >>> same_weights(*(Recipe("grpo", "trl", w, (), False) for w in ((1.0, 0.5), (2.0, 1.0))))
@@ -148,7 +154,7 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
 
 
 def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | None:
-    """The likeliest attempt that reproduces the log about as well as the best one does."""
+    """Return the likeliest attempt that reproduces the log about as well as the best one does."""
     attempts: list[Attempt] = []
     for attempt in _attempts(log, framework, given):
         attempts.append(attempt)
@@ -158,9 +164,9 @@ def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | No
 
 
 def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bool = False) -> Iterator[Attempt]:
-    """The best attempt with each method and convention that reproduces enough of the log, the likeliest first.
+    """Yield the best attempt with each method and convention that reproduces enough of the log, the likeliest first.
 
-    by_chance: also those whose log has no more equations than unknowns, so that chance alone may make them fit.
+    by_chance: whether to yield attempts on logs that have no more equations than unknowns, which chance may make fit.
     """
     few_sizes = _few_sizes(log)
     solved: dict[tuple[object, ...], Solved] = {}
@@ -178,15 +184,15 @@ def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bo
 
 
 def _few_sizes(log: Tensors) -> bool:
-    """Whether the advantages have so few sizes that a recipe only has to explain their signs."""
+    """Return whether the advantages have so few sizes that a recipe only has to explain their signs."""
     sizes = (log.advantages.abs() * 1e4).round()
     return len(sizes[sizes > 0].unique()) <= _FEW_SIZES
 
 
 def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
-    """Methods and conventions, the likeliest first, without those that compute the same on this log.
+    """Yield methods and conventions, the likeliest first, without those that compute the same on this log.
 
-    The third item is equal for candidates with the same direction of the weights, which is solved for once.
+    The third item is equal for candidates whose weights have the same direction, which is solved for once.
     """
     missing, count = log.rewards.isnan(), log.rewards.shape[-1]
     any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
@@ -218,7 +224,7 @@ def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[o
 def _attempt(
     log: Tensors, method: str, convention: str, given: Weights | None, solved: Solved, by_chance: bool = False
 ) -> Attempt | None:
-    """The best weights for one method and convention; None if these cannot have made the log."""
+    """Return the best weights for one method and convention; None if these cannot have made the log."""
     terms, solution = solved
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
     # Leave-one-out divides each response of a group by another std, so that only weights at hand can be tried.
@@ -262,7 +268,10 @@ def _attempt(
 
 
 def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
-    """Those that reproduce about as many batches as the best, with at most `slack` times its error; in their order."""
+    """Return the attempts that are about as good as the best one, in their order.
+
+    They reproduce nearly as many batches, with at most `slack` times its error.
+    """
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
     # An error below that of the rounding is chance: the log has few different numbers.
@@ -272,7 +281,7 @@ def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
 
 
 def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
-    """The share of the live batches that are reproduced, and their root mean square error."""
+    """Return the share of the live batches that are reproduced, and the root mean square error in these."""
     comparison = compare_with(log, method, batch)
     error, index = comparison.error, log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (error > comparison.allowed).float())
@@ -286,7 +295,7 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
 
 
 def _rms(x: Tensor) -> float:
-    """The root mean square of numbers; 0 of none."""
+    """Return the root mean square of numbers; 0 without any."""
     return x.square().mean().sqrt().item() if x.numel() else 0.0
 
 
@@ -294,7 +303,7 @@ def _rms(x: Tensor) -> float:
 
 
 def _along_direction(solution: Solution, factor: float | None, error: float, wanted: Tensor) -> list[Guess]:
-    """Weights along the one direction that fits: the simplest, and those that fit best."""
+    """Return weights along the one direction that fits: the simplest, and those that fit best."""
     direction = solution.directions[:, 0]
     scales = [float(largest) for largest in _LARGEST]
     if factor is not None and error <= _KNOWN_SCALE:
@@ -306,12 +315,15 @@ def _along_direction(solution: Solution, factor: float | None, error: float, wan
 
 
 def along_direction(solution: Solution, wanted: Tensor) -> list[Guess]:
-    """Return weights along the one direction that fits, of which the log shows the ratio alone, the simplest first."""
+    """Return weights along the one direction that fits, where the log shows their ratio alone, the simplest first."""
     return _along_direction(solution, None, math.inf, wanted)
 
 
 def _shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
-    """Whether the log shows the scale of a guess; measured: its weights by the divisors, with a relative error."""
+    """Return whether the log shows the scale of a guess.
+
+    measured: the weights by the divisors of the advantages, with the relative error `error`.
+    """
     weights, complexity = guess
     # What the advantages show of the scale only roughly, several weights of one digit each show.
     settled = len(weights) - solution.null_space.shape[1]
@@ -321,7 +333,10 @@ def _shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: floa
 
 
 def _open_weights(solution: Solution) -> list[int]:
-    """Rewards whose weight the log leaves open: its standard error is too large, and it need not be 0 either."""
+    """Return the indices of the rewards whose weight the log leaves open.
+
+    Then the standard error of the weight is too large, and the weight need not be 0 either.
+    """
     weights, error, size = solution.directions[:, 0], solution.error, solution.size
     # A reward of very small size can be invisible at any weight; then a weight of 0 is not certain either.
     zero = (error * size <= _KNOWN_ZERO * (weights * size).abs().max()) & (error <= _KNOWN_WEIGHT)
@@ -330,9 +345,9 @@ def _open_weights(solution: Solution) -> list[int]:
 
 
 def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
-    """The simplest weights within three standard errors; None where one of them is near no round number.
+    """Return the simplest weights within three standard errors; None where one of them is near no round number.
 
-    Those that the log leaves open stay about as they are.
+    Weights that the log leaves open stay about as they are.
     """
     weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
     numbers, complexity = list[float](), 1
@@ -349,9 +364,9 @@ def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
 
 
 def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
-    """The nearest numbers with few digits, and fractions, within a relative tolerance of x, the simplest first.
+    """Return numbers with few digits, and fractions, within a relative tolerance of x, the simplest first.
 
-    Each with its complexity before it: 0 for ±1, else about its digits. None near 0 and infinity, where no digits are.
+    Each has its complexity before it: 0 for ±1, else about its digits. There are none near 0 and infinity.
 
     >>> simple_near(0.2500001, 1e-5), simple_near(0.333334, 1e-5), simple_near(0.1234567, 1e-5), simple_near(1.01, 0.05)
     ([(2, 0.25)], [(2, 0.3333333333333333)], [], [(0, 1.0), (3, 1.01)])
@@ -368,7 +383,7 @@ def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
 
 
 def round_weights(weights: Tensor) -> tuple[float, ...]:
-    """Weights rounded to eight digits; with fewer, the advantages of large rewards would not be reproduced."""
+    """Return weights rounded to eight digits; with fewer, the advantages of large rewards would not be reproduced."""
     nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
     return tuple(0.0 if abs(w) <= nothing else float(f"{w:.8g}") for w in weights.tolist())
 
@@ -377,7 +392,7 @@ def round_weights(weights: Tensor) -> tuple[float, ...]:
 
 
 def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
-    """Whether someone may have chosen these weights; those asked for, and ones, always.
+    """Return whether someone may have chosen these weights; ones, and weights that were asked for, always pass.
 
     unknown: indices of the weights that the log cannot tell. equations: see `degrees_of_freedom`.
     """
@@ -393,7 +408,7 @@ def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, e
 
 
 def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
-    """The number of independent equations in the log minus the number of unknowns; infinite for a large log."""
+    """Return the number of independent equations in the log minus the number of unknowns; infinity for a large log."""
     if terms.x.shape[1] > _MANY:
         return math.inf
     part, group = terms.part > 0, log.group_of_response
@@ -406,7 +421,7 @@ def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
 
 
 def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
-    """The simplest recipe that makes these advantages, with unknown what the others that make them say otherwise."""
+    """Return the simplest recipe that makes these advantages, without what other such recipes say differently."""
     recipe, count = chosen.recipe, len(chosen.recipe.weights)
     made_by, readings = (recipe.method, recipe.convention), [chosen]
     for attempt in alternatives:
@@ -431,7 +446,7 @@ def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Re
 
 
 def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
-    """Whether another recipe reproduces the whole log about as well."""
+    """Return whether another attempt reproduces the whole log about as well as the chosen one."""
     batch = log.read(ALL_CONVENTIONS[alternative.recipe.convention], alternative.recipe.weights)
     live = terms_of(log, batch, alternative.recipe.method).live_batches(log.batches)
     share, error = _judge(log, batch, alternative.recipe.method, live)
@@ -439,7 +454,7 @@ def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
 
 
 def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:
-    """The recipe without what the other one says otherwise."""
+    """Return the recipe with unknown weights, or an open scale, where an alternative says something else."""
     unknown = {*recipe.unknown, *alternative.unknown}
     known = [k for k in range(len(recipe.weights)) if k not in unknown]
     if not known:

@@ -1,4 +1,4 @@
-"""What the logged advantages determine of the weights, for one method and convention.
+"""The weights that logged advantages determine, for one method and convention.
 
 In every unit (a group or a batch) a method divides by one number, so the advantages are a = Xw / c, with the terms X
 that it adds up, the weights w and a number c > 0 that the log does not hold.
@@ -56,24 +56,24 @@ class Terms:
     batch: Tensor  # (units,) the batch of each unit
 
     def total(self, value: Tensor) -> Tensor:
-        """(…, responses) summed over each unit, (…, units)."""
+        """Return (…, units) the sum over each unit of (…, responses)."""
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
 
     def mean(self, value: Tensor, trust: Tensor) -> Tensor:
-        """(…, responses) the mean over the unit of each response that may have been subtracted."""
+        """Return (…, responses) the mean over each response's unit that may have been subtracted; 0 where none was."""
         if not self.shifted:
             return torch.zeros_like(value)
         weight = self.total(trust)
         return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
     def different(self, some: Tensor, group: Tensor) -> int:
-        """The number of different terms in each group, added up over the groups; some: (responses,) which count."""
+        """Return the number of different terms in each group, added up; some: (responses,) which ones count."""
         draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         mark = (self.x.T @ draw * 1e6).round()[some]  # equal for equal terms
         return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
 
     def live_batches(self, batches: int) -> Tensor:
-        """(batches,) whether some reward varies within a group of the batch, and advantages are logged there.
+        """Return (batches,) whether some reward varies within a group of the batch, and advantages are logged there.
 
         Those that the method cannot read at all, as values are missing, are no less of the log.
         """
@@ -82,7 +82,7 @@ class Terms:
 
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
-    """The terms, computed by the method itself: z where it has one, else what each reward alone gives without std."""
+    """Return the terms, as the method computes them: z where it has one, else each reward alone, without std."""
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
     if formula.decoupled:
@@ -127,7 +127,7 @@ class Solution:
 
     @property
     def is_direction(self) -> bool:
-        """Whether the log leaves a single direction."""
+        """Whether the log leaves a single direction of the weights."""
         return self.directions.shape[1] == 1
 
     @property
@@ -136,12 +136,12 @@ class Solution:
         return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
 
     def completed(self, weights: Tensor, wanted: Tensor) -> Tensor:
-        """(rewards,) the weights with the part of the wanted ones that the log leaves open."""
+        """Return (rewards,) the weights, with the wanted ones in so far as the log leaves them open."""
         return weights + self.null_space @ (self.null_space.T @ wanted)
 
 
 def solution_of(terms: Terms, batches: int) -> Solution:
-    """The weights that most batches agree on; batches that do not fit them are left out."""
+    """Return the weights that most batches agree on; batches that do not fit them are left out."""
     size = (terms.x.square().sum(1) / terms.part.sum().clamp(min=1)).sqrt()
     varying = size > 0
     constant = torch.eye(len(size), dtype=size.dtype)[:, ~varying]
@@ -165,7 +165,7 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     parallel, across = visible @ vector[:, small], visible @ vector[:, ~small]
 
     def per_reward(columns: Tensor) -> Tensor:
-        """Columns for terms of size 1 as columns of weights."""
+        """Return columns of weights from columns for terms of size 1."""
         w = size.new_zeros(len(size), columns.shape[1])
         w[varying] = columns / size[varying, None]
         return w
@@ -196,16 +196,17 @@ class _Moments:
 
     @property
     def variance(self) -> Tensor:
-        """(batches,) of all rewards together."""
+        """(batches,) the variance of all rewards together."""
         return self.every.diagonal(dim1=1, dim2=2).sum(1)
 
     def summed(self, batches: Tensor) -> "_Moments":
-        """The same of all the batches that are marked together."""
+        """Return the sums over the marked batches, as one batch."""
         moments = (self.every, self.orthogonal, self.along, self.round_off, self.rounding)
         return _Moments(*(moment[batches].sum(0, keepdim=True) for moment in moments))
 
 
 def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
+    """Return the moments of each batch; x: the terms of the rewards that vary, scaled to size 1."""
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.part).clamp(min=1)
     trust = terms.part / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
@@ -223,7 +224,7 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
 
 
 def _agreeing_batches(moments: _Moments) -> Tensor:
-    """(batches,) the batches that fit one direction: of those tried, the one that most batches fit.
+    """Return (batches,) the batches that fit one direction: of several that are tried, the one that most batches fit.
 
     Tried are the best direction of all batches together, of single batches, and of a few together.
     """
@@ -246,7 +247,7 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
 
 
 def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
-    """(…, rewards) the direction with the smallest part orthogonal to a, among those in which the rewards vary."""
+    """Return (…, rewards) the direction with the smallest part orthogonal to a, where the rewards vary along it."""
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
     white = vector * root[..., None, :]
@@ -256,15 +257,18 @@ def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
 
 
 def eps_of(c: Convention, method: str) -> float:
-    """What the convention adds to the std of the method's sums; 0 where that does not show the scale of the weights."""
+    """Return what the convention adds to the std of the method's sums; 0 where the weights' scale does not show."""
     if method == "gdpo":
         return c.batch_eps if c.batch_eps_to == "std" else 0.0
     return 0.0 if method in WITHOUT_EPS else c.sum_eps
 
 
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
-    """What the divisors of the units say: the factor of the direction that gives the weights, None where they show
-    none; its relative error; and the share of the units that are divided as the method divides."""
+    """Return what the divisors of the units say of the scale: a factor, its relative error, and the share that fits.
+
+    The factor turns the direction into the weights, and is None where the divisors show none. The share is that of the
+    units that are divided as the method divides.
+    """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x
     a = (terms.a - terms.mean(terms.a, terms.part)) * terms.part
@@ -292,7 +296,7 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
 
 
 def _median(values: Tensor, weights: Tensor) -> float | None:
-    """The weighted median, which a few batches of another scale hardly move; None without weights above 0."""
+    """Return the weighted median, which a few batches of another scale hardly move; None without weights above 0."""
     if not (weights > 0).any():
         return None
     values, order = values[weights > 0].sort()
@@ -301,14 +305,14 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """The nearest weights found to the wanted ones under which no unit's advantages point against the logged ones."""
+    """Return weights near the wanted ones under which no unit's advantages point against the logged ones."""
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]
     return solution.completed(solution.directions @ separating(along, solution.directions.T @ wanted), wanted)
 
 
 def separating(columns: Tensor, start: Tensor) -> Tensor:
-    """The nearest vector found to the start that is on the same side as every column."""
+    """Return a vector near the start that is on the same side as every column."""
     y, columns = start, torch.nn.functional.normalize(columns, dim=0)
     for _ in range(_ROUNDS):
         wrong = columns[:, y @ columns <= 1e-3 * y.norm()]
