@@ -3,7 +3,6 @@
 A form is a function from the tables of a log to a `Form`, which names the columns whose names a framework fixes.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -11,7 +10,6 @@ from functools import partial
 import polars as pl
 
 from gdpo_audit.logs.columns import ReadOptions, expect_columns, first_values
-from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.form import (
     Form,
     advantage_in,
@@ -57,7 +55,6 @@ NOT_VERLS = {"input", "output", "gts", "score", "step", "request_id", "uid", "in
 NOT_SWIFTS = {"step", "gen_step", "prompt", "completion", "solution", "advantages", "advantage", "entropy", "num_turns"}
 TOKENS = {"content", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs", "input_lengths"}
 NOT_NEMOS = TOKENS | {"prompt_ids", "token_ids", "step", "idx", "reference_logprobs", "reference_policy_logprobs"}
-SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 
 
@@ -391,33 +388,3 @@ def _framework(table: Table) -> str:
             if FRAMEWORKS[key].log_format == form and _writes(key, table.schema):
                 return key
     return "generic"
-
-
-# --- the configuration of the run ------------------------------------------------------------------------------------
-
-
-def settings_in(file: LogFile | None) -> dict:
-    """Return the configuration in args.json; an empty one if the file is missing or cannot be read."""
-    try:
-        settings = json.loads(file.content()) if file else {}
-    except (ValueError, InputError):
-        return {}
-    return settings if isinstance(settings, dict) else {}
-
-
-def configured_weights(settings: Mapping, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
-    """Return ms-swift's weights by the names of the rewards; None if the configuration has none that fit.
-
-    ms-swift has one weight per reward function, in the order of the logged columns.
-
-    >>> configured_weights({"reward_weights": [1, 0.5]}, ["MathAccuracy", "Format"], ["Format"])
-    {'Format': 0.5}
-    """
-    if "reward_weights" not in settings:
-        return None
-    weights = [1] * len(logged) if settings["reward_weights"] is None else settings["reward_weights"]
-    fits = isinstance(weights, list) and len(weights) == len(logged) and {*rewards} <= {*logged}
-    if not fits or not all(isinstance(w, int | float) and abs(w) < 1e300 for w in weights):
-        return None
-    by_name = dict(zip(logged, weights, strict=True))
-    return {name: float(by_name[name]) for name in rewards}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gdpo_audit.logs.columns import ROWS_OF_A_FILE
+from gdpo_audit.logs.names import ROWS_OF_A_FILE
 from gdpo_audit.logs.objects import is_called_reward
 from gdpo_audit.logs.roles import ADVANTAGES, role
 from gdpo_audit.logs.tables import Schema, Table, is_number_type, is_unread

@@ -17,6 +17,8 @@ MADE_STEP, MADE_PROMPT = "gdpo::step", "gdpo::prompt"
 GROUP_OF_ROW = "gdpo::group"
 MADE = "gdpo::"  # so begins the name of every column that reading adds, and of none that a log may have
 _REWARD = "reward:"
+# A row's place is its file's number times this, which no file has rows enough for, plus its own number in the file.
+ROWS_OF_A_FILE = 1 << 32
 
 
 def reward_column(name: str) -> str:

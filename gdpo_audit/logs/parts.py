@@ -8,9 +8,9 @@ from numbers import Real
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.columns import ROWS_OF_A_FILE, Columns, reward_names, validate_columns
+from gdpo_audit.logs.columns import Columns, reward_names, validate_columns
 from gdpo_audit.logs.json_values import expect_names
-from gdpo_audit.logs.names import reward_column, reward_columns
+from gdpo_audit.logs.names import ROWS_OF_A_FILE, reward_column, reward_columns
 from gdpo_audit.logs.run import Run
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing, number

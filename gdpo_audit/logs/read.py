@@ -12,9 +12,10 @@ from gdpo_audit.logs import frames, tables
 from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
 from gdpo_audit.logs.clues import Grouping, groupings_of
 from gdpo_audit.logs.columns import ReadOptions, union_schema
+from gdpo_audit.logs.configuration import SWIFTS_METHODS, configured_weights, settings_in
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.form import Form
-from gdpo_audit.logs.forms import FORMS, LENGTHS, PLACES, SWIFTS_METHODS, configured_weights, settings_in
+from gdpo_audit.logs.forms import FORMS, LENGTHS, PLACES
 from gdpo_audit.logs.grouping import NoGroups, no_groups, regrouped, with_clues, with_groups
 from gdpo_audit.logs.identity import identity_of
 from gdpo_audit.logs.names import EVENT, FILE, GROUP_OF_ROW, MADE, ROW, reward_options
@@ -24,6 +25,7 @@ from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
 from gdpo_audit.logs.scans import rows_in, value_of
 from gdpo_audit.logs.shapes import shape_of
+from gdpo_audit.logs.standard_rows import as_text, hash_column
 from gdpo_audit.logs.tables import Table, is_number_type, tables_of
 from gdpo_audit.logs.trackers import expect_one_run
 from gdpo_audit.logs.window import Steps
@@ -272,7 +274,7 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
         """Return the responses with one column that joins the columns which name a group together."""
         table = responses(table)
         kinds = table.collect_schema()
-        parts = [cols.as_text(name, kinds[name]) for name in names if name in kinds]
+        parts = [as_text(name, kinds[name]) for name in names if name in kinds]
         return table.with_columns(pl.concat_str(parts, separator="\x1f").alias(key))
 
     return replace(form, to_responses=to_responses, keyed_by=f"the columns {listing(names)}")
@@ -348,7 +350,7 @@ def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.Data
         values = [value_of(name, there).cast(kind, strict=False) for name in names]
         wanted = table.select(*values, *[value_of(name, there).alias(f"{MADE}{name}") for name in keys])
         rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
-        hashes = [cols.hash_column(rows, f"{MADE}{name}") for name in keys]
+        hashes = [hash_column(rows, f"{MADE}{name}") for name in keys]
         group = [pl.struct(hashes).hash().alias(GROUP_OF_ROW)] if hashes else []
         parts.append(rows.select(*names, *group))
     return pl.concat(parts)

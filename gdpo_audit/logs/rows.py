@@ -6,17 +6,17 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs import columns as cols
 from gdpo_audit.logs import tables
 from gdpo_audit.logs.clues import ROWS as CLUE_ROWS
 from gdpo_audit.logs.clues import Clues, Mask, key_names
-from gdpo_audit.logs.columns import Columns, batches, standard_rows, union_schema
+from gdpo_audit.logs.columns import Columns, union_schema
 from gdpo_audit.logs.form import Form, with_numbers
 from gdpo_audit.logs.forms import GROUPS
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
 from gdpo_audit.logs.restarts import in_order
 from gdpo_audit.logs.run import PROMPTS, Extracts, Rows, read_once
 from gdpo_audit.logs.scans import frames_of
+from gdpo_audit.logs.standard_rows import batches, hash_column, is_ordered, place, standard_rows
 from gdpo_audit.logs.tables import is_number_type
 from gdpo_audit.logs.texts import COMPLETIONS, texts_of
 
@@ -43,7 +43,7 @@ def rows_of(form: Form) -> Rows:
     def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
         return (standard_rows(frame, wanted, files) for frame in frames_of(form, wanted.read))
 
-    ordered = not form.sorts or cols.is_ordered(frames(Columns(step=form.step)))
+    ordered = not form.sorts or is_ordered(frames(Columns(step=form.step)))
 
     def in_batches() -> Iterator[pl.DataFrame]:
         if ordered:
@@ -95,7 +95,7 @@ def _clues(form: Form) -> Clues:
     wanted, parts = Columns(step=form.step, advantage=form.advantage), list[pl.DataFrame]()
     for frame in frames_of(form, [*dict.fromkeys([*wanted.names, *keys, *flags])], CLUE_ROWS):
         rows = standard_rows(frame, wanted, [table.name for table in form.tables])
-        hashes = [cols.hash_column(frame, name).fill_null(0).alias(f"key {name}") for name in keys]
+        hashes = [hash_column(frame, name).fill_null(0).alias(f"key {name}") for name in keys]
         numbers = [pl.col(name).cast(pl.Float64, strict=False).alias(f"flag {name}") for name in flags]
         parts.append(rows.hstack(frame.select(*hashes, *numbers)))
         if sum(map(len, parts)) >= CLUE_ROWS:
@@ -124,7 +124,7 @@ def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
     wanted, parts = Columns(step=form.step), list[pl.DataFrame]()
     for frame in frames_of(form, [*wanted.names, prompt], PROMPTS):
         rows = standard_rows(frame, wanted, [table.name for table in form.tables])
-        parts.append(rows.hstack(frame.select(cols.hash_column(frame, prompt).alias("_key"))))
+        parts.append(rows.hstack(frame.select(hash_column(frame, prompt).alias("_key"))))
         if sum(map(len, parts)) >= PROMPTS:
             break
     return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
@@ -141,7 +141,7 @@ def _extracts(form: Form) -> Extracts:
     def read(column: str, value: Callable[[pl.DataFrame, str], pl.Expr]) -> Iterator[pl.DataFrame]:
         """Yield one value per response from this column of the log, beside the `_place` of the response."""
         for frame in frames_of(form, [column]):
-            yield frame.select(cols.place(), value(frame, column))
+            yield frame.select(place(), value(frame, column))
 
     def length(frame: pl.DataFrame, name: str) -> pl.Expr:
         """Return the number of characters of each text, which some tables hold in the place of long texts."""

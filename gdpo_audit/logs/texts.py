@@ -8,8 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
-from gdpo_audit.logs.columns import ROWS_OF_A_FILE
-from gdpo_audit.logs.names import ROW
+from gdpo_audit.logs.names import ROW, ROWS_OF_A_FILE
 from gdpo_audit.logs.tables import DAMAGED, Table, is_number_type
 from gdpo_core._errors import InputError
 from gdpo_core._words import excerpt

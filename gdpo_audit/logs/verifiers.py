@@ -6,11 +6,12 @@ from math import isfinite
 
 import polars as pl
 
-from gdpo_audit.logs.columns import ReadOptions, place
+from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.form import Form, numbered, renumbered
 from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.names import FILE, MADE, ROW
 from gdpo_audit.logs.run import LogIssue
+from gdpo_audit.logs.standard_rows import place
 from gdpo_audit.logs.tables import Schema, Table, fields_of, is_number_type
 from gdpo_core._errors import expect
 from gdpo_core._words import count

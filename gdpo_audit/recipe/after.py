@@ -6,8 +6,9 @@ from dataclasses import replace
 import polars as pl
 import torch
 
+from gdpo_audit.recipe.guesses import FITTED, along_direction, degrees_of_freedom
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, tensors_of
-from gdpo_audit.recipe.solve import FITTED, SPARE, along_direction, candidates, degrees_of_freedom
+from gdpo_audit.recipe.solve import SPARE, candidates
 from gdpo_audit.recipe.weights import solution_of, terms_of
 from gdpo_core.frameworks import ALL_CONVENTIONS
 

@@ -10,6 +10,22 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.logs.names import reward_columns
+from gdpo_audit.recipe.guesses import (
+    APART,
+    COARSEST,
+    FITTED,
+    KNOWN_SCALE,
+    KNOWN_ZERO,
+    Guess,
+    Weights,
+    along_direction,
+    degrees_of_freedom,
+    is_plausible,
+    open_weights,
+    rms,
+    round_weights,
+    shows_scale,
+)
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, grid_of, tensors_of
 from gdpo_audit.recipe.weights import UNDIVIDED, Solution, Terms, eps_of, scale_of, separate, solution_of, terms_of
 from gdpo_core._groups import Batch
@@ -27,26 +43,6 @@ _FEWEST, _FEWEST_FITTED = 1 / 3, 1 / 2
 _FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
 # A root mean square error that counts as exact, and one that explains nothing, relative to the advantages.
 _EXACT, _UNLIKE = 2e-6, 0.2
-# The largest standard error of a known weight, relative to it; of a weight of 0, relative to the largest weight; and of
-# a known scale.
-_KNOWN_WEIGHT, _KNOWN_ZERO, _KNOWN_SCALE = 3e-3, 1e-5, 0.05
-# The complexity of weights that are no round numbers.
-FITTED = 1000
-# Where the scale is open, the largest weight is one of these, of those that make the other weights simplest.
-_LARGEST = (1, *range(2, 13), 15, 20)
-# A weight is changed by no more than this part of it to make it a round number.
-_COARSEST = 0.02
-_DENOMINATORS = (3, 6, 7, 9, 11, 12)
-_LEAST = 1e-290  # of a number that can be round
-# A scale may be off by this part of it, besides its error.
-_SCALE_OFF = 1e-3
-# Nobody chooses one weight so much smaller than another.
-_FAR_APART = 1e-5
-# Nobody chooses weights so small that eps is more than a correction: such a part of the std. With smaller weights one
-# method can imitate another.
-_EPS_AT_MOST = 0.25
-# A log with more responses than this has more equations than weights.
-_MANY = 4096
 # Equations to spare before the weights of a batch are trusted; more where the numbers are rounded.
 SPARE, _SPARE_ROUNDED = 4, 8
 # Other readings of a log are looked for in its first batches, with about so many responses.
@@ -55,11 +51,9 @@ _ENOUGH = 2000
 _ROUNDED = 0.5
 # The complexity of a single weight of one digit.
 _ONE_DIGIT = 2
-# Weights this far apart, relatively, are different ones; and those of two exact batches.
-_APART, _SHOWN = 0.01, 1e-3
+# The relative distance of the weights of two exact batches, which shows that they are different.
+_SHOWN = 1e-3
 
-Weights = tuple[float, ...]
-Guess = tuple[Weights, int]  # weights to try, and their complexity
 Solved = tuple[Terms, Solution]
 
 
@@ -148,7 +142,7 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
         return not b.any()
     most = a.abs().argmax()
     factor = b[most] / a[most] if first.up_to_scale or second.up_to_scale or first.method not in UNDIVIDED else 1.0
-    off, nothing = (_COARSEST, _APART) if first.grid or second.grid else (_SHOWN, _KNOWN_ZERO)
+    off, nothing = (COARSEST, APART) if first.grid or second.grid else (_SHOWN, KNOWN_ZERO)
     near = (b - factor * a).abs() <= factor * (off * a.abs() + nothing * a[most].abs())
     return bool(near.all() and factor > 0)
 
@@ -239,10 +233,10 @@ def _attempt(
         factor, error, fits = scale_of(solution, terms, batch, method)
         if fits < _FEWEST / 2:
             return None
-        unknown = _open_weights(solution)
-        if factor is not None and error <= _KNOWN_SCALE:
+        unknown = open_weights(solution)
+        if factor is not None and error <= KNOWN_SCALE:
             measured = factor * solution.directions[:, 0]
-        guesses += _along_direction(solution, factor, error, wanted)
+        guesses += along_direction(solution, wanted, factor, error)
     elif solvable:
         apart = separate(solution, terms, wanted)
         guesses += [(round_weights(times * apart), FITTED) for times in (1, 1000)]  # the larger, the less eps matters
@@ -251,10 +245,10 @@ def _attempt(
     equations = math.inf if by_chance or signs_only else degrees_of_freedom(log, terms, solution)
     attempts = []
     for weights, complexity in guesses:
-        if not _plausible((weights, complexity), unknown, terms, eps_of(batch.convention, method), equations):
+        if not is_plausible((weights, complexity), unknown, terms, eps_of(batch.convention, method), equations):
             continue
         share, off = _judge(log, log.read(batch.convention, weights), method, live)
-        told = measured is not None and _shows_scale((weights, complexity), solution, measured, error)
+        told = measured is not None and shows_scale((weights, complexity), solution, measured, error)
         # In a single batch another method can make the advantages larger or smaller by any factor.
         told &= complexity < FITTED or share * int(live.sum()) >= 1.5
         known = [w for k, w in enumerate(weights) if k not in unknown]
@@ -275,7 +269,7 @@ def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
     # An error below that of the rounding is chance: the log has few different numbers.
-    of_rounding = _rms(log.rounding[log.advantages.isfinite()]) / math.sqrt(3) if log.grid else 0.0
+    of_rounding = rms(log.rounding[log.advantages.isfinite()]) / math.sqrt(3) if log.grid else 0.0
     least = max(min(attempt.error for attempt in attempts), of_rounding)
     return [attempt for attempt in attempts if attempt.error <= max(_EXACT, slack * least)]
 
@@ -289,132 +283,9 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
     if not good.any():
         return 0.0, math.inf
     share = (good.sum() / live.sum()).item()
-    off, size = (_rms(x[good[index]].nan_to_num()) for x in (error, log.advantages))
+    off, size = (rms(x[good[index]].nan_to_num()) for x in (error, log.advantages))
     # Where round-off may be as large as the advantages, as sums cancel there, batches explain nothing.
     return (0.0, math.inf) if share < 1 and off > max(_UNLIKE * size, 10 * _EXACT) else (share, off)
-
-
-def _rms(x: Tensor) -> float:
-    """Return the root mean square of numbers; 0 without any."""
-    return x.square().mean().sqrt().item() if x.numel() else 0.0
-
-
-# --- which weights to try --------------------------------------------------------------------------------------------
-
-
-def _along_direction(solution: Solution, factor: float | None, error: float, wanted: Tensor) -> list[Guess]:
-    """Return weights along the one direction that fits: the simplest, and those that fit best."""
-    direction = solution.directions[:, 0]
-    scales = [float(largest) for largest in _LARGEST]
-    if factor is not None and error <= _KNOWN_SCALE:
-        strongest = direction[(direction * solution.size).abs().argmax()].item()
-        scales = [number / strongest for _, number in simple_near(factor * strongest, 3 * error + _SCALE_OFF)]
-    simple = [_simple(scale, solution, wanted) for scale in scales]
-    simplest_ones = sorted((guess for guess in simple if guess is not None), key=lambda guess: guess[1])[:1]
-    return [*simplest_ones, (round_weights(solution.completed((factor or 1.0) * direction, wanted)), FITTED)]
-
-
-def along_direction(solution: Solution, wanted: Tensor) -> list[Guess]:
-    """Return weights along the one direction that fits, where the log shows their ratio alone, the simplest first."""
-    return _along_direction(solution, None, math.inf, wanted)
-
-
-def _shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
-    """Return whether the log shows the scale of a guess.
-
-    measured: the weights by the divisors of the advantages, with the relative error `error`.
-    """
-    weights, complexity = guess
-    # What the advantages show of the scale only roughly, several weights of one digit each show.
-    settled = len(weights) - solution.null_space.shape[1]
-    surest = int((measured * solution.size).abs().argmax())
-    near = abs(weights[surest] / measured[surest].item() - 1) <= 3 * error + _SCALE_OFF
-    return near and (3 * error <= _APART or (complexity <= settled and settled > 1))
-
-
-def _open_weights(solution: Solution) -> list[int]:
-    """Return the indices of the rewards whose weight the log leaves open.
-
-    Then the standard error of the weight is too large, and the weight need not be 0 either.
-    """
-    weights, error, size = solution.directions[:, 0], solution.error, solution.size
-    # A reward of very small size can be invisible at any weight; then a weight of 0 is not certain either.
-    zero = (error * size <= _KNOWN_ZERO * (weights * size).abs().max()) & (error <= _KNOWN_WEIGHT)
-    known = (error <= _KNOWN_WEIGHT * weights.abs()) | zero
-    return sorted({*solution.open_rewards, *(int(k) for k in (~known | (size == 0)).nonzero().flatten())})
-
-
-def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
-    """Return the simplest weights within three standard errors; None where one of them is near no round number.
-
-    Weights that the log leaves open stay about as they are.
-    """
-    weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
-    numbers, complexity = list[float](), 1
-    for k, (w, e) in enumerate(zip(weights, (3 * scale * solution.error).tolist(), strict=True)):
-        if k in solution.open_rewards:
-            near = [(0, number) for _, number in simple_near(w, 1e-6)] or [(0, w)]
-        else:
-            near = [(0, 0.0)] if abs(w) <= e else simple_near(w, min(_COARSEST, e / abs(w) + 1e-5))
-        if not near:
-            return None
-        numbers.append(near[0][1])
-        complexity += near[0][0]
-    return tuple(numbers), complexity
-
-
-def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
-    """Return numbers with few digits, and fractions, within a relative tolerance of x, the simplest first.
-
-    Each has its complexity before it: 0 for ±1, else about its digits. There are none near 0 and infinity.
-
-    >>> simple_near(0.2500001, 1e-5), simple_near(0.333334, 1e-5), simple_near(0.1234567, 1e-5), simple_near(1.01, 0.05)
-    ([(2, 0.25)], [(2, 0.3333333333333333)], [], [(0, 1.0), (3, 1.01)])
-    """
-    if not _LEAST < abs(x) < 1 / _LEAST:
-        return []
-    numbers = {float(f"{x:.{digits - 1}e}"): digits for digits in (3, 2, 1)}
-    for below in _DENOMINATORS if abs(x) < 100 else ():
-        above = round(x * below)
-        if math.gcd(above, below) == 1:
-            numbers[above / below] = 2 if below == 3 else 4
-    near = ((0 if abs(number) == 1 else digits, number) for number, digits in numbers.items())
-    return sorted(pair for pair in near if abs(pair[1] - x) <= tolerance * abs(x))
-
-
-def round_weights(weights: Tensor) -> tuple[float, ...]:
-    """Return weights rounded to eight digits; with fewer, the advantages of large rewards would not be reproduced."""
-    nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
-    return tuple(0.0 if abs(w) <= nothing else float(f"{w:.8g}") for w in weights.tolist())
-
-
-# --- which weights are plausible: chance, or another convention, can reproduce a log too ------------------------------
-
-
-def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
-    """Return whether someone may have chosen these weights; ones, and weights that were asked for, always pass.
-
-    unknown: indices of the weights that the log cannot tell. equations: see `degrees_of_freedom`.
-    """
-    weights, complexity = guess
-    if complexity == 0:
-        return True
-    w, part = torch.tensor(weights, dtype=torch.float64), terms.part > 0
-    known = [abs(x) for k, x in enumerate(weights) if x and k not in unknown]
-    std, apart = _rms((w @ terms.x)[part]), _rms((w[:, None] * terms.x)[:, part])
-    enough = complexity < FITTED or equations > 0
-    near = min(known, default=math.inf) >= _FAR_APART * w.abs().max().item()
-    return enough and near and std > max(_FAR_APART * apart, eps / _EPS_AT_MOST)  # else the rewards cancel
-
-
-def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
-    """Return the number of independent equations in the log minus the number of unknowns; infinity for a large log."""
-    if terms.x.shape[1] > _MANY:
-        return math.inf
-    part, group = terms.part > 0, log.group_of_response
-    different = terms.different(part, group) - len(group[part].unique())
-    live = terms.unit[(terms.x != 0).any(0)].unique()
-    return different - len(live) - (int((solution.size > 0).sum()) - 1)
 
 
 # --- what other recipes that make the same advantages do not agree on ------------------------------------------------
@@ -462,7 +333,7 @@ def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:
     w, v = (torch.tensor([r.weights[k] for k in known], dtype=torch.float64) for r in (recipe, alternative))
     surest = w.abs().argmax()
     scale = (v[surest] / w[surest]).item() if w[surest] else 1.0
-    apart = (v - scale * w).abs() > _APART * (scale * w).abs()
+    apart = (v - scale * w).abs() > APART * (scale * w).abs()
     unknown |= {k for k, differs in zip(known, apart.tolist(), strict=True) if differs}
-    up_to_scale = recipe.up_to_scale or alternative.up_to_scale or abs(scale - 1) > _APART
+    up_to_scale = recipe.up_to_scale or alternative.up_to_scale or abs(scale - 1) > APART
     return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=up_to_scale)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gdpo_audit.recipe.recipe import TOLERANCE, Tensors, float32_error, with_weights
+from gdpo_audit.recipe.recipe import TOLERANCE, Tensors, with_weights
+from gdpo_audit.recipe.round_off import float32_error
 from gdpo_core._groups import Batch
 from gdpo_core._reductions import skipping_missing
 from gdpo_core._statistics import centre
