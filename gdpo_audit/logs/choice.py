@@ -20,12 +20,15 @@ from gdpo_audit.logs.score import Score, weights_of
 from gdpo_core._errors import InputError
 from gdpo_core._words import listing
 
-LARGEST = 100  # of a reward in whole numbers; more look like a count
-GRADES = 8  # different values that a reward in whole numbers may have though some are larger
-NEARLY = 0.5  # explained by the others: less is a reward of its own, more may be a total that was clipped or gated
-NEAR = 0.9  # explained by the others: a column that is named like a total is one, with something that is not logged
-_NOTHING, _FAINT = 1e-11, 1e-6  # of the variance that is float32's round-off; of a weight, beside the largest
-ROWS = 30  # from which a column of any other name can be the total
+LARGEST = 100  # the largest reward in whole numbers; larger ones look like a count
+GRADES = 8  # the most different values of a reward in whole numbers of which some are larger than that
+# The share of a column that the others explain: with less it is a reward, with more it may be a total that was clipped
+# or gated.
+NEARLY = 0.5
+NEAR = 0.9  # The share that the others explain of a total by its name which also holds something that is not logged.
+# The share of a variance that is float32's round-off, and the size of a weight, beside the largest, that is none.
+_NOTHING, _FAINT = 1e-11, 1e-6
+ROWS = 30  # the fewest rows that show a total under any other name
 
 Sample = Callable[[Sequence[str]], pl.DataFrame]
 
@@ -35,7 +38,7 @@ class RewardChoice:
     """The rewards that were chosen in a log, and what a total beside them tells of their weights."""
 
     rewards: tuple[str, ...]
-    weights: Mapping[str, float] | None = None  # with which they add up to the total
+    weights: Mapping[str, float] | None = None  # the weights with which they add up to the total
     total: str | None = None  # the column that is their total
     issues: tuple[LogIssue, ...] = ()
 
@@ -223,7 +226,7 @@ def beside_score(
     if fit is None or fit.weights is None:
         return _beside_open_score(table, rewards, score, flags, named, fit)
     weights = dict(fit.weights)
-    if weights.get(OVERLONG) == 0:  # a score in a dict is logged before the penalty for length is added to it
+    if weights.get(OVERLONG) == 0:  # verl logs a score in a dict before it adds the penalty for length
         weights[OVERLONG] = 1.0
     beside = [] if named else [name for name, w in weights.items() if not w]
     if not beside or len(beside) == len(rewards):
@@ -335,7 +338,7 @@ def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
         return None
     below = relation < 0
     alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
-    # A sum of rewards that go their own ways spreads more than each of them: a = b + c may be b = a − c as well.
+    # A sum of independent rewards spreads more than each of them; by numbers alone, a = b + c may be b = a − c as well.
     most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
     return names[alone[0]] if len(alone) == 1 and most else None
 
@@ -343,7 +346,7 @@ def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
     """Return the rewards that the total counts, in the log's order, and an issue for columns that do not count."""
     weights = score.weights
-    if weights is None:  # several fit, as where two parts are equal
+    if weights is None:  # several choices of weights fit, as where two columns are equal
         return RewardChoice(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)
     counted = [name for name in numbers if name in parts and weights.get(name, role(name) != "metric")]
     beside = [name for name in parts if name not in counted and role(name) != "metric"]

@@ -24,25 +24,27 @@ UNRELATED = re.compile(
     r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata"
     r"|logtree|timing_spans|checkpoints|materialized_inputs|rollouts_failures)\b.*$"
 )
-# Names of what a run saves of its model.
+# Words in the names of files that a run saves of its model.
 _MODELS = re.compile(r"model|optim|sched|rng|state|args|ckpt|checkpoint|weight|adapter|consolidated|embed", re.I)
-# Logs of trainers that are read as any table is; of these alone a folder may hold several runs, told by the name.
+# The names of logs of trainers that are read as any table is. Only of these may a folder hold several runs, which the
+# name tells apart.
 _OTHER_TRAINERS = {
     "Tinker": re.compile(r"(?:^|/)[^/]+_rollout_summaries\.jsonl$"),
     "open-instruct": re.compile(r"(?:^|/)(?P<run>[^/]+)_rollouts_\d{6}\.jsonl$"),
     "ROLL": re.compile(r"(?:^|/)rollout_dump_data\.step_\d+\.jsonl$"),
     "rLLM": re.compile(r"(?:^|/)episode_hash[0-9a-f]+_id[^/]*\.json$"),
 }
-# KEY_INDEX_HASH.table.json in the folder of a run of W&B, KEY.table.json in an artifact.
+# The name of a table of W&B: KEY_INDEX_HASH.table.json in the folder of a run, KEY.table.json in an artifact.
 WANDB_TABLE = re.compile(r"(?:^|/)(?P<key>[^/]+?)(?:_(?P<index>\d+)_[0-9a-f]{6,})?\.table\.json$")
-# The folders around a log that belong to the same run as those beside them; those of artifacts begin with their run.
+# The folders around a log that belong to one run together with the log. Folders of artifacts begin with the name of
+# their run.
 _INSIDE_A_RUN = re.compile(r"(^|/)(?:completions|media/table(?:/.*)?|([^/]*?)-?completions[-:_]v\d+)$")
 
-# A number in the name of a folder that counts the steps of a run, as step_12 and train_step_3_epoch_0. Others, as of
-# seed_1 and run_2, tell runs from each other.
+# A number in the name of a folder that counts the steps of a run, as in step_12 and train_step_3_epoch_0. Other
+# numbers, as in seed_1 and run_2, tell runs from each other.
 _WORD = r"steps?|iter|iteration|epoch|round|update|rollout"
 _COUNTED = re.compile(rf"(?<![a-z])({_WORD})([-_=. ]*)(\d+)", re.IGNORECASE)
-_ROLLOUTS = re.compile(r"(?<![a-z])rollouts?(?![a-z])", re.IGNORECASE)  # a folder whose folders are steps: AReaL
+_ROLLOUTS = re.compile(r"(?<![a-z])rollouts?(?![a-z])", re.IGNORECASE)  # a folder of AReaL, whose folders are steps
 _EVALUATION = re.compile(r"(?<![a-z])(?:evaluation|evals?|validation|valid|val|test)(?![a-z])[-_.]?", re.IGNORECASE)
 _TRAINING = re.compile(r"(?:^|/)train(?:ing)?(?![a-z])[^/]*$", re.IGNORECASE)
 
@@ -83,11 +85,11 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     visible = [name for name in sorted(names, key=natural) if not re.search(r"(^|/)(\.|__MACOSX)", name)]
     logs_by = partial(_by_folder, visible, where)
     logs = logs_by(_framework)
-    # Other keys, such as those of evaluations, are read where nothing has the usual one.
+    # Tables under other keys, such as an evaluation's, are read only where no table has the usual key.
     for wanted in ("completions", "completions.+"):
         logs = logs or logs_by(partial(_wandb_key, wanted))
     logs = logs or logs_by(lambda name: f"*{format_suffix(name)}" if is_table(name) else None)
-    # Last, as other programs write databases too, and most tensors are those of a model.
+    # These come last, because other programs write databases too, and most tensors are a model's.
     logs = logs or logs_by(lambda name: "*.db" if name.endswith(".db") else None)
     logs = logs or logs_by(lambda name: f"*{format_suffix(name)}" if _is_dump(name) else None)
     if not logs:

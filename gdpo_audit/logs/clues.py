@@ -14,14 +14,14 @@ import numpy as np
 from gdpo_audit.logs.sizes import divisors
 from gdpo_core._words import listing
 
-ROWS = 20_000  # that are looked at
-KEYS = 10  # columns that are tried as keys, at most, and those of them that are tried in pairs
+ROWS = 20_000  # the most rows that are looked at
+KEYS = 10  # the most columns that are tried as keys, and the most of these that are tried in pairs
 PAIRED = 7
-LEAST = 4  # groups with an advantage other than 0: fewer may add up by chance
-NEARLY_ALL = 0.9  # of the groups, or of the batches
-ROUNDED = 6e-3  # of the sizes of a group's advantages, which their sum may be off by where bfloat16 rounded them
-MOST = 0.9  # of the rows that a mask leaves out: a larger part is no run
-TRIED = 6  # groupings that are worth solving for, the finest first
+LEAST = 4  # the fewest groups with an advantage other than 0: in fewer they may add up by chance
+NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
+ROUNDED = 6e-3  # The part of the sizes of a group's advantages by which bfloat16 may keep their sum from 0.
+MOST = 0.9  # the largest share of the rows that a mask may leave out
+TRIED = 6  # the most groupings that are worth solving for, the finest first
 
 
 class Mask(NamedTuple):
@@ -40,9 +40,9 @@ class Grouping:
     """A way to tell the groups of a batch apart: columns that name them, or a number of rows."""
 
     columns: tuple[str, ...] = ()
-    group_size: int | None = None  # blocks of so many rows
-    places: int | None = None  # rows that are so far apart are one group
-    once: str | None = None  # of the rows that share this column in a batch the last alone counts
+    group_size: int | None = None  # the number of rows in a block
+    places: int | None = None  # how far apart the rows of a group stand
+    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
 
     @property
     def options(self) -> dict[str, object]:
@@ -60,7 +60,7 @@ class Clues:
 
     batch: np.ndarray
     advantage: np.ndarray
-    keys: dict[str, np.ndarray] = field(default_factory=dict)  # columns as numbers, equal where the values are
+    keys: dict[str, np.ndarray] = field(default_factory=dict)  # columns as numbers, equal where the values are equal
     flags: dict[str, np.ndarray] = field(default_factory=dict)  # columns of 0 and 1
 
     def taken(self, rows: np.ndarray) -> "Clues":

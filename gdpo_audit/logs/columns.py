@@ -15,14 +15,14 @@ from gdpo_audit.logs.window import Steps, validate_window
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._words import listing
 
-REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
-SAMPLE = 100  # rows that decide whether a text column holds numbers
-# A number inside what made it, such as tensor(0.5, device='cpu'), and the names of columns that hold nothing else.
+REWARDS = 100  # the most rewards: the work grows with their pairs, and no run has as many
+SAMPLE = 100  # the rows that decide whether a column of text holds numbers
+# A number inside the text that printed it, such as tensor(0.5, device='cpu'), and the names of columns of numbers.
 _MADE = re.compile(
     r"(?:\w+\.)*(?:tensor|[aA]rray|Decimal|(?:b?float|u?int)\d*)\(\[?['\"]?([^'\",()\[\]]+)['\"]?\]?(?:,.*)?\)"
 )
 _NUMBERS = re.compile(r"(^|[^a-z])(rewards?|scores?|penalt(y|ies)|bonus)$", re.IGNORECASE)
-NAMED = ("step", "advantage", "length")  # what `columns` can name
+NAMED = ("step", "advantage", "length")  # what the argument `columns` can name
 # Usual names of the texts beside rewards.
 TEXTS = {
     *("prompt", "prompts", "completion", "completions", "response", "responses", "output", "outputs"),
@@ -41,13 +41,13 @@ class ReadOptions:
     group: str | tuple[str, ...] | None = None  # one column, or several that name a group together
     columns: Mapping[str, str] | None = None  # names by what they hold: step, advantage, length
     skip_bad: bool = False
-    by: str | None = None  # the column whose values are looked at one by one
+    by: str | None = None  # a column whose values an audit looks at one by one
     steps: Steps | None = None
-    last: int | None = None  # steps
-    parts: Mapping[str, float] | None = None  # pays of the parts of a total, which `with_parts` validates
-    unkeyed: bool = False  # no column names the groups, whatever the log holds
-    places: int | None = None  # rows of a batch that are so far apart are one group
-    once: str | None = None  # of the rows of a batch that share this column the last alone counts
+    last: int | None = None  # the number of steps at the end
+    parts: Mapping[str, float] | None = None  # the pay of each part of a total, which `with_parts` validates
+    unkeyed: bool = False  # whether no column names the groups, whatever the log holds
+    places: int | None = None  # how far apart the rows of a group stand in their batch
+    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
     mask: Mask | None = None  # the rows that are left out
 
     def __post_init__(self) -> None:
@@ -57,13 +57,13 @@ class ReadOptions:
         odd = next((what for what in named if what not in NAMED), None)
         expect(odd is None, "columns", "step, advantage or length", repr(odd))
         for argument, name in {**named, "by": self.by}.items():
-            right = isinstance(name, str) and (name != "" or argument == "by")  # by="": none
+            right = isinstance(name, str) and (name != "" or argument == "by")  # by="" asks for no column
             expect(right or (name is None and argument not in named), argument, "the name of a column", repr(name))
         groups = (self.group,) if isinstance(self.group, str) else self.group
         right = groups is None or (isinstance(groups, list | tuple) and all(isinstance(x, str) and x for x in groups))
         expect(right and groups != (), "group", "the name of a column", repr(self.group))
         groups = None if groups is None else tuple(dict.fromkeys(groups))
-        taken = [*(reward_names(self.rewards) or ()), *named.values()]  # a reward may be the length too
+        taken = [*(reward_names(self.rewards) or ()), *named.values()]  # the length may be a reward too
         twice = next((name for what, name in named.items() if what != "length" and taken.count(name) > 1), None)
         expect(twice is None, "columns", "a column of its own for each", f"{twice!r} twice")
         size = self.group_size
@@ -108,10 +108,10 @@ class Columns:
     step: str | None = None
     advantage: str | None = None
     length: str | None = None
-    key: str | None = None  # identifies the groups of a batch
-    by: str | None = None  # has one value in a group
-    identity: str | None = None  # says which prompt returns; a table may lack it
-    once: str | None = None  # of the rows of a batch that share it the last alone counts
+    key: str | None = None  # the column that identifies the groups of a batch
+    by: str | None = None  # a column with one value in each group
+    identity: str | None = None  # the column that says which prompt returns; a table may lack it
+    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
     mask: Mask | None = None  # the rows that are left out
 
     @property
@@ -193,7 +193,7 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
         lacks = next((table for table in tables if name not in table.schema), None)
         if lacks is not None and has:
             common = [reward for reward in columns.rewards if all(reward in table.schema for table in tables)]
-            # Naming rewards does not help where it is another column that some tables lack.
+            # Naming rewards does not help if the column that some tables lack is no reward.
             hint = f"; name those of all: {reward_options(common)}" if name in columns.rewards and common else ""
             got = f"others: {name} only in {has[0].name}{hint}"
             raise InputError(f"{lacks.name}: expected the columns of {has[0].name}, got {got}")

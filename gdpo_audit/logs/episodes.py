@@ -6,7 +6,7 @@ import polars as pl
 
 from gdpo_audit.logs.tables import Table, fields_of, is_number_type
 
-CENTRED = "grpo_no_std"  # of trainers that subtract the mean of a group and divide by nothing
+CENTRED = "grpo_no_std"  # the method of trainers that subtract a group's mean and divide by nothing
 _TINKER = {"iteration", "group_idx", "traj_idx", "total_reward", "steps"}
 _RLLM = {"episode_id", "training_step", "trajectories"}
 _ID_COLUMNS = ("id", "episode_id", "trajectory_id", "rollout_id", "request_id", "sample_id", "uuid")

@@ -26,15 +26,17 @@ from gdpo_core._words import count
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
 
-DEPTH = 6  # levels of folders that are searched below the one given
-_TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')  # of W&B
+DEPTH = 6  # how many levels of folders are searched below the folder that was given
+# the start of a table of W&B
+_TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 _ZIP = b"PK\x03\x04"
-MAX_FILES = 20_000  # in a zip, which anyone can upload
-MAX_BYTES = 1 << 30  # unpacked, of the whole zip
-MAX_IN_MEMORY = 1 << 28  # the same of a zip that is no file on disk
-PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack a whole block at once, however large
+MAX_FILES = 20_000  # the most files in a zip, which anyone can upload
+MAX_BYTES = 1 << 30  # the most bytes of a whole zip, unpacked
+MAX_IN_MEMORY = 1 << 28  # the most of a zip that is no file on disk
+# other packings unpack a whole block at once, however large it is
+PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
@@ -109,7 +111,7 @@ def find_files(path: object) -> LogFiles:
         raise InputError(f"path: expected {wanted}, got {type(path).__name__}")
     expect(len(path) > 0, "path", "at least one file", "none")
     parts = [_at(os.fspath(p)) for p in path]
-    # One entry per file, whatever the spelling of its path.
+    # A file is one entry, however its path is spelled.
     files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
     name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
     args = next((part.args for part in parts if part.args), None)
@@ -177,10 +179,10 @@ def _at(path: str) -> LogFiles:
         raise NoLog(f"{path}: expected a file or directory, got nothing of that name")
     if len(matches) == 1:
         return _at(matches[0])
-    # One path per file, as a link may lead back to a folder above it.
+    # A file has one path, though a link may lead back to a folder above it.
     once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
     paths = [str(file) for file in reversed(once.values()) if file.is_file()]
-    if not paths:  # folders, such as one per step
+    if not paths:  # the matches are folders, such as one per step
         around = os.path.commonpath(matches)
         return replace(_directory(Path(around), [os.path.relpath(name, around) for name in matches]), name=_spelt(path))
     return LogFiles(tuple(_on_disk(Path(name)) for name in paths), _spelt(path), _args_near(Path(paths[0]).parent))
@@ -198,7 +200,7 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
     for where, folders, files in chain(*(os.walk(folder / start, onerror=errors.append) for start in within)):
         below = Path(where).relative_to(folder)
         folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
-        # Opening a pipe would wait for ever.
+        # A pipe is no log, and opening one would wait for ever.
         names += [(below / file).as_posix() for file in files if os.path.isfile(os.path.join(where, file))]
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
@@ -259,7 +261,7 @@ def _log_of_upload(files: Mapping) -> LogFiles:
     first = next(iter(files))
     log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
     read = {file.name for file in log.files}
-    for name in files:  # a directory may hold other files too, but who hands over a file wants it read
+    for name in files:  # a directory may hold other files too, but a file that is handed over is meant to be read
         expect(name in read or not is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
     return log
 
@@ -281,7 +283,7 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
         infos = [info for info in archive.infolist() if not info.is_dir()]
-    except IndexError:  # asked whether '' is a directory
+    except IndexError:  # zipfile asked whether '' is a directory
         raise InputError(f"{name}: expected files with names, got one without") from None
     except _BAD_ZIP as error:
         raise InputError(f"{name}: expected a zip, got one that cannot be read: {reason(error)}") from None
@@ -294,7 +296,7 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
     expect(total <= most, name, f"at most {count(most, 'byte')} unpacked", count(total))
     repeated = len(infos) - len({info.filename for info in infos})
     expect(repeated == 0, name, "a zip in which every name occurs once", f"{repeated} repeated")
-    # Opened once: each opening parses the list of all names again.
+    # The zip is opened once, because each opening parses the list of all names again.
     return {info.filename: partial(_unpack, name, archive, info) for info in infos}
 
 

@@ -27,24 +27,24 @@ class Form(Columns):
 
     tables: Sequence[Table]
     to_responses: Callable[[pl.LazyFrame], pl.LazyFrame] = as_it_is
-    several: bool = False  # a row of a table may hold several responses
-    keyed_by: str = ""  # in words
-    keyed_by_text: bool = False  # by a prompt's text, though the caller did not name it
-    prompt: str | None = None  # whose changes show where a group ends
+    several: bool = False  # whether a row of a table may hold several responses
+    keyed_by: str = ""  # what identifies a group, in words
+    keyed_by_text: bool = False  # whether that is a prompt's text, which the caller did not name
+    prompt: str | None = None  # the column whose changes show where a group ends
     batch: tuple[str, ...] = ("_file", "step")  # a batch ends where one of these columns of the run changes
-    sorts: bool = False  # the rows of a batch may stand apart
-    equal_groups: bool = False  # a keyed group smaller than the others has lost rows
+    sorts: bool = False  # whether the rows of a batch may stand apart
+    equal_groups: bool = False  # whether a keyed group that is smaller than the others has lost rows
     not_rewards: frozenset[str] = frozenset()  # columns that such logs hold beside the rewards, in small letters
-    asks: bool = False  # which columns are rewards: no framework says it
-    examines: bool = False  # columns of text for numbers, which may be rewards
+    asks: bool = False  # whether to ask which columns are rewards, because no framework says it
+    examines: bool = False  # whether to look for numbers in columns of text, which may be rewards
     total: str | None = None  # a total that is the only reward where no other is logged
     score: str | None = None  # a total that is logged beside the rewards
-    logged: tuple[str, ...] | None = None  # all columns, where the log's own names are others
-    left_out: tuple[str, ...] = ()  # others, in words
-    weights: Mapping[str, float] | None = None  # that the log holds
-    group_size: int | None = None  # from the configuration
-    settings: Mapping = field(default_factory=dict)  # of the run
-    method: str | None = None  # that the trainer has, where the log says none
+    logged: tuple[str, ...] | None = None  # all columns under the log's names, where the form has others
+    left_out: tuple[str, ...] = ()  # what else of the log is left out, in words
+    weights: Mapping[str, float] | None = None  # the weights that the log holds
+    group_size: int | None = None  # the group size of the configuration
+    settings: Mapping = field(default_factory=dict)  # the configuration of the run
+    method: str | None = None  # the trainer's method, where the log says none
     issues: tuple[LogIssue, ...] = ()
 
     def responses(self, number: int, start: int = 0, rows: int | None = None) -> pl.LazyFrame:

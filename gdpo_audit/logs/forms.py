@@ -34,28 +34,28 @@ from gdpo_core.frameworks import FRAMEWORKS, READABLE
 STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
 GROUPS = (
     *("group", "group_id", "uid", "prompt_id", "group_index", "group_idx", "prompt_idx", "prompt_index"),
-    *("_ng_task_index",),  # of NeMo-Gym
+    *("_ng_task_index",),  # a name of NeMo-Gym
     *("prompt", "input", "question"),
 )
 LENGTHS = (
     *("length", "completion_length", "response_length", "num_tokens", "tokens"),
     *("completion_tokens", "response_tokens"),
 )
-# Numbers that are logged beside the rewards: in tables of own code, and by each trainer.
+# The names of numbers that are logged beside the rewards: in tables of own code, and by each trainer.
 NOT_REWARDS = {
     *("epoch", "index", "idx", "id", "row", "seed", "rank", "timestamp", "time", "sample_id", "request_id", "rollout"),
     *("rollout_id", "completion_id", "response_id", "sample", "batch", "unnamed: 0", "", "task_id", "worker"),
     *("sample_idx", "traj_idx", "sample_index", "_ng_rollout_index", "seqlen", "head_version", "tail_version"),
     *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
 }
-# Where a row stands, as any program may log it; a caller may name such a column as a reward all the same.
+# The names of columns that say where a row stands. A caller may name such a column as a reward all the same.
 PLACES = {"batch", "step", "group", "_file", "_row", "_event", "_key", "_by", "_pass", "_place", "_open", "_prompt_key"}
 NOT_TRLS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
 NOT_VERLS = {"input", "output", "gts", "score", "step", "request_id", "uid", "index", "num_turns", "__num_turns__"}
 NOT_SWIFTS = {"step", "gen_step", "prompt", "completion", "solution", "advantages", "advantage", "entropy", "num_turns"}
 TOKENS = {"content", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs", "input_lengths"}
 NOT_NEMOS = TOKENS | {"prompt_ids", "token_ids", "step", "idx", "reference_logprobs", "reference_policy_logprobs"}
-WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
+WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 
 
 # --- the forms -------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[
     """
     kept, steps = list[Table](), list[int]()
     first: pl.DataFrame | None = None  # the first table of the step
-    before: pl.DataFrame | None = None  # the evaluation's, if it was the last
+    before: pl.DataFrame | None = None  # the table before, if it was an evaluation's
     for table in tables:
         rows = _one_step(table, step) if table.kind in ("wandb", "trackio", "table") else None
         if rows is None or first is None or rows[step][0] != first[step][0]:
@@ -382,7 +382,7 @@ def framework_of(tables: Sequence[Table], where: str) -> str:
 
 def _framework(table: Table) -> str:
     """Return the first framework whose format and columns a table has, or "generic"."""
-    of_any = table.kind in ("table", "wandb", "trackio")  # what is in memory may be of any trainer
+    of_any = table.kind in ("table", "wandb", "trackio")  # a table in memory may be any trainer's
     for form in ("jsonl", "parquet") if of_any else (table.kind,):
         for key in READABLE:
             if FRAMEWORKS[key].log_format == form and _writes(key, table.schema):

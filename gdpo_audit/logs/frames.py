@@ -13,7 +13,7 @@ from gdpo_audit.logs.json_values import column, records, table_of
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip
 
-NAME = "table"  # in messages
+NAME = "table"  # the name of the table in messages
 REMOTE = re.compile(r"(hf|s3|gs)://", re.IGNORECASE)
 _HUB_DATASET = re.compile(r"hf://datasets/[^/]+/[^/]+/?", re.IGNORECASE)
 _NO_TABLE = "a table whose columns polars can take"
@@ -44,12 +44,12 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
         no_name = next((name for row in data for name in row if not isinstance(name, str)), None)
         expect(no_name is None, NAME, "texts as names of columns", repr(no_name))
         return records(data, odd)
-    import narwhals as nw  # slow, and most runs are read from files
+    import narwhals as nw  # the import is slow, and most runs are read from files
     from narwhals.exceptions import DuplicateError
 
     try:
         if any(name is not None for name in getattr(getattr(data, "index", None), "names", ())):
-            data = data.reset_index()  # of pandas: an index with a name is a column
+            data = data.reset_index()  # an index of pandas with a name is a column
         native: Any = nw.from_native(data)
         table = native.collect(backend="polars") if isinstance(native, nw.LazyFrame) else native
         return _in_polars(table, odd)
@@ -60,7 +60,7 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
         ) from None
     except InputError:
         raise
-    except (Exception, pl.exceptions.PanicException) as error:  # whatever the library of the table raises
+    except (Exception, pl.exceptions.PanicException) as error:  # the library of the table may raise anything
         if isinstance(error, TypeError) and not hasattr(data, "columns"):
             return None
         raise InputError(f"{NAME}: expected {_NO_TABLE}, got {clip(reason(error), 200)}") from None
@@ -79,7 +79,7 @@ def _scan(url: str) -> pl.LazyFrame:
 
     Of a dataset or a folder it reads all Parquet files.
     """
-    # polars says on standard error that it looks for the region of a bucket.
+    # polars warns that it has to look for the region of a bucket, which is no user's concern.
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)
     scheme, rest = url.split("://", 1)
     url = f"{scheme.lower()}://{rest}"

@@ -16,9 +16,9 @@ from gdpo_audit.logs.window import select_steps, window_of
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError, expect
 
-BATCHES = 200  # whose advantages are examined
-MANY = 0.5  # share of groups of an unusual size; where it is larger, groups have not lost rows but differ in size
-OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues of one way to group
+BATCHES = 200  # the number of batches whose advantages are examined
+MANY = 0.5  # The share of groups of an unusual size from which on groups have not lost rows but differ in size.
+OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues that go with one way to group
 
 
 class NoGroups(InputError):

@@ -7,10 +7,10 @@ import polars as pl
 from gdpo_audit.logs.names import MADE_PROMPT
 from gdpo_audit.logs.texts import PROMPT_TEXTS
 
-# The names of such columns, the surest first.
+# The names of columns that say which prompt a response is to, the surest first.
 NAMES = (*PROMPT_TEXTS, MADE_PROMPT, "prompt_id", "prompt_idx", "prompt_index")
 TOKENS = ("prompt_tokens", "prompt_token_ids", "prompt_ids", "input_ids", "query_tokens")
-_FEWEST = 2  # batches, and prompts of a batch, of which an id that counts them from 0 on is told to be a place
+_FEWEST = 2  # The fewest batches, and prompts in a batch, that show that an id counts the prompts of each batch anew.
 
 
 def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.DataFrame]) -> str | None:

@@ -14,8 +14,8 @@ from gdpo_audit.logs.names import MADE
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip, count, listing
 
-COLUMNS = 5_000  # of a table
-NAME = 10_000  # characters; a report says the name of a reward a hundred times
+COLUMNS = 5_000  # the most columns of a table
+NAME = 10_000  # the most characters of a name; a report repeats the name of a reward a hundred times
 
 
 def document(file: LogFile, wanted: str) -> object:
@@ -60,7 +60,7 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
     values = [value.item() if getattr(value, "shape", None) == () else value for value in values]  # of numpy or torch
     kinds = {type(value) for value in values} - {type(None)}
     if str in kinds and {int, float} & kinds and kinds <= {str, int, float}:
-        with suppress(ValueError):  # numbers in quotes among others, as trackers write NaN
+        with suppress(ValueError):  # trackers write NaN in quotes among other numbers
             values, kinds = [None if value is None else float(value) for value in values], {float}
     if not kinds:
         return pl.Series(name, values, pl.Null)
@@ -107,7 +107,7 @@ def _float(value: float | Decimal | None) -> float | None:
 def _text(value: object) -> str | None:
     """Return a value of JSON as text: nested values and numbers as JSON writes them."""
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half characters
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # replaces half characters
     return None if value is None else json.dumps(value)
 
 

@@ -17,11 +17,11 @@ from gdpo_core._errors import InputError
 
 LINE = "__line"  # the column that tells the lines of a log, where these are groups
 KEYED_BY = "the lines of the log"
-SIZES, SIZES_SHARE = 8, 0.25  # of groups, at most; of the rows
-MOSTLY = 0.9  # of the rows in which a list is as long as the rewards, if it is meant to be in each
+SIZES, SIZES_SHARE = 8, 0.25  # the most different sizes of groups, and the most as a share of the rows
+MOSTLY = 0.9  # The share of the rows in which a list is as long as the rewards, if it is meant to be so in each row.
 _OF_TOKENS = re.compile(r"(^|_)(tokens?|token_ids?|input_ids|ids|logprobs?|log_probs?|logps?|masks?)$", re.IGNORECASE)
 _OF_TURNS = re.compile(r"(^|_)(turn|step|token)s?(_|$)", re.IGNORECASE)
-_OF_FUNCTIONS = re.compile(r"name|func|key", re.IGNORECASE)  # lists of the names of rewards
+_OF_FUNCTIONS = re.compile(r"name|func|key", re.IGNORECASE)  # names of lists that name the reward functions
 _ANSWERS = ("completion", "completions", "response", "responses", "output", "outputs", "generation", "prediction")
 _CHATS = (*_ANSWERS, "messages")
 
@@ -187,7 +187,7 @@ def _per_answer(
         return False
     if len(chosen) > 1 or isinstance(inner[rewards[0]], pl.Struct):
         return True
-    # A list alone holds a value per reward function, too, where the rows of a prompt are its answers.
+    # A single list may also hold a value per reward function, if several rows have the same prompt.
     names = [name for name in prompts if name in schema and not schema[name].is_nested()]
     rows = [table.collected(table.fresh.select(names)) for table in tables if {*names} <= {*table.schema}]
     return bool(names) and not any(part.is_duplicated().any() for part in rows)

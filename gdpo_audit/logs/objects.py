@@ -16,10 +16,11 @@ from gdpo_core._errors import expect
 from gdpo_core._words import clip
 
 _REWARDS = re.compile(r"(^|_)(rewards?|scores?)($|_)|^components$", re.IGNORECASE)
-_OTHERS = re.compile(r"model|config|kwargs|prompt|spec", re.IGNORECASE)  # as verl's reward_model
-# Objects of numbers that are neither rewards nor judgements.
+# names of other objects, such as verl's reward_model
+_OTHERS = re.compile(r"model|config|kwargs|prompt|spec", re.IGNORECASE)
+# Words in the names of objects of numbers that are neither rewards nor judgements.
 _NO_JUDGEMENTS = re.compile(r"usage|tim(e|ing)|config|param|setting|meta|kwargs|prompt|spec|args|stat", re.IGNORECASE)
-LONGEST = 20_000  # characters of an object that is text
+LONGEST = 20_000  # the most characters of a text that spells an object
 
 
 @dataclass(frozen=True)

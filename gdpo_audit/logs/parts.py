@@ -15,9 +15,10 @@ from gdpo_audit.logs.run import Run
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing, number
 
-MOST = 12  # parts: their passes have 4,096 sums
-DECIMALS, FLOAT32 = 5e-5, 1e-6  # what rounding may do to a total: to four decimals, and per unit of all pays
-SUMS = 32  # of the pays that are asked about, at most: those of five parts
+MOST = 12  # the most parts, whose passes have 4,096 sums
+# The change that rounding may make to a total: to four decimals, and in float32 per unit of all pays.
+DECIMALS, FLOAT32 = 5e-5, 1e-6
+SUMS = 32  # the most sums of pays to ask about: those of five parts
 
 
 def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:

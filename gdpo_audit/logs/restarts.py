@@ -8,7 +8,7 @@ import polars as pl
 from gdpo_audit.logs.sizes import WHOLE
 from gdpo_core._errors import InputError
 
-ROUNDED = 1e-3  # of the sizes of a group's advantages, which their sum may be off by where they were rounded
+ROUNDED = 1e-3  # The part of the sizes of a group's advantages by which rounding may keep their sum from 0.
 
 
 def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
@@ -55,7 +55,7 @@ def _restarted(rows: pl.DataFrame) -> bool:
 def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
     """Return the groups that stand in several files, or passes of a file, if most are whole in each of them."""
     parts = [pl.len().alias("rows")]
-    if "advantage" in rows.columns:  # those of a whole group add up to 0
+    if "advantage" in rows.columns:  # the advantages of a whole group add up to 0
         parts += [pl.col("advantage").sum().alias("sum"), pl.col("advantage").abs().sum().alias("size")]
     groups = rows.group_by(part, "step", "_key", maintain_order=True).agg(parts)
     shared = groups.filter(pl.len().over("step", "_key") > 1)

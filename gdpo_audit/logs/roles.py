@@ -8,18 +8,19 @@ import polars as pl
 from gdpo_audit.logs.tables import is_number_type
 
 ADVANTAGES = ("advantage", "advantages", "adv")
-OVERLONG = "overlong_reward"  # of verl
+OVERLONG = "overlong_reward"  # the name of verl's penalty for length
 REWARD_WORDS = {"reward", "rewards", "score", "scores", "penalty", "penalties", "bonus", "correct", "correctness"}
 REWARD_WORDS |= {"accuracy", "acc", "format", "quality"}
-# Words of metrics: anywhere in a name, at its end, or as a whole.
+# Words that make a name a metric's: anywhere in it, at its end, or as the whole name.
 _ANYWHERE = {"kl", "entropy", "logprob", "logprobs", "logp", "logps", "perplexity", "temperature"}
 _LAST = {"len", "length", "lengths", "tokens", "turns", "truncated", "completed"}
 _TIME = {"time", "ms", "sec", "secs", "seconds", "duration", "latency", "elapsed", "std", "var"}
-# How a response ended, or what it is for, in a name such as is_truncated; others, such as is_valid, are judgements.
+# Words for how a response ended, or what it is for, in a name such as is_truncated. Others, such as is_valid, are
+# judgements.
 _STATES = {"finished", "done", "eos", "stopped", "aborted", "clipped", "padded", "masked", "cached", "last", "first"}
 _STATES |= {"train", "training", "eval", "validation", "test", "terminal", "greedy"}
 _WHOLE = {"lr", "learning_rate", "top_p", "top_k", "min_p", "grad_norm", "duration", "latency", "turn", "ppl", "std"}
-# Settings of a run, as far as they have one value in the whole log.
+# Names of settings of a run, if the column has one value in the whole log.
 SETTINGS = {"alpha", "beta", "gamma", "epsilon", "eps", "num_generations", "group_size", "batch_size", "n", "version"}
 SETTINGS |= {
     "max_turns",
@@ -30,15 +31,15 @@ SETTINGS |= {
     "world_size",
 }
 _EITHER = {"num", "count", "n", "level", "difficulty", "confidence", "value", "loss", "baseline", "mean", "avg"}
-# Totals by their names, the surest first.
+# Words in the names of totals, the surest first.
 _TOTALS = (
     {"total", "combined", "aggregate", "aggregated", "composite", "sum", "summed"},
     {"overall", "final", "weighted", "return"},
     {"reward", "rewards", "r"},
     {"score", "scores"},
 )
-_FILLING = {"reward", "rewards", "score", "scores", "of", "the", "raw"}  # words that a total's name may have besides
-SURE = 1  # how many of these sets hold names that nothing but a total has
+_FILLING = {"reward", "rewards", "score", "scores", "of", "the", "raw"}  # further words in a total's name
+SURE = 1  # how many of the sets of _TOTALS hold names that only a total has
 
 
 def role(name: str) -> str:

@@ -20,7 +20,7 @@ from gdpo_audit.logs.standard_rows import batches, hash_column, is_ordered, plac
 from gdpo_audit.logs.tables import is_number_type
 from gdpo_audit.logs.texts import COMPLETIONS, texts_of
 
-START = 60  # characters of a prompt
+START = 60  # the characters of a prompt that are read
 
 
 def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:

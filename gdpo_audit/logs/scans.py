@@ -9,7 +9,7 @@ from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.names import EVENT, FILE, MADE, ROW
 from gdpo_audit.logs.tables import BROKEN, Table
 
-AT_ONCE = 100  # files in one plan, which holds all of them open
+AT_ONCE = 100  # the most files in one plan, which holds all of them open
 _PATH = f"{MADE}path"
 
 

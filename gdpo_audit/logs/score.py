@@ -8,10 +8,11 @@ import polars as pl
 
 from gdpo_audit.logs.names import GROUP_OF_ROW
 
-_ROUND_OFF = 1e-6  # relative, of a total that was added up and logged in float32
-_SPARE = 20  # equations beyond those that any column would solve, before a total is said to follow inside each group
-_SHOWING = 200  # groups that are solved one by one, at most
-_NOTHING = 3.0  # standard errors: a fitted weight that is nearer to 0 is taken to be 0
+_ROUND_OFF = 1e-6  # the relative round-off of a total that was added up and logged in float32
+# The equations to spare, beyond those that any column would solve, before a total is said to follow inside each group.
+_SPARE = 20
+_SHOWING = 200  # the most groups that are solved one by one
+_NOTHING = 3.0  # the standard errors up to which a fitted weight is taken to be 0
 _RANK = 1e-9
 _DIGITS = (1, 2, 3, 4, 5, 6, 8)
 
@@ -21,12 +22,12 @@ class Score:
     """How a total comes from rewards: total = Σ weight · reward + a constant."""
 
     exact: bool
-    weights: Mapping[str, float] | None  # per reward that varies; None: not exact, or other weights fit too
-    error: float  # the largest difference
-    parts: int  # how many independent rewards it is made of
-    spare: int  # different rows beyond those that any column would fit
-    explained: float  # the part of its variance that the rewards explain
-    fitted: Mapping[str, float] | None = None  # the weights that come nearest; None where exact, or several do
+    weights: Mapping[str, float] | None  # per reward that varies; None where not exact, or where other weights fit too
+    error: float  # the largest difference of the total from the weighted sum
+    parts: int  # the number of independent rewards that it is made of
+    spare: int  # the different rows beyond those that any column would fit
+    explained: float  # the share of its variance that the rewards explain
+    fitted: Mapping[str, float] | None = None  # the weights that come nearest; None where exact, or where several do
 
 
 def weights_of(
@@ -79,7 +80,7 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
     numbers = pl.col(score, *rewards)
     columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, f"^{GROUP_OF_ROW}$")
     whole = columns.drop_nulls()
-    if len(whole) < len(rewards) + 2:  # as where each task has rewards of its own
+    if len(whole) < len(rewards) + 2:  # as in a log whose tasks have rewards of their own
         whole = columns.with_columns(pl.col(*rewards).fill_null(0.0)).drop_nulls()
     return whole.filter(pl.all_horizontal(numbers.is_finite()))
 
@@ -150,7 +151,7 @@ def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]
     for name, x in values.items():
         rest = x - x.mean()
         size = np.linalg.norm(rest)
-        for _ in range(2):  # once leaves round-off
+        for _ in range(2):  # a single pass leaves round-off
             for direction in basis:
                 rest = rest - (direction @ rest) * direction
         length = np.linalg.norm(rest)

@@ -22,9 +22,10 @@ from gdpo_core._words import count
 
 RESERVED = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
 PROMPTS = ("prompt", "prompts", "input", "question")
-FUNCTIONS = range(2, 17)  # rewards in a list per answer
+FUNCTIONS = range(2, 17)  # how many rewards a list per answer may hold
 
-Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]  # a table, its rows, its number, texts
+# The change of a table's rows: takes the table, its rows, its number, and whether these have the texts.
+Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 
 def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
     """Return whether the tables may need another shape: logs of a framework itself have the one that its form reads."""
-    if framework == "ms_swift":  # its events have a list of steps, too
+    if framework == "ms_swift":  # its own events have a list of steps, too
         single_step = any(is_number_type(schema.get(name)) for name in STEPS)
         return known is None and single_step and isinstance(schema.get("completion"), pl.List)
     if framework == "nemo_rl":

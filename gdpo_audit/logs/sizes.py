@@ -8,13 +8,13 @@ from math import gcd
 
 import numpy as np
 
-USUAL = 0.6  # share of batches that a size must divide: an evaluation may have written the others
-CHANCE = 0.01  # a smaller size must be less likely than this to fit by chance
-DRAWS = 400  # shuffles that estimate this probability
-WHOLE = 0.8  # share of the groups of a batch that have its usual size, where that is the run's at the time
-FEW_PROMPTS = 0.1  # how often two groups share a prompt, from which on prompts alone show no change of size
-LEAST = 3  # batches in a row whose groups have another size than before: fewer may be an evaluation's
-_BLOCKS = 64  # shuffled at most
+USUAL = 0.6  # the share of the batches that a size must divide; an evaluation may have written the others
+CHANCE = 0.01  # the largest probability that a smaller size fits by chance
+DRAWS = 400  # the shuffles that estimate this probability
+WHOLE = 0.8  # The share of the groups of a batch that have its usual size, if that is the run's size at the time.
+FEW_PROMPTS = 0.1  # How often two groups share a prompt, from which on prompts alone show no change of size.
+LEAST = 3  # the fewest batches in a row that show another size; fewer may be an evaluation's
+_BLOCKS = 64  # the most blocks that are shuffled
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
     fits = [g for g in divisors(largest or rows) if live and _fits(g, live)]
     for size in fits:
         if largest is None and size == rows:
-            return None  # advantages centred over the whole batch sum to 0 as well
+            return None  # advantages that are centred over the whole batch sum to 0 as well
         if all(_chance(size, larger, live) < CHANCE for larger in fits if larger > size and larger % size == 0):
             return Size(size, tuple(g for g in fits if g < size))
         if largest is None:
@@ -140,7 +140,7 @@ def divisors(n: int) -> list[int]:
 
 def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
     """Return the largest size that divides every stretch of equal prompts in most batches; None if that is 1."""
-    batches: Counter[int] = Counter()  # by the largest size that divides their stretches
+    batches: Counter[int] = Counter()  # the number of batches by the largest size that divides their stretches
     for ids in prompts:
         batches[_whole(ids) or 1] += 1
     sizes = {size for length in batches for size in divisors(length)}

@@ -185,7 +185,7 @@ def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.Da
             continue
         rows = pl.concat(waiting)
         numbers = rows.select(_changes(by)).to_series()
-        end = numbers.search_sorted(numbers[-1])  # the last batch may go on
+        end = numbers.search_sorted(numbers[-1])  # the last batch may go on in the next frame
         if end:
             yield rows.head(end).with_columns((numbers.head(end) + number).alias("batch"))
             number += numbers[-1]

@@ -27,18 +27,19 @@ from gdpo_core._words import clip
 Schema: TypeAlias = Mapping[str, pl.DataType]  # the columns of a table, or the fields of an object
 
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
-# What polars raises where a file is damaged, or gone. Its other errors are of an operation on columns, which is ours.
+# The errors that polars raises where a file is damaged, or gone. Its other errors are of an operation on columns, which
+# is our fault.
 DAMAGED = (pl.exceptions.ComputeError, pl.exceptions.NoDataError, pl.exceptions.PanicException, OSError)
-ROWS = 250_000  # per frame, about
-RECORDS = 10_000  # of a CSV at a time as Python has them
-HEAD = 100  # lines of JSON that are parsed twice
-MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
-# Long texts, of which a reader needs no more than how long they are.
+ROWS = 250_000  # the rows of a frame, about
+RECORDS = 10_000  # the records of a CSV that Python holds at a time
+HEAD = 100  # the lines of JSON that are parsed twice
+MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # values that are missing, in CSV
+# The names of long texts, of which a reader needs no more than their length.
 UNREAD = ("completion", "completions", "response", "output", "messages")
 SEPARATORS = (",", ";", "\t", "|")
-_NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 writes it
-_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # which JSON can hold and polars cannot
-_EPISODE = {"episode_id", "trajectories"}  # an object that is a whole file of rLLM
+_NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 prints it
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # JSON can hold half a character, and polars cannot
+_EPISODE = {"episode_id", "trajectories"}  # the members of an object that is a whole file of rLLM
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -235,9 +236,9 @@ def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterat
     Raises InputError for a record with more or fewer values than columns.
     """
     names, line, empty = list[str](), 1, False
-    # as it is read: the whole text in a StringIO has four bytes for each of the file's
+    # The text is decoded while it is read, because the whole in a StringIO takes four bytes for each of the file's.
     lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
-    csv.field_size_limit(2**31 - 1)  # of the process; polars has none
+    csv.field_size_limit(2**31 - 1)  # the limit is the process's; polars has none
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for record in reader:

@@ -18,9 +18,9 @@ COMPLETIONS = (
     *("completion", "completions", "response", "responses", "output", "outputs"),
     *("generation", "prediction", "predicted"),
 )
-CHATS = ("messages", "content", "text", "texts")  # the prompt and the completion in one
+CHATS = ("messages", "content", "text", "texts")  # columns that hold the prompt and the completion together
 _NAMES = {*PROMPT_TEXTS, *COMPLETIONS, *CHATS}
-LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # characters
+LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # the characters that are shown
 _GONE = (InputError, *DAMAGED, ValueError, RecursionError, MemoryError)
 
 
@@ -31,7 +31,7 @@ class PromptAndCompletion(NamedTuple):
     completion: str | None
 
 
-Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]]  # by `_place`
+Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]]  # returns texts by `_place`
 
 
 def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:

@@ -20,10 +20,10 @@ from gdpo_audit.logs.json_values import column, document, expect_names, records,
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count, listing
 
-PATIENCE = 2.0  # seconds that a database may stay locked
-LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
-RUNS = 10_000  # of a database
-KEY = "completions"  # what TRL logs its table as
+PATIENCE = 2.0  # the seconds that a database may stay locked
+LONGEST = 20.0  # the seconds that a database may compute, as a column can be an expression without an end
+RUNS = 10_000  # the most runs of a database
+KEY = "completions"  # the key under which TRL logs its table
 _COLUMNS = ("id", "run_name", "step", "metrics")
 
 
@@ -74,7 +74,7 @@ def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
                 where = f"{file.name}::{name}, table {len(tables) + 1}"
                 if rows := _rows(text, where):
                     tables.append((where, records(rows, odd)))
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of names that are no UTF-8
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a name that is no UTF-8 raises the latter
         why = clip(reason(error), 120)
         locked = "one that another program keeps locked: wait until it has written, or audit a copy"
         got = locked if re.search("locked|busy", why) else f"one that cannot be read: {why}"
@@ -87,7 +87,7 @@ def _open(file: LogFile) -> sqlite3.Connection:
     """Return a connection to the database that only reads."""
     if file.plain_path is None:
         database, content = sqlite3.connect(":memory:"), file.content()
-        # Bytes 18 and 19 say 2 where the file had a write-ahead log, which memory has not.
+        # Bytes 18 and 19 are 2 where the file had a write-ahead log, which a database in memory cannot have.
         database.deserialize(content[:18] + b"\1\1" + content[20:])
         return database
     uri = f"file:{quote(str(file.plain_path.absolute()))}"
@@ -105,7 +105,7 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     fits = {*_COLUMNS} <= {*columns}
     got = f"the columns {', '.join(columns)}" if columns else "no such table"
     expect(fits, file.name, f"a trackio database, with the columns {', '.join(_COLUMNS)} in a table metrics", got)
-    # Old databases have no ids of runs, and those that were brought up to date may have none of old runs.
+    # Old databases have no ids of runs. Databases that were brought up to date may have none for their old runs.
     identity = f"coalesce({'run_id, ' * ('run_id' in columns)}run_name, '')"
     logged = f"max(instr(metrics, '{KEY}') > 0)"
     query = f"SELECT {identity}, coalesce(run_name, ''), {logged} FROM metrics GROUP BY 1, 2 ORDER BY min(id)"

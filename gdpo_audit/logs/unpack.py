@@ -9,11 +9,11 @@ from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import count
 
 ENDING = ".gz"
-MAX_RATIO = 200  # of unpacked to packed bytes; rewards as text reach about 20
-FREE = 1 << 20  # unpacked bytes up to which the ratio does not count
+MAX_RATIO = 200  # the most unpacked bytes per packed byte; rewards as text reach about 20
+FREE = 1 << 20  # the unpacked bytes up to which the ratio does not count
 CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
-# The first bytes of what polars would unpack without a limit, and of what is no UTF-8.
+# The first bytes of formats that polars would unpack without a limit, and of texts that are no UTF-8.
 REFUSED = {_GZIP: "a gzip in a gzip; unpack it", b"(\xb5/\xfd": "zstd; unpack it"}
 REFUSED |= dict.fromkeys((b"x\x01", b"x\x9c", b"x\xda"), "zlib; unpack it")
 REFUSED |= dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16; save it as UTF-8")
@@ -61,7 +61,7 @@ class _BoundedReader(io.RawIOBase):
         """Read unpacked bytes into the buffer. Raises InputError beyond the limit."""
         try:
             part = self.packed.read(len(buffer))
-        except Exception as error:  # gzip and zlib have their own
+        except Exception as error:  # gzip and zlib raise errors of their own
             raise InputError(f"{self.name}: expected a file that can be unpacked, got {reason(error)}") from None
         self.got += len(part)
         expect(self.got <= self.limit, self.name, f"at most {count(self.limit, 'byte')} unpacked", "more")

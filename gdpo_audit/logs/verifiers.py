@@ -16,7 +16,7 @@ from gdpo_audit.logs.tables import Schema, Table, fields_of, is_number_type
 from gdpo_core._errors import expect
 from gdpo_core._words import count
 
-# Where a trace has what every log has; no reward or metric can have these names, or those of what is made here.
+# Where a trace has what every log has. No reward or metric can have these names, or the names of columns made here.
 STEP, GROUP, ADVANTAGE, LENGTH = "run.work.step", "group.id", "nodes.advantages", "num_output_tokens"
 _EVALUATES, _ID, _ENV, _WEIGHT = f"{MADE}evaluates", f"{MADE}id", f"{MADE}env", f"{MADE}weight "
 _EPISODE_ID = f"{MADE}episode"

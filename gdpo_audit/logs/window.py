@@ -7,7 +7,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._words import count
 
-Steps = tuple[int | None, int | None]  # the first and the last one; None: as far as the log goes
+Steps = tuple[int | None, int | None]  # the first and the last step; None: as far as the log goes
 
 
 def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:

@@ -13,8 +13,8 @@ from gdpo_audit.recipe.weights import solution_of, terms_of
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
 LAST_CHANGES = {"gdpo": ("factor",), "grpo_batch_std": ("factor",), "grpo": ("whitened", "factor")}
-_WHOLE = 0.05  # how far a number of rows may be from a whole one
-_BATCHES = 3  # of fewer, a free factor for each says too little
+_WHOLE = 0.05  # how far a number of rows may be from a whole number
+_BATCHES = 3  # the fewest batches: with fewer, a free factor for each leaves too little to check
 
 
 def solve_after(

@@ -13,11 +13,15 @@ from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, tensors_of
 from gdpo_audit.recipe.solve import solve, solve_weights
 from gdpo_audit.recipe.weights import UNDIVIDED
 
-_EXPLAINED = 0.75  # of the batches that one recipe does not reproduce: a gate leaves more, evaluations leave fewer
-_TOGETHER = 16  # batches that are solved together at most, where one alone shows too little
-_TRIED = 6  # batches of a log that no recipe explains, each of which has to be explained alone
-_KNOWN = 3  # recipes of earlier batches that may have come back
-_HOPELESS = 50  # batches that nothing explains, if they are more than those that weights do: more would take long
+# The share of the batches that one recipe does not reproduce which changing weights have to explain. A gate leaves more
+# unexplained, evaluations leave less.
+_EXPLAINED = 0.75
+_TOGETHER = 16  # the most batches that are solved together, where a single batch shows too little
+_TRIED = 6  # The batches of an unexplained log that are tried, each of which a recipe has to explain by itself.
+_KNOWN = 3  # the recipes of earlier batches that may have come back
+# The batches that nothing explains after which the search ends, as it would take long, unless weights explain more
+# batches than that.
+_HOPELESS = 50
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
@@ -27,7 +31,7 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
     recipe = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
     for part in first:
         recipe = None if recipe is None else solve_weights([part], run.rewards, recipe)
-    # Where nothing is divided, weights whose scale is open are another method's, times a factor of the batch.
+    # Where nothing is divided, weights whose scale is open belong to another method, times a factor of the batch.
     return None if recipe is None or (recipe.up_to_scale and recipe.method in UNDIVIDED) else recipe
 
 
@@ -43,7 +47,8 @@ def recipes_by_batch(
     """
     by_batch, known = dict[int, Recipe](), [recipe]
     missed = 0
-    phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()  # what may tell more of the last recipe, or of the next
+    # batches that may tell more of the last recipe, and of the next
+    phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()
     for part in _batches(run.tables()):
         batch = part["batch"][0]
         if batch not in whole or (len(known) == 1 and batch not in bad):
@@ -72,7 +77,7 @@ def recipes_by_batch(
     first = next(batch for batch in batches if batch in by_batch)
     parts = takewhile(lambda part: part["batch"][0] != first, _batches(run.tables()))
     if all(_reproduces(by_batch[first], tensors_of(p, run.rewards)) for p in parts if p["batch"][0] in whole):
-        last = by_batch[first]  # before, a reward was constant, and its weight not to be seen: that is no change
+        last = by_batch[first]  # before it, a reward was constant, so that its weight did not show: that is no change
     return {batch: (last := by_batch.get(batch, last)) for batch in batches}
 
 

@@ -9,25 +9,26 @@ from torch import Tensor
 from gdpo_audit.recipe.recipe import Tensors
 from gdpo_audit.recipe.weights import Solution, Terms
 
-# The largest standard error of a known weight, relative to it; of a weight of 0, relative to the largest weight; and of
-# a known scale.
+# The largest standard errors: of a known weight, relative to it; of a weight of 0, relative to the largest weight; and
+# of a known scale.
 _KNOWN_WEIGHT, KNOWN_ZERO, KNOWN_SCALE = 3e-3, 1e-5, 0.05
 # The complexity of weights that are no round numbers.
 FITTED = 1000
-# Where the scale is open, the largest weight is one of these, of those that make the other weights simplest.
+# Where the scale is open, the largest weight is taken to be one of these numbers, the one that makes the other weights
+# simplest.
 _LARGEST = (1, *range(2, 13), 15, 20)
 # A weight is changed by no more than this part of it to make it a round number.
 COARSEST = 0.02
 _DENOMINATORS = (3, 6, 7, 9, 11, 12)
-_LEAST = 1e-290  # of a number that can be round
-# A scale may be off by this part of it, besides its error.
+_LEAST = 1e-290  # the smallest number that can be round
+# A scale may be off by this part of it, in addition to its standard error.
 _SCALE_OFF = 1e-3
-# Nobody chooses one weight so much smaller than another.
+# The smallest plausible ratio of two weights.
 _FAR_APART = 1e-5
-# Nobody chooses weights so small that eps is more than a correction: such a part of the std. With smaller weights one
-# method can imitate another.
+# The largest plausible eps, as a part of the std: nobody chooses weights so small that eps is more than a correction.
+# With smaller weights one method can imitate another.
 _EPS_AT_MOST = 0.25
-# A log with more responses than this has more equations than weights.
+# A log with more responses than this has more equations than weights, so that they need not be counted.
 _MANY = 4096
 # Weights that are this far apart, relatively, are different weights.
 APART = 0.01
@@ -67,7 +68,7 @@ def shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float
     measured: the weights by the divisors of the advantages, with the relative error `error`.
     """
     weights, complexity = guess
-    # What the advantages show of the scale only roughly, several weights of one digit each show.
+    # Where the advantages show the scale only roughly, several weights that all have one digit show it.
     settled = len(weights) - solution.null_space.shape[1]
     surest = int((measured * solution.size).abs().argmax())
     near = abs(weights[surest] / measured[surest].item() - 1) <= 3 * error + _SCALE_OFF
@@ -80,7 +81,7 @@ def open_weights(solution: Solution) -> list[int]:
     Then the standard error of the weight is too large, and the weight need not be 0 either.
     """
     weights, error, size = solution.directions[:, 0], solution.error, solution.size
-    # A reward of very small size can be invisible at any weight; then a weight of 0 is not certain either.
+    # A reward of very small size can be invisible at any weight, so that a weight of 0 is not certain either.
     zero = (error * size <= KNOWN_ZERO * (weights * size).abs().max()) & (error <= _KNOWN_WEIGHT)
     known = (error <= _KNOWN_WEIGHT * weights.abs()) | zero
     return sorted({*solution.open_rewards, *(int(k) for k in (~known | (size == 0)).nonzero().flatten())})
@@ -146,7 +147,7 @@ def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float,
     std, apart = rms((w @ terms.x)[part]), rms((w[:, None] * terms.x)[:, part])
     enough = complexity < FITTED or equations > 0
     near = min(known, default=math.inf) >= _FAR_APART * w.abs().max().item()
-    return enough and near and std > max(_FAR_APART * apart, eps / _EPS_AT_MOST)  # else the rewards cancel
+    return enough and near and std > max(_FAR_APART * apart, eps / _EPS_AT_MOST)  # else the rewards cancel each other
 
 
 def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:

@@ -19,20 +19,20 @@ from gdpo_core.registry import method_for
 
 # How far a logged advantage may be from the recipe's, in addition to the framework's float32 round-off.
 TOLERANCE = 2e-5
-# Two logged advantages farther apart than this differ by more than round-off.
+# The smallest difference of two logged advantages that is no round-off.
 _DIFFERENT = 1e-3
-# Multiples of the same advantages may differ by this part of their size.
+# The part of their size by which multiples of the same advantages may differ.
 _MULTIPLE = 1e-4
-# What a log's numbers are rounded to, the coarsest first: so many decimals, or a float of few bits.
+# The grids that a log's numbers may be rounded to, the coarsest first: so many decimals, or a float of few bits.
 GRIDS: dict[str, int | torch.dtype] = {
     **{f"{n} decimals": n for n in (2, 3, 4)},
     "bf16": torch.bfloat16,
     "float16": torch.float16,
 }
-# What may have been done to the advantages of a batch after the method made them, in words that follow it.
+# The changes that may have come after the method, in words that follow its name in a sentence.
 AFTER = {"whitened": "and then whitened over the batch", "factor": "times a factor for each batch"}
 _SAME = 1e-7  # the relative distance of a number from the same one in float32
-_FITTED = 1.5  # times the rounding, as weights that are fitted to rounded numbers come only near
+_FITTED = 1.5  # The multiple of the rounding that is allowed, because weights fitted to rounded numbers come only near.
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,15 @@ class Recipe:
 
     method: str  # a key of NAMES
     convention: str  # a key of ALL_CONVENTIONS
-    weights: tuple[float, ...]  # one per reward; those that are unknown are only one choice of many
-    unknown: tuple[int, ...]  # rewards whose weight the log does not determine, such as one that never varies
+    weights: tuple[float, ...]  # one per reward; an unknown weight is only one choice of many
+    unknown: tuple[int, ...]  # the rewards whose weight the log does not determine, as of a reward that never varies
     up_to_scale: bool  # whether the log leaves a common factor of the weights open
     grid: str = ""  # of GRIDS: how coarsely the advantages are logged
-    convention_open: bool = False  # whether others make the same on that grid, and the framework does not tell
-    after: str = ""  # of AFTER: what came after the method
-    batch_rows: tuple[int, int] | None = None  # the fewest and most responses of its step over the batch, if not logged
+    # whether other conventions make the same on that grid, and the framework does not tell
+    convention_open: bool = False
+    after: str = ""  # a key of AFTER, the change that came after the method
+    # The fewest and the most responses that its batch step ran over, where the log does not hold all of them.
+    batch_rows: tuple[int, int] | None = None
 
     @property
     def known(self) -> tuple[float | None, ...]:
@@ -132,7 +134,7 @@ def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
     lengths = None
     if "length" in table.columns and not table["length"].null_count():
         tokens = table["length"].to_numpy()
-        # Lengths that are no counts of tokens cannot be weights; such a log is read without them.
+        # Lengths that are no counts of tokens cannot be weights, so that the log is read without them.
         if bool(((tokens >= 1) & (tokens == np.floor(tokens)) & np.isfinite(tokens)).all()):
             lengths = torch.from_numpy(tokens.copy())
 
@@ -190,7 +192,8 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
     if after:
         computed, factor = _after(after, computed, log)
         allowed = allowed * factor
-    # A large one loses more in its last steps: the mean is taken off, n / (n - 1) comes, and the log stores it.
+    # A large advantage loses more digits in its last steps: the mean is taken off, n / (n - 1) is multiplied, and the
+    # log stores it.
     allowed = allowed + (ROUNDED * computed.abs().nan_to_num(posinf=0.0)).clamp(min=TOLERANCE)
     if log.grid:
         allowed = allowed + _FITTED * log.rounding

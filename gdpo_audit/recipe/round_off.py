@@ -7,7 +7,8 @@ from gdpo_core._groups import Batch
 from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
 from gdpo_core.methods import Steps
 
-# Where all of a group are equal, leave-one-out may divide the round-off of their mean by that of their std, its root.
+# Where all values of a group are equal, leave-one-out may divide the round-off of their mean by that of their std, its
+# square root.
 _ALIKE = 1e-3
 
 
@@ -30,10 +31,10 @@ def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
     if steps.z is not None or method in ("grpo", "max_rl"):
         std = steps.group.std
         alike = error.new_zeros(1)
-        if c.leave_one_out:  # one std per response; the bound is that of the smallest
+        if c.leave_one_out:  # each response has its own std, and the bound is that of the smallest
             alike = (group.lowest(-std) == 0) * (error > 0)
             std = group.lowest(std.masked_fill(std == 0, 1))
-        eps = 0.0 if method == "max_rl" else c.group_eps if in_z else c.sum_eps  # it divides by no eps
+        eps = 0.0 if method == "max_rl" else c.group_eps if in_z else c.sum_eps  # MaxRL adds no eps
         error = normalised_in_float32(error, std, eps, group.count)
         error = error + _ALIKE * alike
     error = (batch.weights.abs() * error).sum(0) if in_z else error

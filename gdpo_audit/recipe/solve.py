@@ -31,23 +31,24 @@ from gdpo_audit.recipe.weights import UNDIVIDED, Solution, Terms, eps_of, scale_
 from gdpo_core._groups import Batch
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS, conventions_to_try
 
-# The methods that most logs are made by, and others.
+# The methods that most logs are made by, and then the others.
 _METHODS = (
     ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std"),
     ("reinforce_pp_baseline", "mo_grpo", "reinforce_pp", "max_rl"),
 )
-# A recipe has to reproduce this share of the batches with a signal; one that few use, fitted weights and rounded
-# advantages, which may fit some batches by chance, more.
+# The share of the batches with a signal that a recipe has to reproduce. It is larger for methods that few use, for
+# fitted weights, and for rounded advantages, which may all fit some batches by chance.
 _FEWEST, _FEWEST_FITTED = 1 / 3, 1 / 2
-# Nearly all, where advantages have so few sizes, as in groups of two, that a recipe only has to explain their signs.
+# The same share, and the most sizes of advantages, where these are so few, as in groups of two, that a recipe only has
+# to explain their signs.
 _FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
-# A root mean square error that counts as exact, and one that explains nothing, relative to the advantages.
+# The root mean square errors that count as exact and as explaining nothing, relative to the advantages.
 _EXACT, _UNLIKE = 2e-6, 0.2
-# Equations to spare before the weights of a batch are trusted; more where the numbers are rounded.
+# The equations to spare before the weights of a batch are trusted; more are needed where the numbers are rounded.
 SPARE, _SPARE_ROUNDED = 4, 8
-# Other readings of a log are looked for in its first batches, with about so many responses.
+# The responses, about, of the first batches in which other readings of a log are looked for.
 _ENOUGH = 2000
-# Weights of rounded advantages may miss some batches; where they reproduce this share, better ones do all.
+# The share of the batches that weights of rounded advantages reproduce, from which on better weights reproduce all.
 _ROUNDED = 0.5
 # The complexity of a single weight of one digit.
 _ONE_DIGIT = 2
@@ -62,9 +63,9 @@ class Attempt:
     """A recipe with weights for one method and convention, and how well it reproduces the log."""
 
     recipe: Recipe
-    complexity: int  # of its weights: 0 for those asked for and for ones, about one per digit, else FITTED
-    share: float  # of the batches with a signal, the share that it reproduces
-    error: float  # root mean square error in these batches
+    complexity: int  # of its weights: 0 if they were asked for or are ones, else about one per digit, or FITTED
+    share: float  # the share of the batches with a signal that it reproduces
+    error: float  # the root mean square error in these batches
 
     @property
     def claims(self) -> int:
@@ -93,7 +94,7 @@ def solve(
     log = tensors_of(table, rewards)
     given = None if weights is None else tuple(float(w) for w in weights)
     attempt, grid = _search(log, framework, given), grid_of(log.advantages)
-    # A few rounded numbers are exactly what some odd weights make.
+    # A few rounded numbers can be exactly what some odd weights make.
     most = 2 * len(rewards) if _few_sizes(log) else FITTED - 1
     if grid and not (attempt and attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= most):
         log = replace(log, grid=grid)
@@ -194,7 +195,7 @@ def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[o
     known, names = set(), conventions_to_try(framework)
     for name, method in (pair for several in _METHODS for pair in product(names, several)):
         c = ALL_CONVENTIONS[name]
-        # The parts of the convention that make a difference on such a log.
+        # The points of the convention that make a difference on this log.
         open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)
         of_group = (c.leave_one_out, c.mean_of_others)
         terms: tuple[object, ...] = (method in ("grpo", "max_rl"), *open_points, *of_group)
@@ -221,7 +222,7 @@ def _attempt(
     """Return the best weights for one method and convention; None if these cannot have made the log."""
     terms, solution = solved
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
-    # Leave-one-out divides each response of a group by another std, so that only weights at hand can be tried.
+    # Leave-one-out divides each response of a group by another std, so that weights cannot be solved for, only tried.
     solvable = not (batch.convention.leave_one_out and method in ("grpo", "max_rl"))
     if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
         return None
@@ -239,8 +240,9 @@ def _attempt(
         guesses += along_direction(solution, wanted, factor, error)
     elif solvable:
         apart = separate(solution, terms, wanted)
-        guesses += [(round_weights(times * apart), FITTED) for times in (1, 1000)]  # the larger, the less eps matters
-    # Where the weights only explain signs, they claim nothing.
+        # eps matters less for larger weights
+        guesses += [(round_weights(times * apart), FITTED) for times in (1, 1000)]
+    # Where the weights only explain signs, there is nothing that chance could have made fit.
     signs_only = method == "grpo" and not solution.is_direction
     equations = math.inf if by_chance or signs_only else degrees_of_freedom(log, terms, solution)
     attempts = []
@@ -252,7 +254,8 @@ def _attempt(
         # In a single batch another method can make the advantages larger or smaller by any factor.
         told &= complexity < FITTED or share * int(live.sum()) >= 1.5
         known = [w for k, w in enumerate(weights) if k not in unknown]
-        open_ones = unknown if any(known) or not any(weights) else range(count)  # 0 beside nothing is nothing
+        # weights of 0 beside unknown ones determine nothing
+        open_ones = unknown if any(known) or not any(weights) else range(count)
         up_to_scale = not (told or (measured is not None and weights == given))
         recipe = Recipe(method, convention, weights, tuple(open_ones), up_to_scale, log.grid)
         attempts.append(Attempt(recipe, complexity, share, off))
@@ -268,7 +271,7 @@ def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
     """
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
-    # An error below that of the rounding is chance: the log has few different numbers.
+    # An error below that of the rounding is chance, as the log has few different numbers.
     of_rounding = rms(log.rounding[log.advantages.isfinite()]) / math.sqrt(3) if log.grid else 0.0
     least = max(min(attempt.error for attempt in attempts), of_rounding)
     return [attempt for attempt in attempts if attempt.error <= max(_EXACT, slack * least)]
@@ -284,7 +287,7 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
         return 0.0, math.inf
     share = (good.sum() / live.sum()).item()
     off, size = (rms(x[good[index]].nan_to_num()) for x in (error, log.advantages))
-    # Where round-off may be as large as the advantages, as sums cancel there, batches explain nothing.
+    # Batches in which round-off may be as large as the advantages, because sums cancel there, explain nothing.
     return (0.0, math.inf) if share < 1 and off > max(_UNLIKE * size, 10 * _EXACT) else (share, off)
 
 
@@ -301,14 +304,15 @@ def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Re
             readings.append(attempt)
     best = chosen if log.grid else min(readings, key=lambda attempt: attempt.claims)
     recipe = best.recipe
-    # Numbers that are as round by chance, of a single weight or of rounded advantages, say little.
+    # A single weight, and weights of rounded advantages, may be round numbers by chance, which says little.
     single = sum(map(bool, recipe.known)) == 1 and best.complexity > _ONE_DIGIT
     anything = log.grid or best.complexity >= FITTED or single
     most = math.inf if anything else max(best.complexity, 1) + 1 + count
     for reading in readings:
         if reading is not best and reading.claims <= most:
             recipe = _less_certain(recipe, reading.recipe)
-    # Where nothing is divided, another convention makes the same of the same weights only, not of a multiple.
+    # Where nothing is divided, another convention makes the same advantages only with the same weights, not with a
+    # multiple of them.
     by_method = [reading for reading in readings if reading is not best and reading.recipe.method == recipe.method]
     first, *alike = (replace(reading.recipe, up_to_scale=False) for reading in (best, *by_method))
     divides = recipe.method not in UNDIVIDED

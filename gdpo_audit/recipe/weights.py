@@ -20,25 +20,25 @@ from gdpo_core._statistics import centre
 from gdpo_core.conventions import Convention
 from gdpo_core.registry import method_for, method_named
 
-# Relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.
+# The relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.
 FLOAT32 = 2e-7
 _BOUND = 6
 # The part of the variance of Xw orthogonal to a that counts as round-off of the log.
 _ORTHOGONAL = 1e-7
-# A combination of rewards with less than this part of their variance is round-off.
+# The part of the rewards' variance below which the variance of a combination of them is round-off.
 _NOTHING = 1e-11
-_LARGEST = 1e100  # of an advantage; what is larger is none, as its square is infinite
+_LARGEST = 1e100  # the largest advantage; a larger number is none, as its square is infinite
 # The relative error of the scale where a method divides by nothing.
 _SCALE_UNDIVIDED = 1e-5
 _BATCHES_TRIED = 32
 _ROUNDS = 200
-# Methods that divide by nothing after they added up.
+# The methods that divide by nothing after they added up.
 UNDIVIDED = ("grpo_no_std", "mo_grpo")
-# Methods that divide what they added up by a number of each group, and those that add no eps to what they divide by.
+# The methods that divide what they added up by a number of each group, and those that add no eps to their divisor.
 BY_GROUP, WITHOUT_EPS = ("grpo", "max_rl"), (*UNDIVIDED, "max_rl")
-# So much larger than that of chance is the error of weights where it repeats itself.
+# The factor by which the error of weights is larger than chance makes it where it repeats itself.
 _REPEATED = 3
-# A unit's divisor may be off by this part of it, besides what rounding does.
+# The part of a unit's divisor by which it may be off, in addition to rounding.
 _DIVISOR_OFF = 1e-3
 
 
@@ -48,9 +48,9 @@ class Terms:
 
     x: Tensor  # (rewards, responses); 0 where the response takes no part
     a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
-    part: Tensor  # (responses,) 1 where it does, else 0
+    part: Tensor  # (responses,) 1 where the response takes part, else 0
     unread: Tensor  # (responses,) whether an advantage other than 0 is logged where the method gives none
-    round_off: Tensor  # (responses,) of x, relative to the round-off of 1
+    round_off: Tensor  # (responses,) the round-off of x, relative to the round-off of 1
     rounding: Tensor  # (responses,) how far a may be from what it was before it was rounded; 0 where it takes no part
     unit: Tensor  # (responses,) the unit of each response: a group or a batch
     shifted: bool  # whether a mean of the unit that x does not show may have been subtracted
@@ -156,7 +156,7 @@ def solution_of(terms: Terms, batches: int) -> Solution:
 
     value, vector = torch.linalg.eigh(moments.every[0])
     nothing = value <= _NOTHING * value.sum()
-    if nothing.all():  # groups of one, whose mean is all they have
+    if nothing.all():  # in groups of one the mean is all that there is
         return unsolved
     unseen, visible = vector[:, nothing], vector[:, ~nothing]
     value, vector = torch.linalg.eigh(visible.T @ moments.orthogonal[0] @ visible)
@@ -179,7 +179,7 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
     residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.part.sum()).sqrt()
     error = per_reward((across.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
-    if bool(terms.rounding.any()):  # it is the same in responses that are the same
+    if bool(terms.rounding.any()):  # rounding is the same in responses that are the same
         error = _REPEATED * error
     largest = directions.abs().max()
     return Solution(null_space, directions / largest, fits, size, error / largest)
@@ -190,7 +190,7 @@ class _Moments:
     """Sums of products of the terms, which are scaled to size 1 in each unit; the first axis numbers the batches."""
 
     every: Tensor  # (batches, rewards, rewards) X'X
-    orthogonal: Tensor  # (batches, rewards, rewards) the same of the part of X orthogonal to a
+    orthogonal: Tensor  # (batches, rewards, rewards) X'X of the part of X that is orthogonal to a
     along: Tensor  # (batches, rewards) X'a
     round_off: Tensor  # (batches,) the orthogonal part that round-off can make with weights of size 1
     rounding: Tensor  # (batches, rewards, rewards) w' S w is what the rounding of a can make of it
@@ -211,7 +211,7 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.part).clamp(min=1)
     trust = terms.part / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
-    # A last step that subtracts a mean hides the mean of Xw.
+    # A batch step that subtracts a mean hides the mean of Xw.
     x = (x - terms.mean(x, trust)) * trust.sqrt()
     a = (terms.a - terms.mean(terms.a, trust)) * trust.sqrt()
     every = total((x[:, None] * x[None]).view(k * k, -1)).T.view(-1, k, k)
