@@ -138,7 +138,7 @@ def equal_pairs(rank: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Distinctions:
-    """How many reward vectors and advantages of each group are distinct, and which are tied."""
+    """Counts, for each group, of the distinct reward vectors and advantages, and of the tied pairs."""
 
     vectors: Tensor  # (groups,) distinct reward vectors
     pairs: Tensor  # (groups,) pairs whose vectors differ

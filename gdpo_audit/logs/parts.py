@@ -1,7 +1,7 @@
 """Parts told from their total: rewards of 0 or 1, where the caller knows what a pass of each pays (`--parts`)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Real
 
@@ -11,7 +11,7 @@ import polars as pl
 from gdpo_audit.logs.columns import Columns, reward_names, validate_columns
 from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.names import ROWS_OF_A_FILE, reward_column, reward_columns
-from gdpo_audit.logs.run import Run
+from gdpo_audit.logs.run import Rows, Run
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing, number
 
@@ -72,27 +72,9 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
     expect_names(rewards, "parts")
     validate_columns(Columns(rewards=rewards), rewards, "parts")
     total_column, rows = run.rewards[0], run._source
-    totals = reward_column(total_column)
     got = f"the rewards {listing(run.rewards, most=8)}" + f" and their total {total}" * (total is not None)
-    expect(
-        len(run.rewards) == 1 and total in (None, total_column),
-        run.path,
-        "one column of totals where --parts is given",
-        got,
-    )
-
-    def read() -> Iterator[pl.DataFrame]:
-        for table in rows.read():
-            passes, ways = passes_of(table[totals].to_numpy(), pays, most)
-            unexplained = (ways == 0) & table[totals].is_not_nan().to_numpy()
-            if unexplained.any():
-                first = int(unexplained.argmax())
-                file, row = divmod(table["_place"][first], ROWS_OF_A_FILE)
-                wanted = f"a sum of some of the pays {listing(map(number, pays), most=8)} (--parts) in {total_column!r}"
-                raise InputError(f"{run.files[file]}, row {row + 1}: expected {wanted}, got {table[totals][first]}")
-            without_total = table.drop(totals).with_columns(_open=pl.Series(ways > 1))
-            yield without_total.hstack(pl.DataFrame(passes, schema=reward_columns(rewards)))
-
+    alone = len(run.rewards) == 1 and total in (None, total_column)
+    expect(alone, run.path, "one column of totals where --parts is given", got)
     return replace(
         run,
         rewards=rewards,
@@ -100,8 +82,36 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
         issues=tuple(issue for issue in run.issues if issue.id != "no-components"),
         weights=dict(zip(rewards, pays, strict=True)),
         weights_by="parts",
-        _rows=replace(rows, read=read),
+        _rows=replace(rows, read=_PassReader(rows, run.files, total_column, pays, most, rewards)),
     )
+
+
+@dataclass(frozen=True)
+class _PassReader:
+    """The reader of a log of totals, which yields the passes of their parts in place of the totals."""
+
+    rows: Rows
+    files: Sequence[str]
+    total: str  # the column of totals
+    pays: Sequence[float]
+    most: Sequence[int]  # how often each part can pass at most
+    rewards: Sequence[str]
+
+    def __call__(self) -> Iterator[pl.DataFrame]:
+        """Yield the rows with the passes. Raises InputError for the first total that no passes explain."""
+        totals = reward_column(self.total)
+        for table in self.rows.read():
+            passes, ways = passes_of(table[totals].to_numpy(), self.pays, self.most)
+            unexplained = (ways == 0) & table[totals].is_not_nan().to_numpy()
+            if unexplained.any():
+                first = int(unexplained.argmax())
+                file, row = divmod(table["_place"][first], ROWS_OF_A_FILE)
+                pays = listing(map(number, self.pays), most=8)
+                wanted = f"a sum of some of the pays {pays} (--parts) in {self.total!r}"
+                got = table[totals][first]
+                raise InputError(f"{self.files[file]}, row {row + 1}: expected {wanted}, got {got}")
+            without_total = table.drop(totals).with_columns(_open=pl.Series(ways > 1))
+            yield without_total.hstack(pl.DataFrame(passes, schema=reward_columns(self.rewards)))
 
 
 def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:

@@ -95,24 +95,33 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
     with one_error(files.name):
         log = _tables(files, options)
         expect(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
-    return _run_of(files, log, known, options)
+    return _Reading(files, log, known, options).run()
 
 
-def _run_of(files: LogFiles, log: "_Log", known: str | None, options: ReadOptions) -> Run:
-    """Return the run in these tables, which can be read once more with other options. Raises InputError."""
+@dataclass(frozen=True)
+class _Reading:
+    """A log with the options that it is read with. known: the id of its framework, if the caller named it."""
 
-    def read_with(**changes: Any) -> Run:
-        """Read the same tables with some options changed."""
-        return _run_of(files, log, known, replace(options, **changes))
+    files: LogFiles
+    log: "_Log"
+    known: str | None
+    options: ReadOptions
 
-    with one_error(files.name):
-        run = replace(with_clues(_with_columns(files, log, known, options)), _read_with=read_with)
-        try:
-            run = with_groups(run, options)
-        except NoGroups:
-            run = _grouped_by_clues(run)
-    next(run.tables())  # so that a fault in the first rows is reported now
-    return run
+    def run(self) -> Run:
+        """Return the run in these tables, which can be read once more with other options. Raises InputError."""
+        with one_error(self.files.name):
+            run = with_clues(_with_columns(self.files, self.log, self.known, self.options))
+            run = replace(run, _read_with=self.run_with)
+            try:
+                run = with_groups(run, self.options)
+            except NoGroups:
+                run = _grouped_by_clues(run)
+        next(run.tables())  # so that a fault in the first rows is reported now
+        return run
+
+    def run_with(self, **changes: Any) -> Run:
+        """Return the run in the same tables, read with some options changed."""
+        return replace(self, options=replace(self.options, **changes)).run()
 
 
 def _grouped_by_clues(run: Run) -> Run:

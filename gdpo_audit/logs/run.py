@@ -262,28 +262,26 @@ def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
     return [part] * (len(part) > 0)
 
 
-def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
-    """Return a function that yields the frames of `read` and keeps them in memory after the first pass.
+class KeptFrames:
+    """The frames of a log, which the first pass keeps in memory; frames of more than `IN_MEMORY` are read each time."""
 
-    Frames that take more than `IN_MEMORY` are not kept, but read again each time.
-    """
-    held: list[pl.DataFrame] | None = None
-    room = IN_MEMORY
+    def __init__(self, read: Callable[[], Iterator[pl.DataFrame]]) -> None:
+        self._read = read
+        self._kept: list[pl.DataFrame] | None = None
+        self._room = IN_MEMORY
 
-    def frames() -> Iterator[pl.DataFrame]:
-        nonlocal held, room
-        if held is not None:
-            yield from held
+    def __call__(self) -> Iterator[pl.DataFrame]:
+        """Yield the frames, from memory if an earlier pass kept them."""
+        if self._kept is not None:
+            yield from self._kept
             return
         passed: list[pl.DataFrame] = []
         size = 0.0
-        for frame in read():
+        for frame in self._read():
             size += frame.estimated_size()
-            passed = [*passed, frame] if size <= room else []
+            passed = [*passed, frame] if size <= self._room else []
             yield frame
-        held, room = (passed, room) if size <= room else (None, 0)
-
-    return frames
+        self._kept, self._room = (passed, self._room) if size <= self._room else (None, 0)
 
 
 def size_at(blocks: Blocks) -> pl.Expr:

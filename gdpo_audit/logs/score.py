@@ -19,7 +19,7 @@ _DIGITS = (1, 2, 3, 4, 5, 6, 8)
 
 @dataclass(frozen=True)
 class Score:
-    """How a total comes from rewards: total = Σ weight · reward + a constant."""
+    """A total as a sum of rewards: total = Σ weight · reward + a constant."""
 
     exact: bool
     weights: Mapping[str, float] | None  # per reward that varies; None where not exact, or where other weights fit too

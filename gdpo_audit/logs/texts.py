@@ -39,30 +39,35 @@ def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
     return {}
 
 
-def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> Texts:
-    """Return a function that reads the texts of a log; a file that is gone or changed by then has none.
+class TextReader:
+    """The reader of a log's texts; a file that is gone or changed since then has none.
 
-    responses: turns a table of this number into one row per response, numbered by `ROW`.
+    responses: turns the table of this number into one row per response, numbered by `ROW`.
     """
-    marks = [_mark(table) for table in tables]
 
-    def read(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
-        """Read the texts of the responses at these places."""
+    def __init__(self, tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> None:
+        self._tables, self._responses = tables, responses
+        self._marks = [_mark(table) for table in tables]
+
+    def __call__(self, places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
+        """Return the prompts and completions of the responses at these places."""
         by_place: dict[int, PromptAndCompletion] = {}
         for number, some in groupby(sorted(places), key=lambda place: place // ROWS_OF_A_FILE):
             rows = [place % ROWS_OF_A_FILE for place in some]
             with suppress(*_GONE):
-                if _mark(tables[number]) == marks[number]:
-                    whole = responses(tables[number].again(), number)
-                    names = [n for n, kind in whole.collect_schema().items() if n.lower() in _NAMES]
-                    texts = [n for n in names if not is_number_type(whole.collect_schema()[n])]
-                    if not texts:
-                        continue
-                    records = whole.filter(pl.col(ROW).is_in(rows)).select(ROW, *texts).collect().to_dicts()
-                    by_place |= {number * ROWS_OF_A_FILE + record.pop(ROW): texts_in(record) for record in records}
+                if _mark(self._tables[number]) == self._marks[number]:
+                    by_place |= self._in_table(number, rows)
         return by_place
 
-    return read
+    def _in_table(self, number: int, rows: Sequence[int]) -> dict[int, PromptAndCompletion]:
+        """Return the texts of these rows of a table, by place; an empty dict for a table without texts."""
+        whole = self._responses(self._tables[number].again(), number)
+        kinds = whole.collect_schema()
+        texts = [name for name, kind in kinds.items() if name.lower() in _NAMES and not is_number_type(kind)]
+        if not texts:
+            return {}
+        records = whole.filter(pl.col(ROW).is_in(rows)).select(ROW, *texts).collect().to_dicts()
+        return {number * ROWS_OF_A_FILE + record.pop(ROW): texts_in(record) for record in records}
 
 
 def _mark(table: Table) -> tuple[int, int] | None:

@@ -58,7 +58,7 @@ class Recipe:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What came after the method, in words that follow its name in a sentence.
+        """The changes that came after the method, in words that follow its name in a sentence.
 
         >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
         ('logged with 4 decimals',)
