@@ -6,7 +6,7 @@ from typing import TypeGuard
 from gdpo_core._words import clip, printable
 
 _REPORT = "please report it as an issue of the repository that you have gdpo from (--debug prints the traceback)"
-_LONGEST = 2000  # characters of an error; a name or a value in a log can have millions
+_LONGEST = 2000  # the most characters of an error; a name or a value in a log can have millions
 
 
 class InputError(ValueError):
@@ -28,7 +28,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: half - 1]}…{text[-half:]}"
 
 
-InputError.__module__ = "gdpo_core"  # where callers find it, and what a traceback shows
+InputError.__module__ = "gdpo_core"  # the module where callers find the class, which a traceback then shows
 
 
 def expect(condition: bool, name: str, expected: str, got: object) -> None:
@@ -72,7 +72,7 @@ def is_fault(error: BaseException) -> bool:
     >>> is_fault(KeyError()), is_fault(KeyboardInterrupt())
     (True, False)
     """
-    # What polars raises where its own code fails is no Exception.
+    # The error that polars raises where its own code fails is no Exception.
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 

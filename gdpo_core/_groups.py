@@ -30,7 +30,7 @@ from gdpo_core._reductions import (
 )
 from gdpo_core.conventions import PAPER, Convention
 
-# As many rewards as fit, with what is computed from them, into the cache of a processor.
+# The number of rewards that fit, with what is computed from them, into the cache of a processor.
 _PIECE = 1 << 19
 
 
@@ -46,10 +46,10 @@ class Batch:
     lengths: Tensor | None = None  # tokens per response, (…, prompts, rollouts) or (responses,)
     index: Tensor | None = None  # (responses,) each response's group; None where the rewards have a prompt axis
     group_ids: tuple | None = None  # the caller's ids, in the order of the groups
-    single: bool = False  # the caller gave one prompt without a prompt axis
-    dtype: torch.dtype  # of what the caller gets back
-    batches: Reduction | None = None  # over the responses of each batch, where this holds several
-    exact: bool = False  # weighted sums of these rewards are known to be without round-off
+    single: bool = False  # whether the caller gave one prompt without a prompt axis
+    dtype: torch.dtype  # the dtype of what the caller gets back
+    batches: Reduction | None = None  # over the responses of each batch, if this holds several batches
+    exact: bool = False  # whether weighted sums of these rewards are known to be without round-off
 
     @property
     def skips_missing(self) -> bool:

@@ -102,7 +102,7 @@ class Cell:
     """A cell of a table with more than its content."""
 
     content: object
-    kind: str = ""  # its class
+    kind: str = ""  # the class of the cell
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _row(row: Sequence[object] | Row, columns: Sequence[object] = ()) -> Html:
 def _cell(name: str, cell: object, scope: str | None = None, column: object = None) -> Html:
     """Return a cell of a table, in which line breaks of its text stay line breaks."""
     content = _content(cell)
-    if not isinstance(content, Html) and "\n" in str(content):  # lines stay lines
+    if not isinstance(content, Html) and "\n" in str(content):  # line breaks of a text stay line breaks
         content = Html("<br>").join(map(text, str(content).split("\n")))
     return tag(name, content, kind=cell.kind if isinstance(cell, Cell) else "", scope=scope, data_column=column)
 

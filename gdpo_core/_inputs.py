@@ -18,7 +18,7 @@ Groups: TypeAlias = Tensor | np.ndarray | Sequence[object]
 
 _Function = TypeVar("_Function", bound=Callable)
 
-# Squares of larger or smaller numbers leave the range of the dtype; float32 then computes in float64.
+# The sizes of numbers whose squares stay in the range of the dtype; float64 computes what leaves float32's.
 RANGE = {torch.float32: (1e-10, 1e10), torch.float64: (1e-100, 1e100)}
 
 

@@ -14,8 +14,10 @@ from torch import Tensor
 
 from gdpo_core._groups import Batch
 
-WHOLE = 2**53  # up to which float64 holds every whole number
-APART = 0.005  # of the largest advantage of the group: half of what two printed decimals show of a 1
+WHOLE = 2**53  # float64 holds every whole number up to this one
+# The part of the largest advantage of a group up to which two advantages may be one: half of what two printed decimals
+# show of a 1.
+APART = 0.005
 
 
 def tie_tolerance(rewards: torch.dtype) -> float:
@@ -121,7 +123,7 @@ def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
     first, *rest = rank.view(-1, groups, rollouts).double()
     number, kinds = first, rollouts
     for reward in rest:
-        if kinds > WHOLE // rollouts:  # more than float64 tells apart
+        if kinds > WHOLE // rollouts:  # there are more vectors than float64 tells apart
             number, kinds = ranks(number.masked_fill(~mask, torch.nan)).double(), rollouts
         number, kinds = number * rollouts + reward, kinds * rollouts
     return ranks(number.masked_fill(~mask, torch.nan))
@@ -130,7 +132,7 @@ def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
 def equal_pairs(rank: Tensor) -> Tensor:
     """Return (groups,) the number of pairs of equal rank; rank: (groups, rollouts), where −1 is left out."""
     groups, rollouts = rank.shape
-    size = rank.new_zeros(groups, rollouts + 1)  # the first counts what is left out
+    size = rank.new_zeros(groups, rollouts + 1)  # the first number counts what is left out
     size.scatter_add_(1, rank + 1, torch.ones_like(rank))
     size = size[:, 1:]
     return (size * (size - 1)).sum(1) // 2
@@ -181,7 +183,7 @@ def count_distinct_and_tied(
                 rank = ranks_despite_eps(x, part.take(bare[method], torch.nan).masked_fill(~present, torch.nan), same)
                 by_eps = (equal_pairs(rank) - equal).clamp(min=0)
             part.put(rank, level[method])
-            # One vector always has one advantage.
+            # Responses with one reward vector always have one advantage.
             rows += [rank.amax(1) + 1, (equal_pairs(rank) - same_vector).clamp(min=0), by_eps]
         counts[:, part.groups] = torch.stack(rows)
         r = r.masked_fill(~present, torch.nan)
@@ -224,8 +226,8 @@ class PairOrders:
     """The pairs in a group with different primary reward, by the order of their advantages; each is (groups,)."""
 
     pairs: Tensor
-    inverted: dict[str, Tensor]  # by method: the lower one gets more
-    tied: dict[str, Tensor]  # by method: both get the same
+    inverted: dict[str, Tensor]  # by method, the pairs whose lower reward has the larger advantage
+    tied: dict[str, Tensor]  # by method, the pairs with one advantage
 
 
 def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
@@ -259,5 +261,6 @@ def _apart(rank: Tensor, reward: Tensor) -> Tensor:
 def _swapped(reward: Tensor, rank: Tensor) -> Tensor:
     """Return (groups,) the number of pairs in which the lower reward has the higher rank; −1 is left out."""
     more = reward.shape[1] + 1
-    both = (reward * more + rank).masked_fill_((reward < 0) | (rank < 0), more**2 - 1)  # last, and after no other
+    # stands last, so that it is after no other
+    both = (reward * more + rank).masked_fill_((reward < 0) | (rank < 0), more**2 - 1)
     return inversions(both.sort(-1).values % more)

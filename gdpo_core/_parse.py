@@ -9,8 +9,8 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip
 
 _NUMBER = re.compile(r" *[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf) *", re.ASCII | re.IGNORECASE)
-_DIGITS, _STEP_DIGITS = 9, 18  # of a whole number, and of a step, which is one of 64 bits
-_LARGEST = 1e30  # of a weight: its square times that of a reward stays finite
+_DIGITS, _STEP_DIGITS = 9, 18  # the most digits of a whole number, and of a step, which is one of 64 bits
+_LARGEST = 1e30  # the largest weight: its square times that of a reward stays finite
 
 
 def parse_number(text: str) -> float | None:

@@ -15,13 +15,13 @@ from torch import Tensor
 from gdpo_core._groups import Batch
 from gdpo_core._reductions import Reduction, skipping_missing
 
-# By how many units in the last place the mean of many values may be wrong.
+# The units in the last place by which the mean of many values may be wrong.
 _MEAN_UNITS = 32
-# What is left of a sum that cancels, in units in the last place.
+# The units in the last place that may be left of a sum that cancels.
 _CANCELLED_UNITS = 8
 # The largest tolerance for a sum that cancels, relative to Σ_k |w_k|: a larger sum is never taken for 0.
 _LARGEST_TOLERANCE = 0.02
-# Numbers that are multiples of 1 / GRAIN below GRAINY, or whole ones below 2^24, float32 adds up exactly.
+# float32 adds up exactly what is a multiple of 1 / GRAIN below GRAINY, or a whole number below 2^24.
 GRAIN, GRAINY = 1024, 2.0**14
 # A bound on the relative round-off of a product, a sum and a mean in float32; 2.7 eps was met in a million groups.
 ROUNDED = 3 * torch.finfo(torch.float32).eps
@@ -113,7 +113,8 @@ def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
     skips = batch.skips_missing
     terms = batch.weights * x
     terms = terms.nan_to_num_() if skips else terms
-    # One reward after the other: torch's sum takes some rollouts in another order, and equal ones would part.
+    # The rewards are added one after the other: torch's sum takes some rollouts in another order, and equal ones would
+    # part.
     s = reduce(Tensor.add_, terms.unbind())
     if not skips or batch.convention.empty_counts:
         return s
@@ -123,7 +124,7 @@ def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
 def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor | None = None) -> Normalised:
     """Return x minus the mean of its group, divided by its std plus eps; tolerance: as in `normalise`."""
     in_group = deviations(batch, x, tolerance)
-    if batch.convention.leave_one_out:  # where the others agree, nothing is divided
+    if batch.convention.leave_one_out:  # nothing is divided where the other rollouts agree
         by = torch.where(in_group.std > 0, in_group.std + eps, 1)
     else:
         by = batch.group.broadcast(divisor(in_group.std, eps))
@@ -144,7 +145,7 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
     """Return the sums of the raw rewards minus the mean of their group; sums a round-off apart are equal."""
     tolerance = _sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
-    # Without round-off, equal sums have deviation 0 already.
+    # Sums without round-off have deviation 0 already where they are equal.
     if tolerance is not None and not batch.convention.leave_one_out:
         equal = batch.group.broadcast(in_group.std == 0) & ~in_group.value.isnan()
         in_group = replace(in_group, value=in_group.value.masked_fill(equal, 0))
@@ -196,7 +197,8 @@ def _leave_one_out(
     squares = (squares - deviation.square() * (n / remaining)).clamp(min=0)
     mean, value = over.broadcast(mean) - shift, deviation + shift
 
-    # That difference loses digits where c_j² is most of S, so at the value farthest out the others are added up alone.
+    # That difference loses digits where c_j² is most of S. At the value farthest out the others are therefore added up
+    # alone.
     size = deviation.abs()
     far = size == over.broadcast(-over.lowest(-size))
     far &= (over.broadcast(over.total(far.to(x))) == 1) & (remaining > 0)
@@ -248,13 +250,13 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
     if not small.any():
         return s
     live = (z.std > 0) | batch.convention.leave_one_out
-    # The size of a reward beside its own std.
+    # The size of a reward in units of its own std.
     beside = (z.mean.abs() + z.std) / z.std.masked_fill(z.std == 0, 1)
     tolerance = (
         (beside * (_CANCELLED_UNITS * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST_TOLERANCE).masked_fill(~live, 0)
     )
     tolerance = (batch.weights.abs() * tolerance).sum(0)
-    if batch.convention.leave_one_out:  # a value per response; the group takes the largest
+    if batch.convention.leave_one_out:  # each response has its own tolerance, and the group takes the largest
         tolerance = -group.lowest(-tolerance)
     cancelled = small & (size <= tolerance)
     return s.masked_fill(group.broadcast(cancelled) & ~s.isnan(), 0)
@@ -294,7 +296,7 @@ def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
 def whiten(batch: Batch, s: Tensor) -> Normalised:
     """Return the sums minus their mean over all responses of the batch, divided by their std plus eps."""
     tolerance = _sum_tolerance(batch)
-    if tolerance is not None:  # of the batch, the largest of its groups
+    if tolerance is not None:  # the batch takes the largest tolerance of its groups
         tolerance = -batch.all_responses.lowest(-(batch.group.broadcast(tolerance) + torch.zeros_like(s)))
     c = batch.convention
     return normalise(s, over_responses(batch), ddof=c.ddof, eps=c.sum_eps, tolerance=tolerance)
@@ -322,7 +324,7 @@ def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor,
         mean = mean.masked_fill(mean.abs() <= _MEAN_UNITS * torch.finfo(s.dtype).eps * size, 0)
         return mean, s - over.broadcast(mean)
     count, mean = over.counted(s), torch.zeros_like(over.member(s))
-    return mean if isinstance(count, int) else mean.masked_fill(count == 0, torch.nan), s  # NaN: of nothing
+    return mean if isinstance(count, int) else mean.masked_fill(count == 0, torch.nan), s  # the mean of nothing is NaN
 
 
 def normalised_in_float32(error: Tensor, std: Tensor, eps: float, count: Tensor | int) -> Tensor:

@@ -24,7 +24,7 @@ def percent(share: float | None, decimals: int = 0) -> str:
     """
     if share is None or not isfinite(share):
         return MISSING
-    size = abs(round(100 * share, 6))  # so that the round-off of a sum is no share
+    size = abs(round(100 * share, 6))  # rounded, so that the round-off of a sum is no share
     minus = "−" if share < 0 and size else ""
     if size in (0, 100):
         return f"{minus}{size:.0f} %"
@@ -183,7 +183,7 @@ def printable(text: object) -> str:
     'naïve\\\\x1b[2J'
     """
     raw = str(text)
-    if raw.isprintable():  # the usual case, and the page says many things at every flip of a mark
+    if raw.isprintable():  # a short cut for the usual case: the page says many things at every flip of a mark
         return raw
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in raw)
 

@@ -5,7 +5,7 @@ from typing import Literal, get_args, get_type_hints
 
 from gdpo_core._errors import expect
 
-# The methods by what they are called; the first three are compared in every report, the others can have made a log.
+# The names of the methods. The first three are compared in every report; the others can have made a log.
 NAMES = {
     "grpo": "GRPO",
     "grpo_no_std": "GRPO without std",
@@ -29,19 +29,24 @@ class Convention:
 
     name: str
     source: str
-    ddof: int = 1  # taken off the count in every standard deviation
-    group_eps: float = 0.0  # added to the standard deviation of a group
-    grpo_eps: float | None = None  # the same in GRPO, where it differs
-    batch_eps: float = 0.0  # added to the spread of GDPO's batch step
-    batch_eps_to: Literal["std", "variance"] = "std"  # what it is added to
-    last_step: Literal["responses", "tokens", "group"] = "responses"  # what GDPO's batch step averages over
-    missing: Literal["skipped", "propagates"] = "skipped"  # a missing reward; propagates: the statistic is NaN
-    missing_is_zero_in_gdpo: bool = False  # GDPO of several rewards takes a missing one as a 0 that counts
-    empty_counts: bool = False  # a response without any reward stays in the statistics with sum 0; else it gets 0
+    ddof: int = 1  # the number that is taken off the count in every standard deviation
+    group_eps: float = 0.0  # the eps that is added to the standard deviation of a group
+    grpo_eps: float | None = None  # the eps of GRPO, where it is another
+    batch_eps: float = 0.0  # the eps that is added to the spread of GDPO's batch step
+    batch_eps_to: Literal["std", "variance"] = "std"  # the spread that this eps is added to
+    # the scope of the mean and std of GDPO's batch step
+    last_step: Literal["responses", "tokens", "group"] = "responses"
+    # a missing reward is left out; or it propagates, and makes its statistic NaN
+    missing: Literal["skipped", "propagates"] = "skipped"
+    missing_is_zero_in_gdpo: bool = False  # whether GDPO of several rewards takes a missing one as a 0 that counts
+    # Whether a response without any reward stays in the statistics, with sum 0; else it takes no part and gets 0.
+    empty_counts: bool = False
     group_of_one: Literal["zero", "raw", "nan"] = "zero"  # raw: its mean is 0 and its std 1; nan: the batch step fails
-    leave_one_out: bool = False  # mean and std of the other rollouts; where theirs is 0, nothing is divided
-    one_reward_is_grpo: bool = False  # GDPO of a single reward is GRPO, without the batch step
-    mean_of_others: bool = False  # RLOO: sums less the mean of the other rollouts; stds, and GDPO, are of all of them
+    # Whether mean and std are those of the other rollouts; where their std is 0, nothing is divided.
+    leave_one_out: bool = False
+    one_reward_is_grpo: bool = False  # whether GDPO of a single reward is GRPO, without the batch step
+    # Whether sums are taken less the mean of the other rollouts, as in RLOO; stds, and GDPO, are of all rollouts.
+    mean_of_others: bool = False
 
     def __post_init__(self) -> None:
         for name in ("name", "source"):

@@ -19,8 +19,8 @@ from gdpo_core._inputs import ArrayLike
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.registry import method_for
 
-_LARGEST = 1000  # rollouts or rewards
-_MOST_NUMBERS = 2_500_000  # that one count may look at, of 512 bits at most; a few seconds
+_LARGEST = 1000  # the most rollouts or rewards
+_MOST_NUMBERS = 2_500_000  # the most numbers of up to 512 bits that one count may look at, which takes a few seconds
 
 
 def count_distinct(method: str, rollouts: int, rewards: int) -> int:

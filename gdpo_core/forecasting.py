@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-PRIOR_SPREAD = 0.6  # standard deviation of the logarithms of the speeds in a run, about as in those of a small model
-PRIOR_CENTRE, PRIOR_CENTRE_SPREAD = np.log(0.02), 2.0  # of the logarithm of a run's typical speed: nearly any learner
+# The standard deviation of the logarithms of the speeds in one run, about as in runs of the small model.
+PRIOR_SPREAD = 0.6
+# The mean and spread of the logarithm of a run's typical speed: wide enough for nearly any learner.
+PRIOR_CENTRE, PRIOR_CENTRE_SPREAD = np.log(0.02), 2.0
 # The logit of a rate p moves by push × speed × 4 p (1 − p): of the exponents −0.5 to 1.5 the first power followed the
 # second hundred steps of runs of the small model best, off by 0.002 in the mean (10 logs of five set-ups).
 EXPONENT = 1.0
@@ -73,7 +75,7 @@ def _all_equal(rates: Array, within: float, size: int) -> Array:
     """Return the probability that all responses of a group pass, with rates that differ from group to group."""
     between = max(1 - within, 0.0)
     chance = np.ones_like(rates)
-    for passed in range(size):  # Pólya's urn: each one that passes makes the next more likely
+    for passed in range(size):  # Pólya's urn: each response that passes makes the next pass more likely
         chance = chance * (rates * (1 - between) + between * passed) / (1 - between + between * passed)
     return chance
 
@@ -245,7 +247,7 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
     fits = np.log(np.maximum(likelihood @ prior.T, 1e-300))  # (K, centres)
     hyper = -0.5 * ((centres - PRIOR_CENTRE) / PRIOR_CENTRE_SPREAD) ** 2
     chance = np.empty_like(likelihood)
-    for k in range(len(speed)):  # what the others say of the centre, then the reward itself
+    for k in range(len(speed)):  # what the other rewards say of the centre comes first, then the reward itself
         of_others = hyper + fits.sum(0) - fits[k]
         of_others = np.exp(of_others - of_others.max())
         chance[k] = likelihood[k] * (of_others @ prior)

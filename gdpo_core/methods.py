@@ -41,7 +41,7 @@ class Steps:
     z: Tensor | None = None
     sums: Tensor
     factors: Tensor | None = None  # what GD²PO multiplies the sums by; 0 for a rollout that it drops
-    in_groups: bool = True  # whether sums are compared with those of their group; else with those of the batch
+    in_groups: bool = True  # whether sums are compared inside their group; else they are compared inside the batch
     batch: Normalised | None = None
     advantages: Tensor
 
@@ -77,7 +77,7 @@ def _max_rl(batch: Batch) -> Steps:
     """Compute MaxRL: the weighted sum, centred in its group and divided by the group's mean."""
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     group = centre_sums(batch, s)  # A_j = (s_j − mean_G s) / mean_G s, and 0 where that mean is not above 0
-    by = group.mean.masked_fill(group.mean <= 0, torch.inf)  # no eps: prime-rl has none
+    by = group.mean.masked_fill(group.mean <= 0, torch.inf)  # no eps is added, as prime-rl has none
     by = by if batch.convention.leave_one_out else batch.group.broadcast(by)
     a = group.value / by
     return Steps(group=Normalised(group.mean, group.mean.clamp(min=0), a, by), sums=s, advantages=a)
@@ -102,8 +102,10 @@ class Method:
 
     in_groups: Callable[[Batch], Steps]
     over_batch: Callable[[Batch, Tensor], Normalised] | None = None
-    decoupled: bool = False  # normalises each reward on its own: what a convention says of GDPO holds for it
-    prepare: Callable[[Batch], Batch] | None = None  # what needs the whole batch before any group
+    # whether it normalises each reward on its own, so that a convention's rules for GDPO hold for it
+    decoupled: bool = False
+    # the change of the rewards or weights that needs the whole batch before any group
+    prepare: Callable[[Batch], Batch] | None = None
 
     def __call__(self, batch: Batch) -> Steps:
         """Compute the advantages and every intermediate result."""
@@ -155,7 +157,8 @@ METHODS = {
     "grpo_no_std": Method(_grpo_no_std),
     "gdpo": Method(_gdpo, over_batch, decoupled=True),
 }
-# What some frameworks offer besides. REINFORCE++ is arXiv 2501.03262; MaxRL, of prime-rl, is arXiv 2602.02710.
+# The methods that some frameworks offer besides. REINFORCE++ is arXiv 2501.03262; MaxRL, of prime-rl, is arXiv
+# 2602.02710.
 OF_FRAMEWORKS = {
     "grpo_batch_std": Method(_grpo_no_std, _over_batch_std),
     # A_j = (c_j − mean_B c) / std_B c, with c_j = s_j − mean_G s

@@ -26,11 +26,11 @@ class Coins:
 
     start: Tensor  # (coins,) logits
     scale: Tensor  # (coins,)
-    gates: list[tuple[int, int]]  # reward, coin on which it hangs
+    gates: list[tuple[int, int]]  # pairs of a reward and the coin on which it hangs
     noise: Tensor  # (rewards,) std of the noise on each reward; those beyond the coins are noise alone
     weights: Tensor  # (rewards,)
     dtype: torch.dtype  # that can hold these rewards
-    together: float = 0.0  # share of outcomes in which all fall by one draw
+    together: float = 0.0  # the share of the outcomes in which all coins fall by one draw
 
     @property
     def uniforms(self) -> int:
@@ -69,7 +69,8 @@ class Coins:
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
         """Return the probability of each outcome, (outcomes,)."""
         alone = torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
-        # By one draw it is every coin that is likelier than the draw: below all on 1, not below any on 0.
+        # With one draw for all, a coin falls on 1 if its p is above the draw. So the outcome comes of the draws that are
+        # below p of every coin on 1, and not below p of any coin on 0.
         below = torch.where(outcomes == 1, p[:, None], 1.0).amin(0)
         above = torch.where(outcomes == 0, p[:, None], 0.0).amax(0)
         return alone + self.together * ((below - above).clamp(min=0) - alone)

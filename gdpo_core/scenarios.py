@@ -17,11 +17,14 @@ from gdpo_core._json import as_type, read_json
 from gdpo_core.training import Setup, TrainingRun
 
 LEARNT = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
-ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal,
-ALIKE_TIMES = 1.5  # unless one takes this many times as long as the other
-VERDICTS = SAME, FASTER, SLOWER, NEITHER = "no difference", "GDPO faster", "GDPO slower", "neither gets there"  # coins
-ENDS = ("right under both", "right under neither", "right under GDPO alone", "right under GRPO alone")  # on arms
-FROM_MARKS = "marks"  # in place of p0: the pass rates of marked answers, which are given later
+# Two medians count as equal if they are no further apart than so many epochs, or than this share of the larger one,
+# unless one of them is ALIKE_TIMES the other.
+ALIKE_EPOCHS, ALIKE_SHARE, ALIKE_TIMES = 2, 0.05, 1.5
+# The verdicts on coins.
+VERDICTS = SAME, FASTER, SLOWER, NEITHER = "no difference", "GDPO faster", "GDPO slower", "neither gets there"
+# The verdicts on arms.
+ENDS = ("right under both", "right under neither", "right under GDPO alone", "right under GRPO alone")
+FROM_MARKS = "marks"  # stands in place of p0 for the pass rates of marked answers, which are given later
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Comparison = Literal["equal", "published", "neither"]  # the keys of COMPARISONS
 
@@ -33,10 +36,10 @@ class Scenario:
     id: Text
     title: Text
     lesson: Text
-    verdict: Text  # one of VERDICTS, of arms one of ENDS
+    verdict: Text  # one of VERDICTS, or of ENDS for arms
     coins: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]  # or arms
     train: dict[str, Any]  # the arguments of `train`
-    verdicts: dict[Comparison, Text] = field(default_factory=dict)  # per comparison, where it is another
+    verdicts: dict[Comparison, Text] = field(default_factory=dict)  # the verdict of each comparison with another one
     lessons: dict[Comparison, Text] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -28,11 +28,11 @@ class Explanation:
     lengths: Tensor | None  # tokens per response, as given, float64
     group_ids: tuple | None
     group_means: Tensor  # (prompts, rewards) where the method has z, else (prompts,), of the weighted sums
-    group_stds: Tensor  # the same; for dvao and corr_grpo what their formula divides by
+    group_stds: Tensor  # in the same shape; for dvao and corr_grpo the divisors of their formulas
     z: Tensor | None  # (prompts, rollouts, rewards), where each reward is normalised on its own
     weighted_sums: Tensor  # (prompts, rollouts) of z, else of the raw rewards
     factors: Tensor | None  # (prompts, rollouts) what gd2po multiplies them by; 0 for a rollout that it drops
-    batch_mean: float | Tensor | None  # where there is a batch step; (prompts,) if it looks at each group
+    batch_mean: float | Tensor | None  # None without a batch step; (prompts,) if that step looks at each group
     batch_std: float | Tensor | None
     advantages: Tensor  # (prompts, rollouts)
 

@@ -27,7 +27,7 @@ _PAIRS_AT_ONCE = 1 << 22
 class Order:
     """The pairs in a group with different primary reward, counted by the order of their advantages."""
 
-    right: int  # the response with more of the primary reward has the larger advantage
+    right: int  # the pairs whose response with more of the primary reward has the larger advantage
     tied: int
     wrong: int
 
@@ -50,19 +50,19 @@ class Collapse:
     groups: int
     mixed_groups: int  # groups that hold at least two different reward vectors
     groups_with_ties: float  # share of the mixed groups in which two different vectors have one advantage
-    tied_pairs: float  # of the pairs in a group whose vectors differ, the share with one advantage
+    tied_pairs: float  # the share of the pairs with different vectors that have one advantage
     tied_pair_count: int
-    pairs_by_eps: float  # of the same pairs, the share with one advantage but for what an eps adds
-    levels: float  # mean number of distinct advantages a group
-    vectors: float  # mean number of distinct reward vectors a group
+    pairs_by_eps: float  # the share of the same pairs that have one advantage but for what an eps adds
+    levels: float  # the mean number of distinct advantages in a group
+    vectors: float  # the mean number of distinct reward vectors in a group
     dead_rewards: tuple[float, ...]  # per reward, share of the mixed groups in which it is constant
     silent_groups: float  # share of all groups in which every advantage is 0
     update_share: tuple[float, ...]  # per reward, its part of Σ A², as in `update_share`; NaN if all A are 0
     push: tuple[float, ...]  # per reward, how much the update raises it, as in `push`
     level: Tensor = field(repr=False)  # (responses,) number of each response's advantage in its group, 0 = lowest
     response: Tensor = field(repr=False)  # (responses,) the number, among all, of each that was not left out
-    _rewards: Tensor = field(repr=False)  # of all responses, as given
-    _index: Tensor = field(repr=False)  # the number of each one's group
+    _rewards: Tensor = field(repr=False)  # the rewards of all responses, as given
+    _index: Tensor = field(repr=False)  # the number of each response's group
 
     def inversions(self, primary: int = 0) -> float:
         """Return the share of the pairs with different `primary` reward in which the lower one gets more.
@@ -142,7 +142,8 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
     mixed, tied, pairs = distinct.vectors > 1, distinct.tied[method], int(distinct.pairs.sum())
     means = torch.cat([torch.stack([tied > 0, distinct.levels[method], distinct.vectors]), distinct.dead])[:, mixed]
     part, whole = update_parts(prepared, steps, advantages, prepared.all_responses)
-    with_ties, levels, vectors, *dead = means.double().mean(1).tolist()  # of whole numbers, so in any order the same
+    # means of whole numbers, which are the same in any order
+    with_ties, levels, vectors, *dead = means.double().mean(1).tolist()
     return Collapse(
         groups=silent.numel(),
         mixed_groups=int(mixed.sum()),
@@ -223,7 +224,7 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
         rows, reward = block.take(responses, -1), block.take(primary_reward, torch.nan)
         for at in range(0, len(reward), at_once := max(1, _PAIRS_AT_ONCE // block.rollouts**2)):
             members, r = rows[at : at + at_once], reward[at : at + at_once]
-            below = r[:, :, None] < r[:, None, :]  # NaN compares false: padding and what is left out drop out
+            below = r[:, :, None] < r[:, None, :]  # NaN compares false, so that padding and what is left out drop out
             tied = at_coarse[members][:, :, None] == at_coarse[members][:, None, :]
             apart = at_fine[members][:, :, None] != at_fine[members][:, None, :]
             group, low, high = (below & tied & apart).nonzero(as_tuple=True)
@@ -282,7 +283,7 @@ def break_even_of(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights
     z: (rewards, responses); lower, higher: (pairs,).
     """
     gained = z[reward, higher] - z[reward, lower]
-    terms = weights.reshape(-1, 1) * z.nan_to_num()  # GDPO adds up what is there
+    terms = weights.reshape(-1, 1) * z.nan_to_num()  # GDPO adds up the rewards that are there
     rest = terms[:, higher] - terms[:, lower]
     rest = rest.sum(0) - rest[reward]
     return torch.where(gained > 0, -rest / gained, torch.nan)

@@ -25,13 +25,13 @@ from gdpo_core.policies import Coins, Gate, Policy, arms_of, coins_of, corners
 from gdpo_core.registry import method_for, method_named
 
 PUBLISHED = "published"
-MATCHES = (True, False, PUBLISHED)  # what `match_scale` can be
+MATCHES = (True, False, PUBLISHED)  # the values of `match_scale`
 
-# In the infinite-group limit no degree of freedom is lost.
+# No degree of freedom is lost in the infinite-group limit.
 LARGE_GROUPS = Convention(name="large groups", source="the limit of the paper's formulas", ddof=0)
 
-_MOST_DRAWS = 2**26  # per epoch
-_MOST_OUTCOMES = 4096  # of the infinite-group limit: each coin and each noisy reward doubles them
+_MOST_DRAWS = 2**26  # the most draws of an epoch
+_MOST_OUTCOMES = 4096  # the most outcomes of the infinite-group limit, which each coin and each noisy reward doubles
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class TrainingRun:
         return first.masked_fill(~reached.any(1), torch.inf)
 
 
-COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "neither": False}  # match_scale of each
+# the `match_scale` of each comparison
+COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "neither": False}
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ class Setup:
     arms: tuple[tuple[float, ...], ...] | None = None  # (arms, rewards) what each answer is paid, times the scale
     scale: tuple[float, ...] | None = None
     weights: tuple[float, ...] | None = None
-    noise: tuple[float, ...] | None = None  # of coins
+    noise: tuple[float, ...] | None = None  # the std of the noise on each coin's reward
     gate: tuple[int, int] | None = None
-    together: float = 0.0  # share of the answers in which all coins fall by one draw
+    together: float = 0.0  # the share of the answers in which all coins fall by one draw
     rollouts: int = 8
     prompts: int = 32
     epochs: int = 150
@@ -206,11 +207,11 @@ def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
     """Return the runs of all seeds at once, from one generator."""
     setup.check()
     method_named(method)
-    generator = np.random.Generator(np.random.SFC64(setup.seed))  # faster than torch's own
+    generator = np.random.Generator(np.random.SFC64(setup.seed))  # this generator is faster than torch's own
     weights = policy.weights.reshape(-1, 1, 1, 1).to(policy.dtype)
     noisy = policy.noise.nonzero().flatten().tolist()
     exact = policy.exact and not noisy
-    # Every epoch draws into and computes in the same memory: fresh memory costs more than the arithmetic.
+    # Every epoch draws into the same memory and computes in it, because fresh memory costs more than the arithmetic.
     uniforms, normal = (torch.empty(n, *setup.shape) for n in (policy.uniforms, 1))
     of_uniforms, of_normal = uniforms.numpy(), normal.numpy()  # the same memory
     outcomes = torch.empty((len(policy.start), *setup.shape), dtype=policy.dtype)
@@ -250,7 +251,7 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     r = policy.rewards(f, out=f.new_empty(len(policy.weights), f.shape[1]))
     r[noisy] += policy.noise[noisy, None] * signs.repeat(1, outcomes.shape[1])
 
-    group = Batch(  # of all outcomes, as one prompt
+    group = Batch(  # all outcomes as one prompt
         rewards=r[:, None],
         weights=policy.weights.reshape(-1, 1, 1),
         missing=False,
