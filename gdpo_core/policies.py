@@ -69,8 +69,8 @@ class Coins:
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
         """Return the probability of each outcome, (outcomes,)."""
         alone = torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
-        # With one draw for all, a coin falls on 1 if its p is above the draw. So the outcome comes of the draws that are
-        # below p of every coin on 1, and not below p of any coin on 0.
+        # With one draw for all, a coin falls on 1 if its p is above the draw. So an outcome comes of the draws that are
+        # below the p of every coin on 1, and not below the p of any coin on 0.
         below = torch.where(outcomes == 1, p[:, None], 1.0).amin(0)
         above = torch.where(outcomes == 0, p[:, None], 0.0).amax(0)
         return alone + self.together * ((below - above).clamp(min=0) - alone)

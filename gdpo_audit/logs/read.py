@@ -9,36 +9,38 @@ import polars as pl
 
 from gdpo_audit.logs import columns as cols
 from gdpo_audit.logs import frames, tables
-from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
+from gdpo_audit.logs.choice import RewardChoice
 from gdpo_audit.logs.clues import Grouping, groupings_of
+from gdpo_audit.logs.column_choice import (
+    candidates_of,
+    choose_rewards,
+    examined_always,
+    few_texts,
+    known_weights,
+    not_examined,
+)
 from gdpo_audit.logs.columns import ReadOptions, union_schema
-from gdpo_audit.logs.configuration import SWIFTS_METHODS, configured_weights, settings_in
+from gdpo_audit.logs.configuration import SWIFTS_METHODS, settings_in
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.form import Form
-from gdpo_audit.logs.forms import FORMS, LENGTHS, PLACES
+from gdpo_audit.logs.forms import FORMS, PLACES
 from gdpo_audit.logs.grouping import NoGroups, no_groups, regrouped, with_clues, with_groups
 from gdpo_audit.logs.identity import identity_of
-from gdpo_audit.logs.names import EVENT, FILE, GROUP_OF_ROW, MADE, ROW, reward_options
+from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_options
 from gdpo_audit.logs.parts import with_parts
-from gdpo_audit.logs.roles import ADVANTAGES, lost, role
+from gdpo_audit.logs.roles import lost
 from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
-from gdpo_audit.logs.scans import rows_in, value_of
 from gdpo_audit.logs.shapes import shape_of
-from gdpo_audit.logs.standard_rows import as_text, hash_column
-from gdpo_audit.logs.tables import Table, is_number_type, tables_of
+from gdpo_audit.logs.standard_rows import as_text
+from gdpo_audit.logs.tables import Table, tables_of
 from gdpo_audit.logs.trackers import expect_one_run
 from gdpo_audit.logs.window import Steps
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing
 from gdpo_core.frameworks import framework_named
 
-SPREAD = 16  # tables, spread over a log, that are looked at before the others
-SAMPLE = 20_000  # rows that tell rewards from totals and metrics
 ENDS = (b"\n", b"}", b"]", b"PAR1")  # the last bytes of a file that is whole
-TASKS = ("task", "source", "data_source", "dataset", "domain", "category", "subset", "env")
-# Values of a column that an audit goes by though nobody named it, and responses up to which that costs little time.
-FEW_VALUES, BY_RESPONSES = 12, 500_000
 LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
 
 
@@ -207,39 +209,21 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     """Return the run with its columns chosen and its groups still to be found."""
     shape = shape_of(log.tables, known, options, files.name)
     framework, options = shape.framework, shape.options
-    schema = union_schema(shape.tables)
-    form = shape.applied_to(FORMS[framework](shape.tables, schema, options, settings_in(files.args)))
+    form = FORMS[framework](shape.tables, union_schema(shape.tables), options, settings_in(files.args))
+    form = shape.applied_to(form)
     form = replace(form, not_rewards=form.not_rewards | PLACES)
-    where = form.tables[0].name
     schema = {name: kind for name, kind in kinds_of(form).items() if name not in (FILE, ROW, EVENT)}
     logged = form.logged or [*union_schema(form.tables)]
-    candidates = _candidates(form, schema, options)
-    cols.expect_columns([name for name in options.names if name not in schema], logged, where)
-    form = _with_grouping(form, options)
-    chosen = _rewards(form, candidates, schema, options)
+    candidates = candidates_of(form, schema, options)
+    cols.expect_columns([name for name in options.names if name not in schema], logged, form.tables[0].name)
     by_log = bool(form.rewards)
-    beside_rewards = [name for name in schema if name not in chosen.rewards]
-    identity = identity_of({name: schema[name] for name in beside_rewards}, partial(in_batches, form))
-    form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=identity)
-    form = cols.validate_columns(form, logged, where)
-    nameless = options.rewards is None and "" in form.rewards
-    wanted = f"columns of other names, or the rewards named: {reward_options(form.rewards)}"
-    expect(not nameless, where, wanted, "one called ''")
-    cols.expect_in_every_table(form.tables, form)
-    used = [*form.names, *([chosen.total] if chosen.total else [])]
-    if form.examines:
-        nameable, clear = () if options.rewards else form.rewards, _not_examined(form, schema, options)
-        cols.refuse_numeric_texts(form.tables, [*used, *clear], nameable, _examined_always(form))
-    of_log = {name: schema[name] for name in logged if name in schema}
-    beside = [name for name in cols.left_out(of_log, used) if name.lower() not in form.not_rewards]
+    form, chosen = _with_rewards(_with_grouping(form, options), candidates, schema, options)
+    beside = _beside(form, chosen, {name: schema[name] for name in logged if name in schema}, options)
     gone = () if by_log else lost(schema, beside, options.rewards)
-    if options.by is None and (by := _few_texts(form, schema, [n for n in beside if n not in gone])):
+    if options.by is None and (by := few_texts(form, schema, [n for n in beside if n not in gone])):
         form, beside = replace(form, by=by), [name for name in beside if name != by]
     alone = form.total is not None and chosen.rewards == (form.total,)
-    functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
-    configured = None if alone else configured_weights(form.settings, functions, form.rewards)
-    in_log = {n: w for n, w in (form.weights or {}).items() if n in form.rewards}
-    weights = configured or in_log or chosen.weights or None
+    weights, weights_by = known_weights(form, chosen, candidates, alone)
     of_total = chosen.total_only and form.examines and (form.asks or form.advantage is None)
     of_total &= not any(issue.id == "total-of-parts" for issue in chosen.issues)
     run = Run(
@@ -264,10 +248,39 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
         has_steps=form.step is not None,
         prompt_column=form.prompt,
         weights=weights,
-        weights_by=None if not weights else "config" if configured else "log" if in_log else chosen.weights_by,
+        weights_by=weights_by,
         _rows=rows_of(form),
     )
     return run if options.parts is None else with_parts(run, options.parts, chosen.total)
+
+
+def _with_rewards(
+    form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
+) -> tuple[Form, RewardChoice]:
+    """Return the form with its rewards, and how these were chosen. Raises InputError for unreadable columns."""
+    where, logged = form.tables[0].name, form.logged or [*union_schema(form.tables)]
+    chosen = choose_rewards(form, candidates, schema, options)
+    beside = {name: kind for name, kind in schema.items() if name not in chosen.rewards}
+    identity = identity_of(beside, partial(in_batches, form))
+    form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=identity)
+    form = cols.validate_columns(form, logged, where)
+    nameless = options.rewards is None and "" in form.rewards
+    wanted = f"columns of other names, or the rewards named: {reward_options(form.rewards)}"
+    expect(not nameless, where, wanted, "one called ''")
+    cols.expect_in_every_table(form.tables, form)
+    return form, chosen
+
+
+def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
+    """Return the columns of the log that are not used. Raises InputError for one that may be a reward written as text.
+
+    schema: the columns of the log, by its own names.
+    """
+    used = [*form.names, *([chosen.total] if chosen.total else [])]
+    if form.examines:
+        nameable, clear = () if options.rewards else form.rewards, not_examined(form, schema, options)
+        cols.refuse_numeric_texts(form.tables, [*used, *clear], nameable, examined_always(form))
+    return [name for name in cols.left_out(schema, used) if name.lower() not in form.not_rewards]
 
 
 def _with_grouping(form: Form, options: ReadOptions) -> Form:
@@ -287,99 +300,6 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
         return table.with_columns(pl.concat_str(parts, separator="\x1f").alias(key))
 
     return replace(form, to_responses=to_responses, keyed_by=f"the columns {listing(names)}")
-
-
-def _few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
-    """Return a column of few texts, such as the task, which has one value for each prompt; None without one.
-
-    Some rows show it. beside: columns that are not read otherwise.
-    """
-    texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
-    names = sorted((n for n in texts if n.lower() not in form.not_rewards), key=lambda n: n.lower() not in TASKS)
-    if not names or rows_in(form.tables) > BY_RESPONSES:
-        return None
-    keys = [n for n in (form.step, form.prompt or form.key) if n and not schema.get(n, pl.Null()).is_nested()]
-    rows = _sample(form, [*dict.fromkeys([*names, *keys])], pl.String)
-    for name in names:
-        values = rows[name].drop_nulls().unique(maintain_order=True).head(FEW_VALUES + 1).to_list()
-        few = 2 <= len(values) <= FEW_VALUES and not any(map(cols.is_numeric_text, values))
-        if few and (not keys or rows.group_by(keys).agg(pl.col(name).n_unique())[name].max() == 1):
-            return name
-    return None
-
-
-def _candidates(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns that may be rewards: numbers, and texts that are numbers but for a few values, the errors."""
-    odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
-    taken = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
-    return [
-        name
-        for name, kind in schema.items()
-        if (is_number_type(kind) or (name in odd and name in schema))
-        and name not in taken
-        and name.lower() not in form.not_rewards
-        and not name.startswith("__")
-        and not (name == "overlong" and "overlong_reward" in schema and form.score)  # a flag of verl
-    ]
-
-
-def _rewards(
-    form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
-) -> RewardChoice:
-    """Return which columns are rewards, and what a total beside them tells of their weights."""
-    sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
-    if form.rewards:
-        return RewardChoice(options.rewards or form.rewards)
-    if form.score and options.rewards != (form.score,) and (options.rewards or candidates):
-        rewards = tuple(options.rewards or candidates)
-        if form.score in rewards:
-            return RewardChoice(rewards)
-        rows = sample([form.score, *rewards])
-        return beside_score(rows, rewards, form.score, flags, options.rewards is not None)
-    if form.total and not (options.rewards or candidates):
-        return RewardChoice((form.total,))
-    where = form.tables[0].name
-    judged = form.advantage is not None
-    known = partial(choose, where=where, flags=flags, length=form.length)
-    return known(candidates, sample, named=options.rewards, asks=form.asks, judged=judged)
-
-
-def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
-    """Return the first values of these columns, cast to `kind`, from tables all over a log; null where one has none.
-
-    GROUP_OF_ROW is equal for rows that share the step and the column that names the group, or the prompt.
-    """
-    some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
-    grouped_by = form.key or form.prompt
-    keys = [FILE, *[name for name in (form.step, grouped_by) if name]] if grouped_by else []
-    parts = list[pl.DataFrame]()
-    for number in some:
-        table = form.responses(number)
-        there = table.collect_schema()
-        values = [value_of(name, there).cast(kind, strict=False) for name in names]
-        wanted = table.select(*values, *[value_of(name, there).alias(f"{MADE}{name}") for name in keys])
-        rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
-        hashes = [hash_column(rows, f"{MADE}{name}") for name in keys]
-        group = [pl.struct(hashes).hash().alias(GROUP_OF_ROW)] if hashes else []
-        parts.append(rows.select(*names, *group))
-    return pl.concat(parts)
-
-
-def _not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns in which numbers that are written as text are no error.
-
-    Where the caller names the rewards, these are all columns but advantages and lengths.
-    """
-    never = _examined_always(form)
-    if options.rewards is None:
-        known = form.not_rewards - never
-        return [name for name in schema if name.lower() in known or role(name) == "metric"]
-    return [name for name in schema if name.lower() not in never]
-
-
-def _examined_always(form: Form) -> set[str]:
-    """Return the names of columns in which text is looked at for numbers, whatever rewards the caller names."""
-    return {*ADVANTAGES, *LENGTHS} if form.asks else set()
 
 
 def _issues(

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 
 import polars as pl
@@ -31,89 +33,22 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     Of a training run the episodes of evaluations are left out. Rewards have names and weights; where its weight changes
     during the run, a reward is what it adds to the total.
     """
-    where = tables[0].name
-    trace = getattr(names.get("traces"), "inner", pl.Null())
-    kinds = fields_of(trace)
-    scored, measured = list(fields_of(kinds.get("rewards"))), list(fields_of(kinds.get("metrics")))
-    rewards = kinds.get("rewards", pl.Null())
-    fits = bool(kinds) and (isinstance(rewards, pl.Struct) or rewards == pl.Null)
-    expect(fits, where, f"{_EPISODE}, with traces and their rewards by name", f"{rewards if kinds else trace}")
-    for name in scored:
-        kind = fields_of(rewards)[name]
-        expect(
-            isinstance(kind, pl.Struct) or kind == pl.Null, where, f"{_EPISODE}, with a score in {name!r}", f"{kind}"
-        )
-    logged = list(dict.fromkeys((*scored, *measured)))
-    expect(bool(scored), where, "at least one column of numbers that is a reward", ", ".join(logged) or "no columns")
-    expect_names(logged, where)
-    taken = next((name for name in logged if name in (STEP, GROUP, ADVANTAGE, LENGTH)), None)
-    expect(taken is None, where, "rewards and metrics of other names", f"one called {taken!r}")
-
-    def value(*path: str, numbers: bool = False) -> pl.Expr:
-        """Return the value at this path of an episode or a trace."""
-        return _field(pl.Struct({**names, "traces": trace}), path, where, numbers)
-
-    def number(*path: str) -> pl.Expr:
-        """Return the number at this path of a trace."""
-        return value("traces", *path, numbers=True)
-
-    columns = {
-        GROUP: pl.concat_str(
-            _ENV, value("traces", "agent", "name").cast(pl.String).fill_null("agent"), _ID, separator="/"
-        ),
-        LENGTH: number("num_output_tokens").cast(pl.Float64),
-        **{name: number("metrics", name) for name in measured},
-        **{name: number("rewards", name, "score") for name in scored},
-        **{_WEIGHT + n: _weight(value("traces", "rewards", n), number("rewards", n, "weight")) for n in scored},
-    }
-    of_nodes = fields_of(getattr(kinds.get("nodes"), "inner", None))
-    if isinstance(of_nodes.get("advantages"), pl.List):
-        each = pl.element().struct.field("advantages").explode().drop_nulls()
-        values = value("traces", "nodes").list.eval(each).cast(pl.List(pl.Float64)).list
-        columns[ADVANTAGE] = pl.when(values.min() == values.max()).then(values.first()).otherwise(values.mean())
-    if "message" in of_nodes and "messages" not in logged:
-        columns["messages"] = value("traces", "nodes").list.eval(pl.element().struct.field("message"))
-
-    runs = value("run", "work", "type"), value("run", "type")
-
-    def responses(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return one row per trace of a trained agent."""
-        table = table.with_columns(
-            value("run", "work", "step", numbers=True).alias(STEP),
-            pl.any_horizontal(kind.cast(pl.String) == "eval" for kind in runs).alias(_EVALUATES),
-            value("id").cast(pl.String).alias(_EPISODE_ID),
-            pl.coalesce(value(*path).cast(pl.String) for path in _IDS).alias(_ID),
-            pl.concat_str(value("env", name).cast(pl.String).fill_null("") for name in ("id", "name")).alias(_ENV),
-        )
-        table = table.filter(pl.col("traces").list.len().fill_null(0) > 0).explode("traces")
-        table = table.filter(value("traces", "agent", "trainable").cast(pl.Boolean).fill_null(True))
-        return table.select(FILE, ROW, STEP, _ID, _EPISODE_ID, pl.col(_EVALUATES).fill_null(False), **columns)
-
-    parts = [responses(numbered(table, n)).drop("messages", strict=False) for n, table in enumerate(tables)]
-    seen = pl.concat(parts, how="vertical_relaxed").collect()
-    expect(len(seen) > 0, where, "a trace of an agent that is trained", "none")
+    traces = _Traces(names, tables[0].name)
+    logged = traces.validated_names()
+    seen = traces.seen(tables)
     training = not seen[_EVALUATES].all()
     partly = training and bool(seen[_EVALUATES].any())
     seen = seen.filter(~pl.col(_EVALUATES)) if training else seen
-    again = _repeated_episodes(seen, scored)
+    again = _repeated_episodes(seen, traces.scored)
     seen = seen.filter(~place().is_in(again.implode())) if len(again) else seen
-    scored = _as_logged(seen, scored)
-    steps, advantages = seen[STEP].count() > 0, ADVANTAGE in columns and seen[ADVANTAGE].count() > 0
-    weights = {name: seen[_WEIGHT + name].drop_nulls().unique(maintain_order=True).to_list() for name in scored}
-    odd = [name for name, values in weights.items() if not all(map(isfinite, values))]
-    expect(not odd, where, f"finite numbers in the weights of {', '.join(odd)}", "others")
-    counted = tuple(name for name in scored if any(weights[name])) or tuple(scored)
+    weights = _logged_weights(seen, _as_logged(seen, traces.scored), traces.where)
+    counted = tuple(name for name in weights if any(weights[name])) or tuple(weights)
     changing = [name for name in options.rewards or counted if len(weights.get(name, ())) > 1]
-
-    def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the responses of the run, without evaluations and episodes that come twice."""
-        table = responses(table).with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in changing)
-        table = table.filter(~place().is_in(again.implode())) if len(again) else table
-        return renumbered(table.filter(~pl.col(_EVALUATES)) if training else table)
-
+    steps = seen[STEP].count() > 0
+    advantages = ADVANTAGE in seen.columns and seen[ADVANTAGE].count() > 0
     return Form(
         tables=tables,
-        to_responses=to_responses,
+        to_responses=_Responses(traces, again, training, changing),
         several=True,
         step=options.named("step") or (STEP if steps else None),
         advantage=options.named("advantage") or (ADVANTAGE if advantages else None),
@@ -130,6 +65,139 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
         method=None if advantages else _method_of(tables),
         weights={name: 1.0 if name in changing else values[0] for name, values in weights.items() if values},
     )
+
+
+@dataclass(frozen=True)
+class _Traces:
+    """The traces of a log's episodes: what they hold, and how each trace of a trained agent becomes a row.
+
+    names: the columns of the log. where: the name of a file, for messages.
+    """
+
+    names: Schema
+    where: str
+
+    @cached_property
+    def trace(self) -> pl.DataType:
+        """The type of a trace."""
+        return getattr(self.names.get("traces"), "inner", pl.Null())
+
+    @cached_property
+    def kinds(self) -> Schema:
+        """The members of a trace, with their types."""
+        return fields_of(self.trace)
+
+    @property
+    def scored(self) -> list[str]:
+        """The names of the rewards."""
+        return list(fields_of(self.kinds.get("rewards")))
+
+    @property
+    def measured(self) -> list[str]:
+        """The names of the metrics."""
+        return list(fields_of(self.kinds.get("metrics")))
+
+    def validated_names(self) -> list[str]:
+        """Return the names of rewards and metrics. Raises InputError where these are no episodes with rewards."""
+        rewards, where = self.kinds.get("rewards", pl.Null()), self.where
+        fits = bool(self.kinds) and (isinstance(rewards, pl.Struct) or rewards == pl.Null)
+        got = f"{rewards if self.kinds else self.trace}"
+        expect(fits, where, f"{_EPISODE}, with traces and their rewards by name", got)
+        for name in self.scored:
+            kind = fields_of(rewards)[name]
+            fits = isinstance(kind, pl.Struct) or kind == pl.Null
+            expect(fits, where, f"{_EPISODE}, with a score in {name!r}", f"{kind}")
+        logged = list(dict.fromkeys((*self.scored, *self.measured)))
+        wanted = "at least one column of numbers that is a reward"
+        expect(bool(self.scored), where, wanted, ", ".join(logged) or "no columns")
+        expect_names(logged, where)
+        taken = next((name for name in logged if name in (STEP, GROUP, ADVANTAGE, LENGTH)), None)
+        expect(taken is None, where, "rewards and metrics of other names", f"one called {taken!r}")
+        return logged
+
+    def value(self, *path: str, numbers: bool = False) -> pl.Expr:
+        """Return the value at this path of an episode or a trace; numbers: it has to be a number."""
+        return _field(pl.Struct({**self.names, "traces": self.trace}), path, self.where, numbers)
+
+    def number(self, *path: str) -> pl.Expr:
+        """Return the number at this path of a trace."""
+        return self.value("traces", *path, numbers=True)
+
+    @cached_property
+    def columns(self) -> dict[str, pl.Expr]:
+        """The columns of a response but for those of its episode."""
+        agent = self.value("traces", "agent", "name").cast(pl.String).fill_null("agent")
+        scores = {name: self.number("rewards", name, "score") for name in self.scored}
+        weights = {
+            _WEIGHT + name: _weight(self.value("traces", "rewards", name), self.number("rewards", name, "weight"))
+            for name in self.scored
+        }
+        columns = {
+            GROUP: pl.concat_str(_ENV, agent, _ID, separator="/"),
+            LENGTH: self.number("num_output_tokens").cast(pl.Float64),
+            **{name: self.number("metrics", name) for name in self.measured},
+            **scores,
+            **weights,
+        }
+        of_nodes = fields_of(getattr(self.kinds.get("nodes"), "inner", None))
+        if isinstance(of_nodes.get("advantages"), pl.List):
+            each = pl.element().struct.field("advantages").explode().drop_nulls()
+            values = self.value("traces", "nodes").list.eval(each).cast(pl.List(pl.Float64)).list
+            columns[ADVANTAGE] = pl.when(values.min() == values.max()).then(values.first()).otherwise(values.mean())
+        if "message" in of_nodes and "messages" not in (*self.scored, *self.measured):
+            columns["messages"] = self.value("traces", "nodes").list.eval(pl.element().struct.field("message"))
+        return columns
+
+    def responses(self, table: pl.LazyFrame) -> pl.LazyFrame:
+        """Return one row per trace of a trained agent, with the step and the group of its episode."""
+        runs = self.value("run", "work", "type"), self.value("run", "type")
+        names = (self.value("env", name).cast(pl.String).fill_null("") for name in ("id", "name"))
+        table = table.with_columns(
+            self.value("run", "work", "step", numbers=True).alias(STEP),
+            pl.any_horizontal(kind.cast(pl.String) == "eval" for kind in runs).alias(_EVALUATES),
+            self.value("id").cast(pl.String).alias(_EPISODE_ID),
+            pl.coalesce(self.value(*path).cast(pl.String) for path in _IDS).alias(_ID),
+            pl.concat_str(names).alias(_ENV),
+        )
+        table = table.filter(pl.col("traces").list.len().fill_null(0) > 0).explode("traces")
+        table = table.filter(self.value("traces", "agent", "trainable").cast(pl.Boolean).fill_null(True))
+        return table.select(FILE, ROW, STEP, _ID, _EPISODE_ID, pl.col(_EVALUATES).fill_null(False), **self.columns)
+
+    def seen(self, tables: Sequence[Table]) -> pl.DataFrame:
+        """Return all responses without their messages. Raises InputError if there are none."""
+        parts = [self.responses(numbered(table, n)).drop("messages", strict=False) for n, table in enumerate(tables)]
+        seen = pl.concat(parts, how="vertical_relaxed").collect()
+        expect(len(seen) > 0, self.where, "a trace of an agent that is trained", "none")
+        return seen
+
+
+@dataclass(frozen=True)
+class _Responses:
+    """The change of a table of episodes into the responses of the run.
+
+    again: the places of episodes that come twice. training: whether evaluations are left out. changing: the rewards
+    that are multiplied by their weights, as these change during the run.
+    """
+
+    traces: _Traces
+    again: pl.Series
+    training: bool
+    changing: Sequence[str]
+
+    def __call__(self, table: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the responses of a table, without evaluations and episodes that come twice."""
+        table = self.traces.responses(table)
+        table = table.with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in self.changing)
+        table = table.filter(~place().is_in(self.again.implode())) if len(self.again) else table
+        return renumbered(table.filter(~pl.col(_EVALUATES)) if self.training else table)
+
+
+def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> dict[str, list[float]]:
+    """Return the different weights of each reward. Raises InputError for one that is not finite."""
+    weights = {name: rows[_WEIGHT + name].drop_nulls().unique(maintain_order=True).to_list() for name in rewards}
+    odd = [name for name, values in weights.items() if not all(map(isfinite, values))]
+    expect(not odd, where, f"finite numbers in the weights of {', '.join(odd)}", "others")
+    return weights
 
 
 def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
