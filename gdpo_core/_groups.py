@@ -141,13 +141,6 @@ def make_batch(
     else:
         index, ids = group_numbers(groups, r.shape[0], r.device)
         group, group_count = over_ids(index, len(ids)), len(ids)
-    several = None
-    if batches is not None:
-        batch_of, batch_ids = group_numbers(batches, group_count, x.device)
-        if index is None:
-            several = over_batches_of_prompts(batch_of, len(batch_ids), x.shape[-1])
-        else:
-            several = over_ids(batch_of[index], len(batch_ids))
     return Batch(
         rewards=x,
         weights=w.reshape(-1, *[1] * (x.ndim - 1)),
@@ -159,8 +152,16 @@ def make_batch(
         group_ids=ids,
         single=single,
         dtype=dtype,
-        batches=several,
+        batches=None if batches is None else _over_batches(batches, group_count, x, index),
     )
+
+
+def _over_batches(batches: Groups, groups: int, x: Tensor, index: Tensor | None) -> Reduction:
+    """Return the reduction over the responses of each batch; batches: an id per group; index: each response's group."""
+    numbers, ids = group_numbers(batches, groups, x.device)
+    if index is None:
+        return over_batches_of_prompts(numbers, len(ids), x.shape[-1])
+    return over_ids(numbers[index], len(ids))
 
 
 def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:

@@ -75,9 +75,7 @@ def choose(
     clear = [name for name in numbers if role(name) != "metric"]
     metrics = [name for name in numbers if name not in clear]
     if metrics and not clear and named is None:
-        got = f"columns that look like metrics: {listing(metrics, most=8)}"
-        wanted = "at least one column of numbers that is a reward"
-        raise InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(metrics)}")
+        raise _no_reward(where, f"columns that look like metrics: {listing(metrics, most=8)}", metrics)
     clear = _without_settings(clear, sample)
     if named is not None:
         if len(named) == 1 and total_rank(named[0]) is not None:
@@ -94,8 +92,7 @@ def choose(
     clear = [name for name in clear if name not in reasons]
     if not clear:
         got = f"columns that are none: {listing((f'{name} ({why})' for name, why in reasons.items()), most=8)}"
-        wanted = "at least one column of numbers that is a reward"
-        raise InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(reasons)}")
+        raise _no_reward(where, got, reasons)
     choice = _near_total(table, clear, flags, where, asks and not judged)
     if choice is None:
         choice = RewardChoice(tuple(clear), issues=_holds_one(table, clear, flags))
@@ -103,6 +100,12 @@ def choose(
         choice, opened = _without_open_ones(choice, table, where, judged)
         reasons |= opened
     return replace(choice, issues=(*choice.issues, *_left_out(reasons)))
+
+
+def _no_reward(where: str, got: str, columns: Iterable[str]) -> InputError:
+    """Return the error where no column is a reward; it names the options with which these columns are."""
+    wanted = "at least one column of numbers that is a reward"
+    return InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(columns)}")
 
 
 def _totals_among(names: Sequence[str]) -> list[str]:

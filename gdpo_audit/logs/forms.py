@@ -190,37 +190,12 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     if isinstance(names[rewards[0]], pl.List):
         every = [name for name, kind in names.items() if isinstance(kind, pl.List)]
         lists = [n for n in every if all(same_length(table, n, rewards) for table in tables if n in table.schema)]
-    responses = [table.name for table in tables]
-    digits = [re.findall(r"\d+", name.rpartition("/")[2]) for name in responses]
-    in_name = pl.Series(
-        [int(numbers[-1]) if numbers else n for n, numbers in enumerate(digits, start=1)], dtype=pl.Int64
-    )
-
-    def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return one row per response with its step, and one advantage and length in the place of those per token."""
-        table = exploded(table, lists, rewards[0]) if lists else table
-        kinds = table.collect_schema()
-        step = pl.lit(in_name).gather(pl.col(FILE))
-        made = {MADE_STEP: pl.coalesce("step", step) if kinds.get("step", pl.Null()).is_integer() else step}
-        if isinstance(kinds.get("advantages"), pl.List):
-            value, kind = pl.col("advantages"), kinds["advantages"]
-            while isinstance(kind, pl.List) and isinstance(kind.inner, pl.List):
-                value, kind = value.list.first(), kind.inner
-            made["advantages"] = value.list.eval(pl.element().filter(pl.element() != 0)).list.last().fill_null(0.0)
-        if isinstance(kinds.get("token_loss_mask"), pl.List):
-            made["token_loss_mask"] = pl.col("token_loss_mask").list.eval(pl.element() != 0).list.sum()
-        return table.with_columns(**made)
-
+    to_responses = partial(_nemo_responses, lists=lists, by=rewards[0], steps=_steps_in_names(tables))
     kinds = to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
     prompt = None if options.key or options.group_size else _prompt_of(kinds, tables, to_responses)
-    with_prompt = (
-        (lambda table: to_responses(table).with_columns(prompt.alias(MADE_PROMPT)))
-        if prompt is not None
-        else to_responses
-    )
     return Form(
         tables=tables,
-        to_responses=with_prompt,
+        to_responses=partial(to_responses, prompt=prompt),
         several=bool(lists),
         step=options.named("step") or MADE_STEP,
         advantage=advantage_in(names, options),
@@ -231,6 +206,36 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         total="rewards",
         not_rewards=frozenset(NOT_NEMOS | {MADE_STEP, MADE_PROMPT}),
     )
+
+
+def _steps_in_names(tables: Sequence[Table]) -> pl.Series:
+    """Return the step of each table: the last number in the name of its file, or else the file's own number."""
+    digits = [re.findall(r"\d+", table.name.rpartition("/")[2]) for table in tables]
+    steps = [int(numbers[-1]) if numbers else place for place, numbers in enumerate(digits, start=1)]
+    return pl.Series(steps, dtype=pl.Int64)
+
+
+def _nemo_responses(
+    table: pl.LazyFrame, lists: Sequence[str], by: str, steps: pl.Series, prompt: pl.Expr | None = None
+) -> pl.LazyFrame:
+    """Return one row per response with its step, and one advantage and length in the place of those per token.
+
+    lists: the columns of lists, if these hold a value per response, and `by` one of them. steps: the step of each
+    table. prompt: the prompt of a response, which becomes a column.
+    """
+    table = exploded(table, lists, by) if lists else table
+    kinds = table.collect_schema()
+    step = pl.lit(steps).gather(pl.col(FILE))
+    made = {MADE_STEP: pl.coalesce("step", step) if kinds.get("step", pl.Null()).is_integer() else step}
+    if isinstance(kinds.get("advantages"), pl.List):
+        value, kind = pl.col("advantages"), kinds["advantages"]
+        while isinstance(kind, pl.List) and isinstance(kind.inner, pl.List):
+            value, kind = value.list.first(), kind.inner
+        made["advantages"] = value.list.eval(pl.element().filter(pl.element() != 0)).list.last().fill_null(0.0)
+    if isinstance(kinds.get("token_loss_mask"), pl.List):
+        made["token_loss_mask"] = pl.col("token_loss_mask").list.eval(pl.element() != 0).list.sum()
+    table = table.with_columns(**made)
+    return table if prompt is None else table.with_columns(prompt.alias(MADE_PROMPT))
 
 
 def _prompt_of(

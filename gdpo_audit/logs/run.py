@@ -197,9 +197,11 @@ class Run:
             first = table["group"][-1] + 1
             yield select_steps(table, self.window)
 
-    @cached_property
-    def undecided(self) -> tuple[int, int]:
-        """The groups left out because a total in them is a sum of the pays of `parts` in several ways; their rows."""
+    def count_undecided(self) -> tuple[int, int]:
+        """Return how many groups, and rows in them, are left out because a total in them has several sums of pays.
+
+        A log of totals whose parts pay what the caller says (`--parts`) is read once for that.
+        """
         if self.weights_by != "parts":
             return 0, 0
         left = [table.filter(_LEFT_OUT)["group"] for table in self._numbered(self._source.read())]
