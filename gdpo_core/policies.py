@@ -115,7 +115,7 @@ class Arms:
         return out
 
     def outcomes(self) -> Tensor:
-        """Return every arm, (arms, arms)."""
+        """Return every outcome, one arm each, as zeros and a one, (arms, arms)."""
         return torch.eye(len(self.start), dtype=torch.float64)
 
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:

@@ -199,7 +199,7 @@ class BrokenTies:
 
 
 def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTies:
-    """Return the ties of `coarse` between different primary rewards that `fine` breaks, and which of them it inverts.
+    """Return the ties of `coarse` between different primary rewards that `fine` breaks, and which get the wrong order.
 
     Both are collapses of the same rewards. primary: index of the reward that should decide.
 
