@@ -941,7 +941,7 @@ def train_address(as_given, comparison, controls, methods, page, scenario, scena
         {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third.value, **_written},
         {
             "train-scenario": next(iter(scenarios)),
-            "train-compare": scenario.setup.comparison,
+            "train-compare": scenario.setting.comparison,
             **train.controls.link_values(as_given),
         },
         train.runs.program(setting, methods),

@@ -21,12 +21,11 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._words import MISSING, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.intervals import CONFIDENCE, half_width
+from gdpo_core.intervals import LEVEL, half_width
 from gdpo_core.pushing import MEANING
 
 # Of the figures of two single runs that differ in the seed alone, the share that was clear in simulated runs: in all
-# settings that were tried, and in those with the fewest and the most. Of several runs a side it is at most
-# 1 − CONFIDENCE.
+# settings that were tried, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at most.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
 
 _FIGURES = ("mean", "constant groups", "share of the update", "push", "groups with ties", "silent groups")
@@ -99,7 +98,7 @@ class Changes:
         tuple[PooledSpeed, ...],
         Meta(description="How fast each reward follows a push, over all runs; empty where a log does not tell it."),
     ]
-    level: Annotated[float, Meta(description="Of the intervals.")] = field(default=CONFIDENCE, kw_only=True)
+    level: Annotated[float, Meta(description="Of the intervals.")] = field(default=LEVEL, kw_only=True)
     clear_by_seed: Annotated[
         float, Meta(description="Share of the figures that are clear in simulated runs which differ in the seed alone.")
     ]
@@ -151,7 +150,7 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
         steps_b=min(map(len, tables_b)),
         figures=tuple(figures),
         speeds=_speeds(runs),
-        clear_by_seed=round(1 - CONFIDENCE, 4) if several else SEEDS_CLEAR,
+        clear_by_seed=round(1 - LEVEL, 4) if several else SEEDS_CLEAR,
     )
 
 
@@ -274,7 +273,7 @@ def figures_table(c: Changes) -> Table:
     """The figures of both runs and their differences."""
     return Table(
         "What they did",
-        ["figure", "reward", "A", "B", "B − A", f"{percent(CONFIDENCE)} interval", "clear"],
+        ["figure", "reward", "A", "B", "B − A", f"{percent(LEVEL)} interval", "clear"],
         [_row(x, c.unit) for x in c.figures],
         caveat(c),
     )
@@ -318,7 +317,7 @@ def caveat(c: Changes) -> str:
         how = (
             f"Means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B. Interval: "
             "Student’s t over runs; clear: it leaves out 0. "
-            f"Of {1 / (1 - CONFIDENCE):.0f} figures that did not change, at most about one looks as if it had."
+            f"Of {1 / (1 - LEVEL):.0f} figures that did not change, at most about one looks as if it had."
         )
     else:
         over = f"{count(c.steps_a, 'step')} that both runs hold, step by step."

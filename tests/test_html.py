@@ -99,7 +99,7 @@ def test_what_waits_to_be_seen_is_drawn_later():
 
 
 def test_css_and_charts_have_one_theme():
-    for method, look in _theme.LOOKS.items():
+    for method, look in _theme.METHODS.items():
         assert f"--{method.replace('_', '-')}: {look.colour};" in _theme.css(":root")
     assert Board._css.startswith("/*") and _theme.css(".board") in Board._css
 

@@ -15,13 +15,13 @@ from gdpo_core.board.state import State
 from gdpo_core.scenarios import (
     ENDS,
     FASTER,
-    LEARNT,
+    LEVEL,
     NEITHER,
     SAME,
     SLOWER,
     VERDICTS,
     Scenario,
-    Setup,
+    Setting,
     load_scenarios,
     medians,
     verdict_on_arms,
@@ -49,7 +49,7 @@ WIDTH, HEIGHT = 160, 22
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
-def sketch(setting: Setup) -> dict:
+def sketch(setting: Setting) -> dict:
     """Return what a small picture shows: per method the medians of all coins, and the curve of the slowest one.
 
     Of arms it is the right answer, and where it ends.
@@ -139,14 +139,14 @@ def _spark(one: Mapping[str, Any], arms: bool) -> Html:
     def at(epoch: float, p: float) -> str:
         return f"{2 + (WIDTH - 8) * epoch / end:.1f} {HEIGHT - 2 - (HEIGHT - 4) * (p - low) / (1 - low):.1f}"
 
-    lines = [tag("path", kind="level", d=f"M{at(0, LEARNT)}L{at(end, LEARNT)}")]
+    lines = [tag("path", kind="level", d=f"M{at(0, LEVEL)}L{at(end, LEVEL)}")]
     for m in COMPARED:
         points = "L".join(at(epoch, p) for epoch, p in zip(one["epochs"], one[m]["curve"], strict=True))
         lines.append(tag("path", kind=f"curve {m}", d=f"M{points}"))
     there = [max(_never(one[m]["steps"][: 1 if arms else None])) for m in COMPARED]
     column = COLUMN[kind(one, arms)]
     if column != "same" and inf not in there:
-        lines.append(tag("path", kind=f"gap {column}", d=f"M{at(there[0], LEARNT)}L{at(there[1], LEARNT)}"))
+        lines.append(tag("path", kind=f"gap {column}", d=f"M{at(there[0], LEVEL)}L{at(there[1], LEVEL)}"))
     box = f"0 0 {WIDTH} {HEIGHT}"
     return tag("svg", *lines, viewBox=box, preserveAspectRatio="none", aria_hidden="true")
 
@@ -157,7 +157,7 @@ def facts(scenario: Scenario) -> str:
     >>> facts(load(Path("data"))[0]["varying"])
     'start 0.02, 0.1 · pay 1, 6 · noise 0, 1'
     """
-    s = scenario.setup
+    s = scenario.setting
     given = {"start": s.p0[:1] if s.arms else s.p0, "pay": s.scale, "weight": s.weights, "noise": s.noise}
     given["together"] = (s.together,) * (s.together > 0)
     parts = [f"{name} {', '.join(f'{x:g}' for x in values)}" for name, values in given.items() if values]
@@ -178,7 +178,7 @@ def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab
     """By scenario its sketch under a comparison, or under the one it is about; of the Lab's answers as they are."""
     found = {}
     for s in scenarios.values():
-        compare = comparison if s.setup.comparison == "equal" else s.setup.comparison
+        compare = comparison if s.setting.comparison == "equal" else s.setting.comparison
         found[s.id] = file["sketches"][s.id][compare]
         setting = setting_of(s, compare, scenario_values(s), lab)
         if s.from_marks and setting != s.at(file["rates"]).compared(compare):
@@ -188,12 +188,12 @@ def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab
 
 def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
     """Return whether a scenario is about another comparison."""
-    return scenario.setup.comparison not in ("equal", comparison)
+    return scenario.setting.comparison not in ("equal", comparison)
 
 
 def kinds(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str) -> list[str]:
     """Return the verdicts on the set-ups of coins that the comparison is about."""
-    counted = [s for s in scenarios.values() if not s.setup.arms and not is_of_another_comparison(s, comparison)]
+    counted = [s for s in scenarios.values() if not s.setting.arms and not is_of_another_comparison(s, comparison)]
     return [kind(found[s.id], False) for s in counted]
 
 
@@ -201,7 +201,7 @@ def summary(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str,
     """Say how the set-ups end; of who predicts the score, once there is one, and no word of how they end."""
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
-    others = sum(not s.setup.arms and is_of_another_comparison(s, comparison) for s in scenarios.values())
+    others = sum(not s.setting.arms and is_of_another_comparison(s, comparison) for s in scenarios.values())
     return tag("p", counts(comparison, kinds(scenarios, found, comparison), len(scenarios), others))
 
 
@@ -209,7 +209,7 @@ def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str,
     """Return all cards in rows by their verdicts, or, where the reader guesses, in their order and without the rest."""
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
-        one, arms = found[s.id], bool(s.setup.arms)
+        one, arms = found[s.id], bool(s.setting.arms)
         row = "arms" if arms else COLUMN[kind(one, arms)]
         places[row if guesses is None or arms else "guessed"].append(_card(s, one, comparison, guesses))
     titles = ROWS if guesses is None else PREDICTED
@@ -219,7 +219,7 @@ def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str,
 
 def _card(s: Scenario, one: Mapping[str, Any], comparison: str, guesses: Guesses | None) -> Html:
     """Return a title and a small picture named with its verdict, or with its make where the reader guesses."""
-    arms = bool(s.setup.arms)
+    arms = bool(s.setting.arms)
     other = is_of_another_comparison(s, comparison)
     said = f"{label(one, arms)}{', by longer steps' if other else ''}"
     if guesses is None:
@@ -237,7 +237,7 @@ def _card(s: Scenario, one: Mapping[str, Any], comparison: str, guesses: Guesses
 def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) -> str:
     """Say how many of the guesses were right."""
     guessed = [s for s in scenarios.values() if guesses[s.id]]
-    right = sum(kind(found[s.id], bool(s.setup.arms)) == guesses[s.id] for s in guessed)
+    right = sum(kind(found[s.id], bool(s.setting.arms)) == guesses[s.id] for s in guessed)
     if not guessed:
         return ""
     last = ", and that was the last one" if len(guessed) == len(scenarios) else ""
@@ -247,9 +247,9 @@ def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) 
 # --- the conflict ----------------------------------------------------------------------------------------------------
 
 
-def weights_table(file: File, scenario: Scenario, setting: Setup) -> Html | str:
+def weights_table(file: File, scenario: Scenario, setting: Setting) -> Html | str:
     """Who wins at which weight of being concise, and behind the gate; nothing where the reader set anything else."""
-    own = replace(scenario.setup, match_scale=setting.match_scale, weights=None, gate=None)
+    own = replace(scenario.setting, match_scale=setting.match_scale, weights=None, gate=None)
     if replace(setting, weights=None, gate=None) != own:
         return ""
     endings = file["weights"][scenario.id][setting.comparison]
@@ -263,7 +263,7 @@ def weights_table(file: File, scenario: Scenario, setting: Setup) -> Html | str:
     each = listing([f"{NAMES[m]} {'none of these' if w is None else number(w)}" for m, w in need.items()])
     gate = (
         "Behind the gate the right answer wins under every method, at any weight."
-        if all(cells[-1][0] >= LEARNT for cells in endings.values())
+        if all(cells[-1][0] >= LEVEL for cells in endings.values())
         else "Behind this gate the right answer does not win: an answer that is not concise pays a penalty here, and "
         "the gate spares wrong answers this penalty."
     )
@@ -282,7 +282,7 @@ def weights_table(file: File, scenario: Scenario, setting: Setup) -> Html | str:
 
 
 def _result(p: float, here: bool) -> Html:
-    name, sign = ("right", "✓") if p >= LEARNT else ("wrong", "✗") if p <= 1 - LEARNT else ("open", "~")
+    name, sign = ("right", "✓") if p >= LEVEL else ("wrong", "✗") if p <= 1 - LEVEL else ("open", "~")
     return tag("span", tag("b", sign), tag("small", probability(p)), kind=f"{name}{' here' if here else ''}")
 
 
@@ -290,7 +290,7 @@ def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
     """Return the largest weight from which on, downwards, the right answer wins."""
     largest = None
     for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):
-        if p < LEARNT:
+        if p < LEVEL:
             break
         largest = weight
     return largest

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core.conventions import COMPARED as METHODS
-from gdpo_core.scenarios import LEARNT, Setup
+from gdpo_core.scenarios import LEVEL, Setting
 from gdpo_core.successors import SUCCESSORS, TITLES
 from gdpo_core.training import TrainingRun
 from views import worker
@@ -24,28 +24,28 @@ Runs = Mapping[str, TrainingRun]
 
 
 @lru_cache(KEPT)
-def run(setting: Setup, method: str) -> TrainingRun:
+def run(setting: Setting, method: str) -> TrainingRun:
     """The runs of one method, in a process of their own, so that no visitor's flip waits for them.
 
-    >>> run(Setup((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
+    >>> run(Setting((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
     """
     return TrainingRun(method, torch.from_numpy(worker.call(worker.train_probabilities, setting, method, False)))
 
 
 @lru_cache(KEPT)
-def limit(setting: Setup, method: str) -> Tensor:
+def limit(setting: Setting, method: str) -> Tensor:
     """The infinite-group limit of one method, (epochs + 1, coins)."""
     return torch.from_numpy(worker.call(worker.train_probabilities, setting, method, True))
 
 
-def train(setting: Setup, methods: Sequence[str] = COMPARED) -> dict[str, TrainingRun]:
+def train(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[str, TrainingRun]:
     """Each method from the same start with the same seeds."""
     with ThreadPoolExecutor(len(methods)) as pool:  # as many at once as `worker` lets
         return dict(zip(methods, pool.map(partial(run, setting), methods), strict=True))
 
 
-def train_limits(setting: Setup, methods: Sequence[str] = COMPARED) -> dict[str, Tensor]:
+def train_limits(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[str, Tensor]:
     """The infinite-group limit of each method."""
     with ThreadPoolExecutor(len(methods)) as pool:
         return dict(zip(methods, pool.map(partial(limit, setting), methods), strict=True))
@@ -67,15 +67,15 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
     return rows
 
 
-def program(setting: Setup, methods: Sequence[str]) -> str:
+def program(setting: Setting, methods: Sequence[str]) -> str:
     """A program of at most 15 lines that prints the medians, or where the answers end, as on the screen."""
-    untouched = vars(Setup(setting.p0))
+    untouched = vars(Setting(setting.p0))
     given = {name: value for name, value in vars(setting).items() if value != untouched[name]}
     p0 = [round(p, 6) for p in setting.p0]
     result = (
         "[round(p, 2) for p in run.p[:, -1].median(0).values.tolist()]"
         if setting.arms
-        else f"run.steps_to({LEARNT:g}).median(0).values.tolist()"
+        else f"run.steps_to({LEVEL:g}).median(0).values.tolist()"
     )
     lines = [
         "import gdpo_core as gc",

@@ -93,8 +93,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
 
 def _where_gdpo_is_behind() -> str:
     """On coins, on a small model, among broken ties; then in how many of the paper's cells GRPO is ahead."""
-    coins = [s for s in load_scenarios(ROOT / "data" / "scenarios.json") if not s.setup.arms]
-    found = [s.verdict for s in coins if s.setup.comparison == "equal"]
+    coins = [s for s in load_scenarios(ROOT / "data" / "scenarios.json") if not s.setting.arms]
+    found = [s.verdict for s in coins if s.setting.comparison == "equal"]
     model = experiment.load()
     least = model.predictions["smallest_difference"]
     wrong = share_of_broken_ties_that_are_wrong()
