@@ -1,4 +1,4 @@
-"""The one error class that bad input raises, and what is said of an error that is no reader's."""
+"""The error that bad input raises, and the sentence for an error that is no fault of the input."""
 
 from numbers import Integral
 from typing import TypeGuard
@@ -6,7 +6,7 @@ from typing import TypeGuard
 from gdpo_core._words import clip, printable
 
 _REPORT = "please report it as an issue of the repository that you have gdpo from (--debug prints the traceback)"
-_LONGEST = 2000  # characters of an error; a name or a value in a log can have millions
+_LONGEST = 2000  # the most characters of an error; a name or a value in a log can have millions
 
 
 class InputError(ValueError):
@@ -23,11 +23,12 @@ class InputError(ValueError):
 
 
 def _short(text: str) -> str:
+    """Return a text with its middle left out if it is very long."""
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[: half - 1]}…{text[-half:]}"
 
 
-InputError.__module__ = "gdpo_core"  # where callers find it, and what a traceback shows
+InputError.__module__ = "gdpo_core"  # the module where callers find the class, which a traceback then shows
 
 
 def expect(condition: bool, name: str, expected: str, got: object) -> None:
@@ -42,7 +43,7 @@ def expect(condition: bool, name: str, expected: str, got: object) -> None:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether a value is an integer of Python or of numpy, which behaves the same; True and False are none."""
+    """Return whether a value is an integer of Python or of numpy; True and False are none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -57,7 +58,7 @@ def expect_index(value: object, count: int, name: str, things: str) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """What an error of a library says, on one line; its type where it says nothing.
+    """Return the message of a library's error on one line, or the error's type where it has no message.
 
     >>> reason(ValueError("two\\n  lines")), reason(ValueError())
     ('two lines', 'ValueError')
@@ -71,15 +72,15 @@ def is_fault(error: BaseException) -> bool:
     >>> is_fault(KeyError()), is_fault(KeyboardInterrupt())
     (True, False)
     """
-    # What polars raises where its own code fails is no Exception.
+    # The error that polars raises where its own code fails is no Exception.
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def fault_of(error: BaseException) -> str:
-    """Return the line that says of an error which no check foresaw that it is a fault of gdpo.
+    """Return the line for an error that no check foresaw: it says that the fault is gdpo's.
 
     >>> print(fault_of(KeyError("x")))  # doctest: +ELLIPSIS
     a fault of gdpo, not of your input: KeyError: 'x'; please report it as an issue of the repository that you have ...
     """
-    said = f": {clip(reason(error), 300)}" * bool(str(error).strip())
-    return f"a fault of gdpo, not of your input: {type(error).__name__}{said}; {_REPORT}"
+    message = f": {clip(reason(error), 300)}" * bool(str(error).strip())
+    return f"a fault of gdpo, not of your input: {type(error).__name__}{message}; {_REPORT}"

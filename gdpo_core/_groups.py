@@ -1,12 +1,11 @@
-"""Rewards as a batch of groups, and what a statistic of them is taken over.
+"""Rewards as a batch of groups, checked and in one form for every method.
 
 Rewards stand first: (rewards, prompts, rollouts), or (rewards, responses) where each response has a group id, so that
 every statistic runs over the last axes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import prod
 from typing import TypedDict
 
 import torch
@@ -21,124 +20,18 @@ from gdpo_core._inputs import (
     shows_keywords_of,
     token_counts,
 )
+from gdpo_core._reductions import (
+    Reduction,
+    over_axes,
+    over_batches_of_prompts,
+    over_ids,
+    skipping_missing,
+    weighted,
+)
 from gdpo_core.conventions import PAPER, Convention
 
-# As many rewards as fit, with what is computed from them, into the cache of a processor.
+# The number of rewards that fit, with what is computed from them, into the cache of a processor.
 _PIECE = 1 << 19
-# Numbers added one after the other lose digits of float32 with every one; more than this are added in float64.
-_IN_A_ROW = 1024
-
-
-# --- what a statistic is taken over --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reduction:
-    """What a statistic is taken over: the rollouts of each group, or all responses of a batch.
-
-    `count` is the number of members, missing ones included. `counted` (how many values count), `total`, `squares` (the
-    total of the squares), `lowest` and `member` (any one of the values) give one value per group, or one for the batch;
-    `broadcast` copies such a value to every response.
-    """
-
-    count: Tensor | int
-    counted: Callable[[Tensor], Tensor | int]
-    total: Callable[[Tensor], Tensor]
-    squares: Callable[[Tensor], Tensor]
-    lowest: Callable[[Tensor], Tensor]
-    member: Callable[[Tensor], Tensor]
-    broadcast: Callable[[Tensor], Tensor]
-
-
-def over_axes(shape: torch.Size, *axes: int) -> Reduction:
-    """Over these axes, counted from the end, which stay as axes of length 1."""
-    count = prod(map(shape.__getitem__, axes))
-
-    def squares(x: Tensor) -> Tensor:
-        if axes == (-1,) and count <= _IN_A_ROW:  # torch's norm needs no memory, but adds in a row
-            return torch.linalg.vector_norm(x, 2, -1, keepdim=True).square_()
-        return x.square().sum(axes, keepdim=True)
-
-    def member(x: Tensor) -> Tensor:
-        for axis in axes:
-            x = x.narrow(axis, 0, 1)
-        return x
-
-    return Reduction(
-        count=count,
-        counted=lambda x: count,
-        total=lambda x: x.sum(axes, keepdim=True),
-        squares=squares,
-        lowest=lambda x: x.amin(axes, keepdim=True),
-        member=member,
-        broadcast=lambda x: x,
-    )
-
-
-def over_ids(index: Tensor, groups: int) -> Reduction:
-    """Over the responses of one number; index: (responses,) from 0."""
-
-    def lowest(x: Tensor) -> Tensor:
-        highest = torch.iinfo(x.dtype).max if x.dtype == torch.int64 else torch.inf
-        return x.new_full((*x.shape[:-1], groups), highest).scatter_reduce_(-1, index.expand_as(x), x, "amin")
-
-    def total(x: Tensor) -> Tensor:
-        start = x.new_zeros(*x.shape[:-1], groups, dtype=torch.float64 if longest > _IN_A_ROW else x.dtype)
-        return start.index_add_(-1, index, x.to(start)).to(x)
-
-    count = index.bincount(minlength=groups)
-    longest = int(count.max()) if len(index) > _IN_A_ROW else len(index)
-    first = lowest(torch.arange(len(index), device=index.device))
-    return Reduction(
-        count=count,
-        counted=lambda x: count,
-        total=total,
-        squares=lambda x: total(x.square()),
-        lowest=lowest,
-        member=lambda x: x.index_select(-1, first),
-        broadcast=lambda x: x.index_select(-1, index),
-    )
-
-
-def over_batches_of_prompts(batch_of: Tensor, batches: int, rollouts: int) -> Reduction:
-    """Over the responses of each batch; batch_of: (prompts,) the number of each prompt's batch."""
-    prompts = over_ids(batch_of, batches)
-    count = prompts.count * rollouts
-    return Reduction(
-        count=count,
-        counted=lambda x: count,
-        total=lambda x: prompts.total(x.sum(-1)),
-        squares=lambda x: prompts.total(x.square().sum(-1)),
-        lowest=lambda x: prompts.lowest(x.amin(-1)),
-        member=lambda x: prompts.member(x[..., 0]),
-        broadcast=lambda x: prompts.broadcast(x)[..., None],
-    )
-
-
-def weighted(over: Reduction, weights: Tensor) -> Reduction:
-    """The same, with each response counted `weights` times."""
-    count = over.total(weights)
-    return replace(
-        over,
-        count=count,
-        counted=lambda x: count,
-        total=lambda x: over.total(x * weights),
-        squares=lambda x: over.total(x.square() * weights),
-    )
-
-
-def skipping_missing(over: Reduction) -> Reduction:
-    """The same, with NaN left out; else it makes a mean and a standard deviation NaN."""
-    return replace(
-        over,
-        counted=lambda x: over.total((~x.isnan()).to(x)),
-        total=lambda x: over.total(x.nan_to_num()),
-        squares=lambda x: over.squares(x.nan_to_num()),
-        member=lambda x: over.lowest(x.nan_to_num(nan=torch.inf)),
-    )
-
-
-# --- the batch -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,10 +46,10 @@ class Batch:
     lengths: Tensor | None = None  # tokens per response, (…, prompts, rollouts) or (responses,)
     index: Tensor | None = None  # (responses,) each response's group; None where the rewards have a prompt axis
     group_ids: tuple | None = None  # the caller's ids, in the order of the groups
-    single: bool = False  # the caller gave one prompt without a prompt axis
-    dtype: torch.dtype  # of what the caller gets back
-    batches: Reduction | None = None  # over the responses of each batch, where this holds several
-    exact: bool = False  # weighted sums of these rewards are known to be without round-off
+    single: bool = False  # whether the caller gave one prompt without a prompt axis
+    dtype: torch.dtype  # the dtype of what the caller gets back
+    batches: Reduction | None = None  # over the responses of each batch, if this holds several batches
+    exact: bool = False  # whether weighted sums of these rewards are known to be without round-off
 
     @property
     def skips_missing(self) -> bool:
@@ -165,17 +58,20 @@ class Batch:
 
     @property
     def each_group(self) -> Reduction:
-        """Over the rollouts of each group, as the convention takes missing rewards."""
+        """The reduction over the rollouts of each group, which skips missing rewards if the convention does."""
         return skipping_missing(self.group) if self.skips_missing else self.group
 
     @property
     def all_responses(self) -> Reduction:
-        """Over all responses of the batch, or of each batch, missing ones included."""
+        """The reduction over all responses of the batch, or of each batch, missing ones included."""
         return self.batches or over_axes(self.rewards.shape, *((-1,) if self.rewards.ndim == 2 else (-2, -1)))
 
     @property
     def last_step(self) -> Reduction:
-        """Over what GDPO's batch step averages: all responses, all tokens or each group."""
+        """The reduction of GDPO's batch step: over all responses, all tokens or each group.
+
+        Raises InputError without lengths.
+        """
         c = self.convention
         over = self.group if c.last_step == "group" else self.all_responses
         if c.last_step == "tokens":
@@ -185,15 +81,15 @@ class Batch:
         return skipping_missing(over) if self.skips_missing else over
 
     def in_float64(self) -> "Batch":
-        """The same batch, computed in double precision."""
+        """Return this batch with rewards and weights in double precision."""
         return replace(self, rewards=self.rewards.double(), weights=self.weights.double())
 
     def without_missing(self) -> "Batch":
-        """The same batch with 0 for every missing reward."""
+        """Return this batch with 0 for every missing reward."""
         return replace(self, rewards=self.rewards.nan_to_num(nan=0.0), missing=False)
 
     def pieces(self) -> Iterator["Batch"]:
-        """The batch in pieces of whole groups that fit into the cache, in order."""
+        """Yield the batch in pieces of whole groups that fit into the cache, in order."""
         if self.index is not None or self.rewards.numel() <= _PIECE or self.rewards.is_cuda:
             yield self
             return
@@ -203,19 +99,19 @@ class Batch:
             yield replace(self, rewards=self.rewards[:, first : first + at_once])
 
     def group_index(self) -> Tensor:
-        """(responses,) number of each response's group, in the order of the flattened responses."""
+        """Return (responses,) the number of each response's group, in the order of the flattened responses."""
         if self.index is not None:
             return self.index
         prompts, rollouts = self.rewards.shape[-2:]
         return torch.arange(prompts, device=self.rewards.device).repeat_interleave(rollouts)
 
     def zero_unrewarded(self, a: Tensor) -> Tensor:
-        """The advantages, with 0 for a response without any reward, unless the convention counts it."""
+        """Return the advantages with 0 for a response without any reward, unless the convention counts it."""
         left_out = self.skips_missing and not self.convention.empty_counts
         return a.masked_fill(self.rewards.isnan().all(0), 0) if left_out else a
 
     def to_caller(self, x: Tensor) -> Tensor:
-        """A tensor (…, prompts, rollouts) in the caller's dtype, without the prompt axis where none was given."""
+        """Return a tensor (…, prompts, rollouts) in the caller's dtype, with a prompt axis only if one was given."""
         return (x.squeeze(-2) if self.single else x).to(self.dtype)
 
 
@@ -228,7 +124,7 @@ def make_batch(
     batches: Groups | None = None,
     convention: Convention = PAPER,
 ) -> Batch:
-    """Check what the caller gave and bring it into one form; every fault is an InputError.
+    """Check rewards and options as the caller gave them, and return them in one form. Raises InputError.
 
     batches: the rewards are of several batches; one id per group, in the order of the groups.
     """
@@ -245,13 +141,6 @@ def make_batch(
     else:
         index, ids = group_numbers(groups, r.shape[0], r.device)
         group, group_count = over_ids(index, len(ids)), len(ids)
-    several = None
-    if batches is not None:
-        batch_of, batch_ids = group_numbers(batches, group_count, x.device)
-        if index is None:
-            several = over_batches_of_prompts(batch_of, len(batch_ids), x.shape[-1])
-        else:
-            several = over_ids(batch_of[index], len(batch_ids))
     return Batch(
         rewards=x,
         weights=w.reshape(-1, *[1] * (x.ndim - 1)),
@@ -263,12 +152,20 @@ def make_batch(
         group_ids=ids,
         single=single,
         dtype=dtype,
-        batches=several,
+        batches=None if batches is None else _over_batches(batches, group_count, x, index),
     )
 
 
+def _over_batches(batches: Groups, groups: int, x: Tensor, index: Tensor | None) -> Reduction:
+    """Return the reduction over the responses of each batch; batches: an id per group; index: each response's group."""
+    numbers, ids = group_numbers(batches, groups, x.device)
+    if index is None:
+        return over_batches_of_prompts(numbers, len(ids), x.shape[-1])
+    return over_ids(numbers[index], len(ids))
+
+
 def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
-    """Rewards that are complete and finite, without the checks of `make_batch`.
+    """Return complete and finite rewards as a batch, without the checks of `make_batch`.
 
     x: (rewards, …, rollouts, prompts), since statistics along the last axis but one are several times as fast.
     """
@@ -284,7 +181,7 @@ def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
 
 
 class Options(TypedDict, total=False):
-    """What every function of rewards takes besides; `grpo` says what each is."""
+    """The options of every function of rewards; `grpo` says what each is."""
 
     weights: ArrayLike | None
     groups: Groups | None

@@ -19,9 +19,9 @@ _EMPTY = frozenset({"br", "circle", "input", "line", "meta", "path", "rect"})  #
 
 
 def text(x: object) -> Html:
-    """Anything as HTML: `Html` as it is, else escaped, with what is no printable character made visible.
+    """Return anything as HTML: `Html` unchanged, all else escaped, with unprintable characters spelled out.
 
-    A minus before a number is a real one, and a percent sign stays on the line of its number.
+    A minus before a number becomes a real minus sign, and a percent sign stays on the line of its number.
 
     >>> text("<b> & 5 %"), text(Html("<b>5 %</b>")), text("-3\\x1b")
     (Markup('&lt;b&gt; &amp; 5\\xa0%'), Markup('<b>5 %</b>'), Markup('−3\\\\x1b'))
@@ -37,7 +37,7 @@ def text(x: object) -> Html:
 
 
 def prose(sentence: str) -> Html:
-    """A sentence: text, in which what stands between two `**` is bold.
+    """Return a sentence as HTML, in which text between two `**` is bold.
 
     >>> prose("**4** of <5>")
     Markup('<b>4</b> of &lt;5&gt;')
@@ -46,7 +46,7 @@ def prose(sentence: str) -> Html:
 
 
 def join(*parts: object) -> Html:
-    """One piece of HTML after another.
+    """Return these pieces of HTML, one after another, as one.
 
     >>> join(tag("b", "a"), "<")
     Markup('<b>a</b>&lt;')
@@ -55,7 +55,9 @@ def join(*parts: object) -> Html:
 
 
 def tag(name: str, /, *content: object, kind: str = "", **attributes: object) -> Html:
-    """An element; kind: its class. An attribute that is None is left out; `_` in its name stands for `-`.
+    """Return an element of HTML; kind: its class.
+
+    An attribute that is None is left out; `_` in its name stands for `-`.
 
     >>> tag("p", "a < b", kind="says", aria_label='"', id=None)
     Markup('<p class="says" aria-label="&quot;">a &lt; b</p>')
@@ -68,7 +70,7 @@ def tag(name: str, /, *content: object, kind: str = "", **attributes: object) ->
 
 
 def style(css: str) -> Html:
-    """A style sheet of our own, as it is.
+    """Return a style sheet of our own, unescaped, as an element.
 
     >>> style("b > i {}")
     Markup('<style>b > i {}</style>')
@@ -77,7 +79,7 @@ def style(css: str) -> Html:
 
 
 def script(code: str) -> Html:
-    """A script of our own, as it is.
+    """Return a script of our own, unescaped, as an element.
 
     >>> script("1 < 2")
     Markup('<script>1 < 2</script>')
@@ -86,7 +88,7 @@ def script(code: str) -> Html:
 
 
 def data(values: object, name: str) -> Html:
-    """Values for a script to read, as JSON in an element with this id, which no text in them ends.
+    """Return values for a script to read, as JSON in an element with this id, which no text in them can end.
 
     >>> data("</script>", "a")
     Markup('<script type="application/json" id="a">"\\\\u003c/script>"</script>')
@@ -100,7 +102,7 @@ class Cell:
     """A cell of a table with more than its content."""
 
     content: object
-    kind: str = ""  # its class
+    kind: str = ""  # the class of the cell
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def table(
     over: Mapping[str, int] | None = None,
     folds: bool = False,
 ) -> Html:
-    """A table whose first column names the rows. Any cell may be a `Cell`, any row a `Row`.
+    """Return a table whose first column names the rows. Any cell may be a `Cell`, any row a `Row`.
 
     over: names above the head, each with the number of columns that it spans, without the first column.
     folds: each cell holds the name of its column, so that CSS can put the cells of a row below each other.
@@ -140,10 +142,12 @@ def table(
 
 
 def _head(cells: Sequence[object]) -> Html:
+    """Return the row of a table's head; a cell without content is no heading."""
     return tag("tr", *(_cell("th", cell, "col") if _content(cell) != "" else _cell("td", cell) for cell in cells))
 
 
 def _row(row: Sequence[object] | Row, columns: Sequence[object] = ()) -> Html:
+    """Return a row of a table, whose first cell is its heading; columns: the names that its cells carry."""
     first, *cells = row.cells if isinstance(row, Row) else row
     kind = row.kind if isinstance(row, Row) else ""
     named = zip_longest(cells, columns)
@@ -151,13 +155,15 @@ def _row(row: Sequence[object] | Row, columns: Sequence[object] = ()) -> Html:
 
 
 def _cell(name: str, cell: object, scope: str | None = None, column: object = None) -> Html:
+    """Return a cell of a table, in which line breaks of its text stay line breaks."""
     content = _content(cell)
-    if not isinstance(content, Html) and "\n" in str(content):  # lines stay lines
+    if not isinstance(content, Html) and "\n" in str(content):  # line breaks of a text stay line breaks
         content = Html("<br>").join(map(text, str(content).split("\n")))
     return tag(name, content, kind=cell.kind if isinstance(cell, Cell) else "", scope=scope, data_column=column)
 
 
 def _content(cell: object) -> object:
+    """Return what is in a cell."""
     return cell.content if isinstance(cell, Cell) else cell
 
 
@@ -169,7 +175,9 @@ def fold(
     label: str | None = None,
     name: str | None = None,
 ) -> Html:
-    """What opens on a click; opened: it is open to begin with; label: what a screen reader calls it; name: its id.
+    """Return content that opens on a click on its title.
+
+    opened: whether it is open to begin with; label: the name for screen readers; name: its id.
 
     >>> fold("more", "a < b")
     Markup('<details><summary>more</summary>a &lt; b</details>')
@@ -179,7 +187,7 @@ def fold(
 
 
 def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
-    """What each mark stands for.
+    """Return a legend: a list of marks, each with its meaning.
 
     >>> legend([(tag("i", kind="dot"), "passed")])
     Markup('<ul class="key"><li><i class="dot"></i>passed</li></ul>')
@@ -192,7 +200,7 @@ def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
 
 @singledispatch
 def notebook_html(report: object) -> str:
-    """What a notebook shows of a report; `gdpo_audit.report` says it for each kind."""
+    """Return what a notebook shows of a report; `gdpo_audit.report` registers a function for each kind of report."""
     raise NotImplementedError
 
 

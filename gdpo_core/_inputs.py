@@ -1,4 +1,4 @@
-"""What callers hand in, as tensors, checked here once: the formulas need no checks."""
+"""Input of callers as tensors, checked here once, so that the formulas need no checks."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,12 +18,12 @@ Groups: TypeAlias = Tensor | np.ndarray | Sequence[object]
 
 _Function = TypeVar("_Function", bound=Callable)
 
-# Squares of larger or smaller numbers leave the range of the dtype; float32 then computes in float64.
+# The sizes of numbers whose squares stay in the range of the dtype; float64 computes what leaves float32's.
 RANGE = {torch.float32: (1e-10, 1e10), torch.float64: (1e-100, 1e100)}
 
 
 def numbers(values: ArrayLike, name: str) -> Tensor:
-    """A dense tensor of floats; tensors and arrays of floats keep their dtype, all else becomes float64.
+    """Return values as a dense tensor of floats, which keep the dtype they have; all else becomes float64.
 
     >>> numbers([True, False], "rewards")
     tensor([1., 0.], dtype=torch.float64)
@@ -33,7 +33,7 @@ def numbers(values: ArrayLike, name: str) -> Tensor:
 
 
 def _tensor(values: Any, name: str, expected: str) -> Tensor:
-    """A dense tensor of real numbers that may share the memory of a tensor, but of nothing else."""
+    """Return values as a dense tensor of real numbers, which may share the memory of a tensor, but of nothing else."""
     expect(not isinstance(values, np.ma.MaskedArray), name, expected, "a masked array; NaN marks what is missing")
     if not isinstance(values, Tensor):
         try:
@@ -46,7 +46,7 @@ def _tensor(values: Any, name: str, expected: str) -> Tensor:
 
 
 def _culprit(values: Any, error: Exception) -> str:
-    """The first of nested values that is no number, or else what torch or numpy said."""
+    """Return, in words, the first of nested values that is no number, or else what torch or numpy said."""
     nested, kind = [values], type(values).__name__
     while nested:
         value = nested.pop()
@@ -60,7 +60,7 @@ def _culprit(values: Any, error: Exception) -> str:
 def rewards_and_weights(
     rewards: ArrayLike, weights: ArrayLike | None, grouped: bool
 ) -> tuple[Tensor, Tensor, torch.dtype, bool]:
-    """Rewards and weights in the dtype to compute in, the dtype of the result, and whether any reward is missing."""
+    """Return rewards and weights in the dtype to compute in, the result's dtype, and whether a reward is missing."""
     r = numbers(rewards, "rewards")
     shape = tuple(r.shape)
     if grouped:
@@ -85,7 +85,7 @@ def rewards_and_weights(
 
 
 def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weights") -> dict[str, float]:
-    """The weights of rewards that a caller gives by their names, or all of them in their order; name: the argument.
+    """Return the weights that a caller gives by names of rewards, or all of them in order; name: the argument.
 
     >>> weights_by_name({"b": 2}, ["a", "b"]), weights_by_name([1, 2], ["a", "b"]), weights_by_name(None, ["a", "b"])
     ({'b': 2.0}, {'a': 1.0, 'b': 2.0}, {})
@@ -106,7 +106,7 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
 
 
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
-    """The dtype to compute in: float64 where numbers of these sizes leave the range of the given one."""
+    """Return the dtype to compute in: float64 where numbers of these sizes leave the range of the given dtype."""
     sizes = [size for size in sizes if size]
     for wide in (dtype, torch.float64):
         low, high = RANGE[wide]
@@ -117,7 +117,7 @@ def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
 
 
 def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
-    """Tokens per response, whole numbers from 1, as float64."""
+    """Return the tokens per response, whole numbers from 1, as float64. Raises InputError for others."""
     t = numbers(lengths, "lengths").double()
     expect(tuple(t.shape) == shape, "lengths", f"one per response, shape {shape}", f"shape {tuple(t.shape)}")
     bad = t[~((t >= 1) & (t <= 2**53) & (t == t.round()))]
@@ -126,7 +126,9 @@ def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
 
 
 def group_numbers(groups: Groups, responses: int, device: torch.device | str) -> tuple[Tensor, tuple]:
-    """(responses,) the group numbers from 0, and the ids they stand for: sorted if an array, else as they appear.
+    """Return (responses,) the group numbers from 0, and the ids they stand for.
+
+    The ids are sorted if they are numbers in an array, and else in the order in which they appear.
 
     >>> group_numbers(["b", "a", "b"], 3, "cpu")
     (tensor([0, 1, 0]), ('b', 'a'))
@@ -156,13 +158,14 @@ def group_numbers(groups: Groups, responses: int, device: torch.device | str) ->
 
 
 def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Function], _Function]:
-    """A decorator for functions that pass `**options` on: `help` shows these keywords of `target` in their place."""
+    """Return a decorator for functions that pass `**options` on: `help` shows these keywords of `target` instead."""
     taken = signature(target).parameters
     passed_on = [taken[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
 
     def decorate(function: _Function) -> _Function:
-        own = [p for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
-        vars(function)["__signature__"] = signature(function).replace(parameters=[*own, *passed_on])
+        """Give the function the signature that `help` shows."""
+        parameters = [p for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        vars(function)["__signature__"] = signature(function).replace(parameters=[*parameters, *passed_on])
         return function
 
     return decorate

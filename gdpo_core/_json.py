@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def read_json(path: str | Path, kind: type[T]) -> T:
-    """The content of a JSON file as this type; InputError names the file, the entry, what was expected and what came.
+    """Return the content of a JSON file as this type. Raises InputError with the file, the entry and the fault.
 
     >>> read_json("data/tasks/1_interest.json", list[int])
     Traceback (most recent call last):
@@ -29,7 +29,7 @@ def read_json(path: str | Path, kind: type[T]) -> T:
 
 
 def as_type(value: object, kind: type[T], name: str) -> T:
-    """A value out of a JSON file as this type; InputError names the value, or the entry of it.
+    """Return a value out of a JSON file as this type. Raises InputError with the value's name, or the entry of it.
 
     >>> as_type({"p0": [0.5, "half"]}, dict[str, list[float]], "train")
     Traceback (most recent call last):
@@ -43,13 +43,13 @@ def as_type(value: object, kind: type[T], name: str) -> T:
 
 
 def _entry_and_fault(error: msgspec.ValidationError) -> tuple[str, str]:
-    """The path that msgspec puts last, without its root $, and the sentence before it."""
+    """Return the path of an entry, which msgspec puts last, without its root $, and the sentence before it."""
     fault, _, entry = str(error).partition(" - at `$")
     return entry.rstrip("`"), fault[0].lower() + fault[1:]
 
 
 def jsonable(value: object) -> Any:
-    """A value as lists, mappings, text and numbers, ready for JSON; NaN and infinity become None."""
+    """Return a value as lists, mappings, text and numbers, ready for JSON; NaN and infinity become None."""
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

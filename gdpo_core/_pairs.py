@@ -1,4 +1,4 @@
-"""Where a tie is decided: which responses of a group have one advantage, and which are distinct or out of order.
+"""Ties: which responses of a group have the same advantage, and which are distinct or in the wrong order.
 
 Two advantages of a group are one if they are equal but for round-off (`tie_tolerance`) when computed without any eps,
 and less than `APART` of the group's largest apart as they were computed: an eps that is added to the stds of rewards on
@@ -14,12 +14,14 @@ from torch import Tensor
 
 from gdpo_core._groups import Batch
 
-WHOLE = 2**53  # up to which float64 holds every whole number
-APART = 0.005  # of the largest advantage of the group: half of what two printed decimals show of a 1
+WHOLE = 2**53  # float64 holds every whole number up to this one
+# The part of the largest advantage of a group up to which two advantages may be one: half of what two printed decimals
+# show of a 1.
+APART = 0.005
 
 
 def tie_tolerance(rewards: torch.dtype) -> float:
-    """How close two advantages are one, relative to the largest of their group, for rewards of this dtype.
+    """Return how close two equal advantages are, relative to the largest of their group, for rewards of this dtype.
 
     Advantages are compared in float64; what is left is the round-off of the rewards themselves.
     """
@@ -35,13 +37,13 @@ class Block:
     rows: Tensor | None  # (groups, rollouts) number of each response, −1 where a group is shorter; None: in order
 
     def take(self, x: Tensor, fill: float) -> Tensor:
-        """(…, responses) as (…, groups, rollouts)."""
+        """Return (…, responses) as (…, groups, rollouts), filled up where a group is shorter."""
         if self.rows is None:
             return x.reshape(*x.shape[:-1], len(self.groups), self.rollouts)
         return x[..., self.rows.clamp(min=0)].masked_fill(self.rows < 0, fill)
 
     def put(self, x: Tensor, into: Tensor) -> None:
-        """(groups, rollouts) back among all (responses,)."""
+        """Write (groups, rollouts) back to their places among all (responses,)."""
         if self.rows is None:
             into.copy_(x.flatten())
         else:
@@ -49,7 +51,7 @@ class Block:
 
 
 def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
-    """The groups as blocks; index: (responses,) the number of each one's group; rollouts: per group, if in order.
+    """Yield the groups as blocks; index: (responses,) the number of each one's group; rollouts: per group, if in order.
 
     A block holds the groups of more than n and at most 2 n responses, so that no short group is padded to a long one.
     """
@@ -68,12 +70,12 @@ def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
 
 
 def blocks_of(batch: Batch) -> list[Block]:
-    """The groups of a batch as blocks; a single one where all groups have one size."""
+    """Return the groups of a batch as blocks; a single one where all groups have one size."""
     return list(blocks(batch.group_index(), None if batch.index is not None else batch.rewards.shape[-1]))
 
 
 def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
-    """The rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
+    """Return the rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
 
     x: (groups, rollouts). Neighbours in size that are at most `same` apart are one value.
 
@@ -87,9 +89,10 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
 
 
 def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
-    """`ranks` of advantages, in which those that only an eps parts are one; bare: the same computed without any eps.
+    """Return the ranks of advantages, where values that only an eps parts have one rank.
 
-    Round-off is `same`, relative to the largest of the group; what is one has the place of its lowest.
+    bare: the advantages computed without any eps. Round-off is `same`, relative to the largest of the group; values
+    that count as one stand at the place of their lowest.
 
     >>> ranks_despite_eps(torch.tensor([[-1.3541, 1.0, -1.3537]]), torch.tensor([[-1.35, 1.0, -1.35]]), 1e-6).tolist()
     [[0, 1, 0]]
@@ -104,12 +107,14 @@ def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
 
 
 def _largest(x: Tensor) -> Tensor:
-    """(groups, 1) the largest size in each group, NaN left out; the largest float for an infinite one."""
+    """Return (groups, 1) the largest size in each group, NaN left out; the largest float for an infinite one."""
     return x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
 
 
 def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
-    """The rank of each reward vector among the distinct ones of its group, −1 outside the mask; missing equals missing.
+    """Return the rank of each reward vector among the distinct ones of its group, −1 outside the mask.
+
+    Missing rewards are equal to one another.
 
     rewards: (rewards, groups, rollouts), mask: (groups, rollouts).
     """
@@ -118,16 +123,16 @@ def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
     first, *rest = rank.view(-1, groups, rollouts).double()
     number, kinds = first, rollouts
     for reward in rest:
-        if kinds > WHOLE // rollouts:  # more than float64 tells apart
+        if kinds > WHOLE // rollouts:  # there are more vectors than float64 tells apart
             number, kinds = ranks(number.masked_fill(~mask, torch.nan)).double(), rollouts
         number, kinds = number * rollouts + reward, kinds * rollouts
     return ranks(number.masked_fill(~mask, torch.nan))
 
 
 def equal_pairs(rank: Tensor) -> Tensor:
-    """(groups,) the number of pairs of equal rank; rank: (groups, rollouts), −1 is left out."""
+    """Return (groups,) the number of pairs of equal rank; rank: (groups, rollouts), where −1 is left out."""
     groups, rollouts = rank.shape
-    size = rank.new_zeros(groups, rollouts + 1)  # the first counts what is left out
+    size = rank.new_zeros(groups, rollouts + 1)  # the first number counts what is left out
     size.scatter_add_(1, rank + 1, torch.ones_like(rank))
     size = size[:, 1:]
     return (size * (size - 1)).sum(1) // 2
@@ -135,7 +140,7 @@ def equal_pairs(rank: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Distinctions:
-    """How many reward vectors and advantages of each group are distinct, and which are tied."""
+    """Counts, for each group, of the distinct reward vectors and advantages, and of the tied pairs."""
 
     vectors: Tensor  # (groups,) distinct reward vectors
     pairs: Tensor  # (groups,) pairs whose vectors differ
@@ -154,7 +159,7 @@ def count_distinct_and_tied(
     bare: Mapping[str, Tensor],
     same: float,
 ) -> Distinctions:
-    """Distinct vectors and advantages, and their ties, group by group.
+    """Count distinct reward vectors and advantages, and their ties, group by group.
 
     rewards: (rewards, responses); mask: (responses,) which ones to look at; advantages: by method, (responses,), NaN is
     left out of its levels; bare: those that an eps may part, computed without any; same: round-off, relative to the
@@ -178,7 +183,7 @@ def count_distinct_and_tied(
                 rank = ranks_despite_eps(x, part.take(bare[method], torch.nan).masked_fill(~present, torch.nan), same)
                 by_eps = (equal_pairs(rank) - equal).clamp(min=0)
             part.put(rank, level[method])
-            # One vector always has one advantage.
+            # Responses with one reward vector always have one advantage.
             rows += [rank.amax(1) + 1, (equal_pairs(rank) - same_vector).clamp(min=0), by_eps]
         counts[:, part.groups] = torch.stack(rows)
         r = r.masked_fill(~present, torch.nan)
@@ -197,7 +202,7 @@ def count_distinct_and_tied(
 
 
 def inversions(x: Tensor) -> Tensor:
-    """(groups,) how many pairs i < j have x_i > x_j; x: (groups, rollouts) whole numbers.
+    """Return (groups,) the number of pairs i < j with x_i > x_j; x: (groups, rollouts) whole numbers.
 
     Counted while sorting by merging: of two sorted halves, the left ones move back by one for each smaller right one.
 
@@ -218,15 +223,15 @@ def inversions(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PairOrders:
-    """The pairs in a group with different primary reward, and what the methods do with them; each (groups,)."""
+    """The pairs in a group with different primary reward, by the order of their advantages; each is (groups,)."""
 
     pairs: Tensor
-    inverted: dict[str, Tensor]  # by method: the lower one gets more
-    tied: dict[str, Tensor]  # by method: both get the same
+    inverted: dict[str, Tensor]  # by method, the pairs whose lower reward has the larger advantage
+    tied: dict[str, Tensor]  # by method, the pairs with one advantage
 
 
 def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
-    """Whether the advantages follow the primary reward, group by group.
+    """Count, group by group, the pairs whose advantages follow the primary reward, tie, or are in the wrong order.
 
     primary: (responses,), NaN is left out; level: by method, (responses,), −1 is left out.
     """
@@ -243,18 +248,19 @@ def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor
 
 
 def _joined(first: Tensor, second: Tensor) -> Tensor:
-    """A rank by the first, then by the second; −1 where either is."""
+    """Return the rank by the first ranks, then by the second; −1 where either of them is."""
     both = (first * (first.shape[1] + 1) + second).double()
     return ranks(both.masked_fill_((first < 0) | (second < 0), torch.nan))
 
 
 def _apart(rank: Tensor, reward: Tensor) -> Tensor:
-    """(groups,) the number of pairs of equal rank and different reward."""
+    """Return (groups,) the number of pairs of equal rank and different reward."""
     return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
 
 
 def _swapped(reward: Tensor, rank: Tensor) -> Tensor:
-    """(groups,) the number of pairs in which the lower reward has the higher rank; −1 is left out."""
+    """Return (groups,) the number of pairs in which the lower reward has the higher rank; −1 is left out."""
     more = reward.shape[1] + 1
-    both = (reward * more + rank).masked_fill_((reward < 0) | (rank < 0), more**2 - 1)  # last, and after no other
+    # stands last, so that it is after no other
+    both = (reward * more + rank).masked_fill_((reward < 0) | (rank < 0), more**2 - 1)
     return inversions(both.sort(-1).values % more)

@@ -9,12 +9,12 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip
 
 _NUMBER = re.compile(r" *[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf) *", re.ASCII | re.IGNORECASE)
-_DIGITS, _STEP_DIGITS = 9, 18  # of a whole number, and of a step, which is one of 64 bits
-_LARGEST = 1e30  # of a weight: its square times that of a reward stays finite
+_DIGITS, _STEP_DIGITS = 9, 18  # the most digits of a whole number, and of a step, which is one of 64 bits
+_LARGEST = 1e30  # the largest weight: its square times that of a reward stays finite
 
 
 def parse_number(text: str) -> float | None:
-    """The number in a text, also nan and inf; None if the text holds anything else.
+    """Return the number in a text, also nan and inf; None if the text holds anything else.
 
     >>> parse_number("-1.5e3"), parse_number("1_000"), parse_number("")
     (-1500.0, None, None)
@@ -23,7 +23,7 @@ def parse_number(text: str) -> float | None:
 
 
 def parse_count(text: str, argument: str) -> int:
-    """The whole number from 1 in a text; InputError names the argument.
+    """Return the whole number from 1 in a text. Raises InputError that names the argument.
 
     >>> parse_count(" 8", "group-size")
     8
@@ -36,7 +36,9 @@ def parse_count(text: str, argument: str) -> int:
 
 
 def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
-    """The first and the last step in FIRST:LAST, of which one may be empty; InputError names the argument.
+    """Return the first and last step in FIRST:LAST, of which one may be empty.
+
+    Raises InputError that names the argument.
 
     >>> parse_steps("100:150", "steps"), parse_steps("100:", "steps"), parse_steps(":50", "steps")
     ((100, 150), (100, None), (None, 50))
@@ -50,10 +52,11 @@ def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
 
 
 def parse_setting(text: str, argument: str) -> dict[str, Any]:
-    """The parts of a setting: method=NAME, convention=NAME and weights.REWARD=NUMBER with commas between them.
+    """Return the method, convention and weights of a setting that is written as one text.
 
-    The name of a reward may hold dots, spaces, commas and =: its number follows the last = before a comma. What stands
-    between commas without a = belongs to the name after it. InputError names the argument.
+    The text is method=NAME, convention=NAME and weights.REWARD=NUMBER, with commas between them. The name of a reward
+    may hold dots, spaces, commas and =: its number follows the last = before a comma. What stands between commas
+    without a = belongs to the name after it. Raises InputError that names the argument.
 
     >>> parse_setting("method=gdpo, weights.length=0.2, weights.a, b=1", "what-if")
     {'method': 'gdpo', 'weights': {'length': 0.2, 'a, b': 1.0}}
@@ -71,12 +74,12 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
         expect(key not in setting, argument, "each part once", f"{key!r} twice")
         setting[key] = value
     expect(rest == "" and len(parts) > 0, argument, wanted, repr(clip(rest or text)))
-    found = parse_weights(weights, argument, "weights.REWARD=NUMBER")
-    return setting | ({"weights": found} if found else {})
+    by_name = parse_weights(weights, argument, "weights.REWARD=NUMBER")
+    return setting | ({"weights": by_name} if by_name else {})
 
 
 def parse_named(text: str, argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
-    """Numbers by name in one text; InputError names the argument.
+    """Return numbers by name from one text, NAME=NUMBER with commas between several. InputError names the argument.
 
     >>> parse_named("correct = 1, format=0.5", "parts")
     {'correct': 1.0, 'format': 0.5}
@@ -86,7 +89,7 @@ def parse_named(text: str, argument: str, form: str = "NAME=NUMBER") -> dict[str
 
 
 def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
-    """The weights of rewards, by name, in texts of this form; InputError names the argument.
+    """Return the weights of rewards, by name, from texts NAME=NUMBER. Raises InputError that names the argument.
 
     >>> parse_weights(["correct=1", "a=b=0.5"], "weight")
     {'correct': 1.0, 'a=b': 0.5}

@@ -1,4 +1,4 @@
-"""Normalisation inside groups and over the batch (the batch step, GDPO's last one).
+"""Normalisation inside groups and over the batch; the latter is GDPO's batch step.
 
 Equal values give exactly 0, on every processor: a mean is taken of the distances from one of the values. A std, or a
 sum of normalised rewards, of a few units in the last place of what it was made of is round-off, and becomes 0.
@@ -12,15 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core._groups import Batch, Reduction, skipping_missing
+from gdpo_core._groups import Batch
+from gdpo_core._reductions import Reduction, skipping_missing
 
-# By how many units in the last place the mean of many values may be wrong.
+# The units in the last place by which the mean of many values may be wrong.
 _MEAN_UNITS = 32
-# What is left of a sum that cancels, in units in the last place.
+# The units in the last place that may be left of a sum that cancels.
 _CANCELLED_UNITS = 8
 # The largest tolerance for a sum that cancels, relative to Σ_k |w_k|: a larger sum is never taken for 0.
 _LARGEST_TOLERANCE = 0.02
-# Numbers that are multiples of 1 / GRAIN below GRAINY, or whole ones below 2^24, float32 adds up exactly.
+# float32 adds up exactly what is a multiple of 1 / GRAIN below GRAINY, or a whole number below 2^24.
 GRAIN, GRAINY = 1024, 2.0**14
 # A bound on the relative round-off of a product, a sum and a mean in float32; 2.7 eps was met in a million groups.
 ROUNDED = 3 * torch.finfo(torch.float32).eps
@@ -49,7 +50,10 @@ def normalise(
     eps_to: str = "std",
     tolerance: Tensor | None = None,
 ) -> Normalised:
-    """(x − mean) / (std + eps); equal values give exactly 0. tolerance: a std of at most this is taken as 0."""
+    """Return (x − mean) / (std + eps), where equal values give exactly 0.
+
+    A std of at most `tolerance` is taken as 0.
+    """
     mean, deviation = centre(x, over)
     std = std_of(deviation, over, ddof)
     if tolerance is not None:
@@ -59,7 +63,7 @@ def normalise(
 
 
 def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """The mean, and each value minus it.
+    """Return the mean, and each value minus the mean.
 
     The mean is that of the distances from one of the values: equal values have distance 0, so no constant leaves
     round-off that a division would blow up.
@@ -71,20 +75,22 @@ def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
 
 
 def std_of(deviation: Tensor, over: Reduction, ddof: int) -> Tensor:
-    """The standard deviation of values whose mean is taken off; 0 of a single one, whatever it is divided by."""
+    """Return the standard deviation of values whose mean is taken off; 0 for a single value, whatever ddof is."""
     degrees = over.counted(deviation) - ddof
     degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
     return root(over.squares(deviation) / degrees)
 
 
 def divisor(std: Tensor, eps: float, eps_to: str = "std") -> Tensor:
-    """What deviations are divided by; infinity where the std is 0, so that the result is 0."""
+    """Return what deviations are divided by; infinity where the std is 0, so that the result is 0."""
     by = root(std.square() + eps) if eps_to == "variance" else std + eps
     return by.masked_fill(std == 0, torch.inf)
 
 
 def root(x: Tensor) -> Tensor:
-    """√x as IEEE 754 rounds it; torch's own may differ between processors, and between two places of one tensor.
+    """Return √x as IEEE 754 rounds it.
+
+    torch's own root may differ between processors, and between two places of one tensor.
 
     >>> root(torch.tensor([4.0, 9.0]))
     tensor([2., 3.])
@@ -100,11 +106,15 @@ def root(x: Tensor) -> Tensor:
 
 
 def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
-    """Σ_k w_k x_k over the rewards that are not missing; where all are, NaN or, if the convention counts them, 0."""
+    """Return Σ_k w_k x_k over the rewards that are not missing.
+
+    Where all are missing, the sum is NaN or, if the convention counts such responses, 0.
+    """
     skips = batch.skips_missing
     terms = batch.weights * x
     terms = terms.nan_to_num_() if skips else terms
-    # One reward after the other: torch's sum takes some rollouts in another order, and equal ones would part.
+    # The rewards are added one after the other: torch's sum takes some rollouts in another order, and equal ones would
+    # part.
     s = reduce(Tensor.add_, terms.unbind())
     if not skips or batch.convention.empty_counts:
         return s
@@ -112,9 +122,9 @@ def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
 
 
 def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor | None = None) -> Normalised:
-    """x minus the mean of its group, divided by its std plus eps; tolerance: as in `normalise`."""
+    """Return x minus the mean of its group, divided by its std plus eps; tolerance: as in `normalise`."""
     in_group = deviations(batch, x, tolerance)
-    if batch.convention.leave_one_out:  # where the others agree, nothing is divided
+    if batch.convention.leave_one_out:  # nothing is divided where the other rollouts agree
         by = torch.where(in_group.std > 0, in_group.std + eps, 1)
     else:
         by = batch.group.broadcast(divisor(in_group.std, eps))
@@ -122,20 +132,20 @@ def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor |
 
 
 def normalise_rewards(batch: Batch) -> Normalised:
-    """Each reward, normalised inside its group; the value is z."""
+    """Return each reward normalised inside its group; the value is z."""
     return normalise_in_groups(batch, batch.rewards, batch.convention.group_eps)
 
 
 def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
-    """The sums of the raw rewards, normalised inside their group; what only round-off tells apart is equal."""
+    """Return the sums of the raw rewards, normalised inside their group; sums a round-off apart are equal."""
     return with_rloo_baseline(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch)))
 
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
-    """The sums of the raw rewards minus the mean of their group; what only round-off tells apart is equal."""
+    """Return the sums of the raw rewards minus the mean of their group; sums a round-off apart are equal."""
     tolerance = _sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
-    # Without round-off, equal sums have deviation 0 already.
+    # Sums without round-off have deviation 0 already where they are equal.
     if tolerance is not None and not batch.convention.leave_one_out:
         equal = batch.group.broadcast(in_group.std == 0) & ~in_group.value.isnan()
         in_group = replace(in_group, value=in_group.value.masked_fill(equal, 0))
@@ -143,7 +153,10 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
 
 
 def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
-    """Centred values times n / (n − 1), as with RLOO's baseline, the mean of the others, if the convention has it."""
+    """Return centred values for the baseline of RLOO, if the convention has it.
+
+    The baseline is the mean of the other rollouts, which multiplies centred values by n / (n − 1).
+    """
     if not batch.convention.mean_of_others:
         return in_group
     over = batch.each_group
@@ -153,7 +166,7 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
 
 
 def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Normalised:
-    """Mean and std of each group as the convention has them, and the values minus the mean."""
+    """Return mean and std of each group as the convention has them, and the values minus the mean."""
     c, over = batch.convention, batch.each_group
     mean, deviation = centre(x, over)
     if c.leave_one_out:
@@ -172,22 +185,23 @@ def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Norm
 def _leave_one_out(
     x: Tensor, over: Reduction, mean: Tensor, deviation: Tensor, ddof: int, tolerance: Tensor | None
 ) -> Normalised:
-    """Each value against the mean and standard deviation of the others in its group.
+    """Return each value minus the mean of the others in its group, with their mean and standard deviation.
 
     With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), their sum of squared
     deviations S − c_j² n / (n − 1).
     """
     n = over.broadcast(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
-    others = n - 1
-    shift = (deviation / others).masked_fill(others == 0, 0)
+    remaining = n - 1
+    shift = (deviation / remaining).masked_fill(remaining == 0, 0)
     squares = over.broadcast(over.squares(deviation))
-    squares = (squares - deviation.square() * (n / others)).clamp(min=0)
+    squares = (squares - deviation.square() * (n / remaining)).clamp(min=0)
     mean, value = over.broadcast(mean) - shift, deviation + shift
 
-    # That difference loses digits where c_j² is most of S, so at the value farthest out the others are added up alone.
+    # That difference loses digits where c_j² is most of S. At the value farthest out the others are therefore added up
+    # alone.
     size = deviation.abs()
     far = size == over.broadcast(-over.lowest(-size))
-    far &= (over.broadcast(over.total(far.to(x))) == 1) & (others > 0)
+    far &= (over.broadcast(over.total(far.to(x))) == 1) & (remaining > 0)
     low = over.lowest(x.masked_fill(far, torch.inf))
     distance = (x - over.broadcast(low)).masked_fill(far, 0)
     mean_distance = over.total(distance) / (over.count - 1)
@@ -196,7 +210,7 @@ def _leave_one_out(
     mean = torch.where(far, over.broadcast(low + mean_distance), mean)
     value = torch.where(far, x - over.broadcast(low) - over.broadcast(mean_distance), value)
 
-    std = root(squares / (others - ddof)).masked_fill(others <= ddof, 0)
+    std = root(squares / (remaining - ddof)).masked_fill(remaining <= ddof, 0)
     if tolerance is not None:
         std = std.masked_fill(std <= over.broadcast(tolerance), 0)
         value = value.masked_fill(value.abs() <= over.broadcast(tolerance), 0)
@@ -207,12 +221,12 @@ def _leave_one_out(
 
 
 def adds_exactly(terms: Tensor) -> bool:
-    """Whether any of these numbers can be added up without rounding, in float32 too."""
+    """Return whether any of these numbers can be added up without rounding, in float32 too."""
     return bool((terms * GRAIN == (terms * GRAIN).round()).all() and terms.abs().sum() < GRAINY)
 
 
 def _sum_tolerance(batch: Batch) -> Tensor | None:
-    """Per group, the std of Σ_k w_k r_k up to which it is round-off; None where no sum is rounded."""
+    """Return, per group, the std of Σ_k w_k r_k up to which it is round-off; None where no sum is rounded."""
     count = len(batch.rewards)
     if count == 1 or batch.exact:
         return None
@@ -229,20 +243,20 @@ def _sum_tolerance(batch: Batch) -> Tensor | None:
 
 
 def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
-    """Σ_k w_k z_k, s, with exact zeros in the groups in which the normalised rewards cancel."""
+    """Return s = Σ_k w_k z_k with exact zeros in the groups in which the normalised rewards cancel."""
     group = batch.each_group
     size = root(group.squares(s) / group.count)
     small = (size > 0) & (size <= _LARGEST_TOLERANCE * batch.weights.abs().sum())
     if not small.any():
         return s
     live = (z.std > 0) | batch.convention.leave_one_out
-    # The size of a reward beside its own std.
+    # The size of a reward in units of its own std.
     beside = (z.mean.abs() + z.std) / z.std.masked_fill(z.std == 0, 1)
     tolerance = (
         (beside * (_CANCELLED_UNITS * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST_TOLERANCE).masked_fill(~live, 0)
     )
     tolerance = (batch.weights.abs() * tolerance).sum(0)
-    if batch.convention.leave_one_out:  # a value per response; the group takes the largest
+    if batch.convention.leave_one_out:  # each response has its own tolerance, and the group takes the largest
         tolerance = -group.lowest(-tolerance)
     cancelled = small & (size <= tolerance)
     return s.masked_fill(group.broadcast(cancelled) & ~s.isnan(), 0)
@@ -252,7 +266,7 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
 
 
 def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """Σ_k w_k z_k minus its mean over what GDPO's batch step averages, divided by its std plus eps."""
+    """Return s = Σ_k w_k z_k after GDPO's batch step: minus the mean, divided by the std plus eps."""
     c, over = batch.convention, batch.last_step
     mean, deviation = _centre_zero_sums(batch, s, over)
     std = std_of(deviation, over, c.ddof)
@@ -263,7 +277,7 @@ def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
 
 
 def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
-    """Centred sums minus their mean over all responses of the batch, divided by their std plus eps."""
+    """Return centred sums minus their mean over all responses of the batch, divided by their std plus eps."""
     c, over = batch.convention, over_responses(batch)
     mean, deviation = _centre_zero_sums(batch, centred, over)
     std = std_of(deviation, over, c.ddof)
@@ -272,7 +286,7 @@ def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
 
 
 def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
-    """The centred sums, divided by the std of the sums over all responses plus eps."""
+    """Return the centred sums, divided by the std of the sums over all responses plus eps."""
     c, over = batch.convention, over_responses(batch)
     of_sums = normalise(s, over, ddof=c.ddof)
     by = over.broadcast(divisor(of_sums.std, c.sum_eps))
@@ -280,22 +294,22 @@ def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
 
 
 def whiten(batch: Batch, s: Tensor) -> Normalised:
-    """The sums minus their mean over all responses of the batch, divided by their std plus eps."""
+    """Return the sums minus their mean over all responses of the batch, divided by their std plus eps."""
     tolerance = _sum_tolerance(batch)
-    if tolerance is not None:  # of the batch, the largest of its groups
+    if tolerance is not None:  # the batch takes the largest tolerance of its groups
         tolerance = -batch.all_responses.lowest(-(batch.group.broadcast(tolerance) + torch.zeros_like(s)))
     c = batch.convention
     return normalise(s, over_responses(batch), ddof=c.ddof, eps=c.sum_eps, tolerance=tolerance)
 
 
 def over_responses(batch: Batch) -> Reduction:
-    """Over all responses of the batch, as the convention takes missing rewards."""
+    """Return the reduction over all responses of the batch, as the convention takes missing rewards."""
     over = batch.all_responses
     return skipping_missing(over) if batch.skips_missing else over
 
 
 def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """The mean over the batch of Σ_k w_k z_k, or of centred sums, and the sums minus it; zeros stay zeros.
+    """Return the mean over the batch of sums that are 0 in each group, and the sums minus it; zeros stay zeros.
 
     The sums of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its round-off
     would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is round-off.
@@ -310,11 +324,11 @@ def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor,
         mean = mean.masked_fill(mean.abs() <= _MEAN_UNITS * torch.finfo(s.dtype).eps * size, 0)
         return mean, s - over.broadcast(mean)
     count, mean = over.counted(s), torch.zeros_like(over.member(s))
-    return mean if isinstance(count, int) else mean.masked_fill(count == 0, torch.nan), s  # NaN: of nothing
+    return mean if isinstance(count, int) else mean.masked_fill(count == 0, torch.nan), s  # the mean of nothing is NaN
 
 
 def normalised_in_float32(error: Tensor, std: Tensor, eps: float, count: Tensor | int) -> Tensor:
-    """A bound on the error of (x − mean) / (std + eps) in float32, given the error of x − mean.
+    """Return a bound on the error of (x − mean) / (std + eps) in float32, given the error of x − mean.
 
     Normalised values of `count` responses stay below √count, and so does their error; it is 0 where nothing is divided.
 

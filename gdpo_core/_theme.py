@@ -9,7 +9,7 @@ VALUES: dict[str, str] = {name: value.strip('"') for name, value in re.findall(r
 
 
 def css(selector: str) -> str:
-    """The theme's custom properties as a rule for this selector.
+    """Return the theme's custom properties as a rule of CSS for this selector.
 
     >>> css(".board").count(".board {"), "--gdpo: " in css(".board")
     (1, True)
@@ -19,7 +19,7 @@ def css(selector: str) -> str:
 
 @dataclass(frozen=True)
 class Look:
-    """How a method or another line looks in a chart and in its legend."""
+    """The colour, dash and marker of a method or another line, in a chart and in its legend."""
 
     colour: str
     dash: tuple[int, ...]
@@ -32,6 +32,7 @@ class Look:
 
 
 def _dash(name: str) -> tuple[int, ...]:
+    """Return the dash that the theme has under this name, in pixels drawn and left out."""
     return tuple(map(int, VALUES[f"{name}-dash"].split()))
 
 

@@ -12,7 +12,7 @@ MISSING = "–"
 
 
 def percent(share: float | None, decimals: int = 0) -> str:
-    """A share in percent. Only a share of 0 is "0 %", and only a share of 1 is "100 %".
+    """Return a share in percent. Only a share of 0 is "0 %", and only a share of 1 is "100 %".
 
     >>> percent(0.305), percent(-0.07), percent(0.0654, decimals=1), percent(1), percent(None)
     ('30 %', '−7 %', '6.5 %', '100 %', '–')
@@ -24,7 +24,7 @@ def percent(share: float | None, decimals: int = 0) -> str:
     """
     if share is None or not isfinite(share):
         return MISSING
-    size = abs(round(100 * share, 6))  # so that the round-off of a sum is no share
+    size = abs(round(100 * share, 6))  # rounded, so that the round-off of a sum is no share
     minus = "−" if share < 0 and size else ""
     if size in (0, 100):
         return f"{minus}{size:.0f} %"
@@ -41,7 +41,7 @@ def percent(share: float | None, decimals: int = 0) -> str:
 
 
 def number(x: float | None, digits: int = 4) -> str:
-    """A number with so many significant digits; an integer with all of them.
+    """Return a number with so many significant digits; an integer with all of them.
 
     >>> number(0.123456), number(-2.0), number(12345), number(1.2e-06), number(0.123456, digits=2), number(None)
     ('0.1235', '−2', '12,345', '1.2e-06', '0.12', '–')
@@ -52,7 +52,7 @@ def number(x: float | None, digits: int = 4) -> str:
 
 
 def decimal(x: float | None, places: int = 3) -> str:
-    """A number with so many decimals; a whole number with none.
+    """Return a number with so many decimals; a whole number with none.
 
     >>> decimal(-0.5), decimal(-0.00001), decimal(2.0), decimal(2.00001), decimal(0.618, places=2)
     ('−0.500', '0', '2', '2.000', '0.62')
@@ -66,7 +66,7 @@ def decimal(x: float | None, places: int = 3) -> str:
 
 
 def raw(x: float, digits: int = 10) -> str:
-    """A number as programs read it: with a hyphen for a minus, and nan where it is missing.
+    """Return a number as programs read it: with a hyphen for a minus, and nan where it is missing.
 
     >>> raw(-0.5), raw(1000002.0), raw(float("nan"))
     ('-0.5', '1000002', 'nan')
@@ -75,7 +75,7 @@ def raw(x: float, digits: int = 10) -> str:
 
 
 def raw_column(values: Sequence[float]) -> list[str]:
-    """Numbers as programs read them: six decimals, or six digits where decimals would show too little.
+    """Return numbers as programs read them, with six decimals, or six digits where decimals would show too little.
 
     >>> raw_column([0.70710678, -1e-16]), raw_column([2e-7])
     (['0.707107', '0.000000'], ['2e-07'])
@@ -85,7 +85,7 @@ def raw_column(values: Sequence[float]) -> list[str]:
 
 
 def signed(x: float | None, places: int = 2) -> str:
-    """An advantage or a correlation: with its sign, whether positive or negative.
+    """Return an advantage or a correlation with its sign, whether positive or negative.
 
     >>> signed(0.875), signed(-1.2), signed(-0.001), signed(float("nan"))
     ('+0.88', '−1.20', '0.00', '–')
@@ -97,7 +97,7 @@ def signed(x: float | None, places: int = 2) -> str:
 
 
 def power_of_ten(x: float) -> str:
-    """A small number such as an ε: a power of ten as one, what is as small as a multiple of one, all else as it is.
+    """Return a small number such as an ε as a power of ten, or a multiple of one; other numbers as they are.
 
     >>> power_of_ten(0.0001), power_of_ten(1e-8), power_of_ten(3e-7), power_of_ten(0.5), power_of_ten(0)
     ('10⁻⁴', '10⁻⁸', '3 × 10⁻⁷', '0.5', '0')
@@ -113,7 +113,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def count(n: float, noun: str = "", plural: str = "") -> str:
-    """A count, with a comma between thousands, and what is counted. The plural is the noun with an s unless given.
+    """Return a count, with commas between thousands, and its noun. The plural is the noun with an s unless given.
 
     >>> count(68373), count(1, "group"), count(1200, "group"), count(2, "batch", "batches")
     ('68,373', '1 group', '1,200 groups', '2 batches')
@@ -122,7 +122,7 @@ def count(n: float, noun: str = "", plural: str = "") -> str:
 
 
 def word(n: int) -> str:
-    """A small count as a word.
+    """Return a small count as a word.
 
     >>> word(3), word(12), word(71)
     ('three', 'twelve', '71')
@@ -134,7 +134,9 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 def listing(items: Iterable[object], link: str = "and", most: int | None = None) -> str:
-    """Items in a sentence; with commas alone where the link is empty. Of more than `most` items the rest is counted.
+    """Return items as a list in a sentence, with commas alone if `link` is empty.
+
+    Beyond `most` items the rest is counted.
 
     >>> listing(["a"]), listing("abc"), listing("abc", "or"), listing("abc", link=""), listing([])
     ('a', 'a, b and c', 'a, b or c', 'a, b, c', 'none')
@@ -154,7 +156,7 @@ def listing(items: Iterable[object], link: str = "and", most: int | None = None)
 
 
 def clip(text: str, longest: int = 60) -> str:
-    """A text of at most so many characters; "…" stands for the rest.
+    """Return a text of at most so many characters; "…" stands for the rest.
 
     >>> clip("short"), clip("x" * 100, longest=5)
     ('short', 'xxxx…')
@@ -163,7 +165,9 @@ def clip(text: str, longest: int = 60) -> str:
 
 
 def excerpt(text: str, longest: int) -> str:
-    """The start of a text and the length of the whole; half characters, which no browser takes, are replaced.
+    """Return the start of a text and, if it is cut, the length of the whole.
+
+    Half characters, which no browser takes, are replaced.
 
     >>> excerpt("short \\ud83d", 60), excerpt("x" * 1200, longest=5)
     ('short �', 'xxxxx… (1,200 characters)')
@@ -173,19 +177,19 @@ def excerpt(text: str, longest: int) -> str:
 
 
 def printable(text: object) -> str:
-    """A text with control characters spelled out, as neither a terminal nor HTML takes them; lines stay lines.
+    """Return a text with control characters spelled out, as neither a terminal nor HTML takes them; lines stay lines.
 
     >>> printable("naïve\\x1b[2J")
     'naïve\\\\x1b[2J'
     """
     raw = str(text)
-    if raw.isprintable():  # the usual case, and the page says many things at every flip of a mark
+    if raw.isprintable():  # a short cut for the usual case: the page says many things at every flip of a mark
         return raw
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in raw)
 
 
 def one_line(text: object) -> str:
-    """A text on one line, control characters spelled out, for a line of a log that other programs read.
+    """Return a text on one line, control characters spelled out, for a line of a log that other programs read.
 
     >>> one_line("two\\nlines")
     'two lines'
@@ -194,5 +198,5 @@ def one_line(text: object) -> str:
 
 
 def _minus(text: str) -> str:
-    """A real minus sign before the number; exponents stay as they are."""
+    """Return a number's text with a real minus sign before it; exponents stay as they are."""
     return f"−{text[1:]}" if text.startswith("-") else text

@@ -18,7 +18,9 @@ def switch_to_gdpo(
     *,
     of_grpo: bool = True,
 ) -> str:
-    """The lines that make a run of this framework use GDPO on these rewards; weights: one per reward, by default 1.
+    """Return the lines that make a run of this framework use GDPO on these rewards.
+
+    weights: one per reward, by default 1.
 
     If weights that were GRPO's differ, a comment says what they mean under GDPO. Raises InputError.
 
@@ -37,7 +39,7 @@ def switch_to_gdpo(
 def switch_to(
     framework: str, rewards: Sequence[str], weights: Sequence[float], method: str, *, of_grpo: bool = True
 ) -> str | None:
-    """The lines that make a run of this framework use this method; None if none are known. Raises InputError.
+    """Return the lines that make a run of this framework use this method; None if none are known. Raises InputError.
 
     >>> print(switch_to("ms_swift", ["correct", "format"], [1, 0.5], "grpo_no_std"))
     --scale_rewards none --reward_weights 1 0.5
@@ -50,7 +52,7 @@ def switch_to(
 
 
 def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str = "gdpo") -> str:
-    """The lines that give the rewards these weights under this method, one per reward. Raises InputError.
+    """Return the lines that give the rewards these weights under this method, one per reward. Raises InputError.
 
     >>> print(set_weights("ms_swift", ["correct", "format"], [1, 0.5]))
     --reward_weights 1 0.5
@@ -64,7 +66,7 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
 
 
 def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format")) -> str:
-    """The lines that make the log hold each reward, not only their total. Raises InputError.
+    """Return the lines that make the log hold each reward, not only their total. Raises InputError.
 
     >>> print(log_rewards("verl"))
     trainer.use_v1=False trainer.rollout_data_dir=rollouts
@@ -76,7 +78,7 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
 
 
 def log_whole_groups(framework: str) -> str | None:
-    """The lines that make the log hold every response of a group; None if it always does. Raises InputError.
+    """Return the lines that make the log hold every response of a group; None if it always does. Raises InputError.
 
     >>> print(log_whole_groups("trl"))
     GRPOConfig(log_unique_prompts=False, num_completions_to_print=None)
@@ -88,7 +90,9 @@ def log_whole_groups(framework: str) -> str | None:
 def gate(
     framework: str, rewards: Sequence[str], reward: str, on: str, threshold: float = 1.0, otherwise: float = 0.0
 ) -> str:
-    """The lines that let `reward` count only where the reward `on` reaches the threshold (arXiv 2601.05242, eq. 8).
+    """Return the lines that let `reward` count only where the reward `on` reaches the threshold (arXiv 2601.05242, eq.
+
+    8).
 
     otherwise: the value everywhere else; for a penalty its worst value, because 0 would be its best. The lines have it
     with three digits, rounded away from 0. Raises InputError.
@@ -103,18 +107,24 @@ def gate(
     worst = float(Context(prec=3, rounding=ROUND_UP).create_decimal(f"{otherwise:.6g}")) + 0.0
     says = f"{reward} counts only where {on} reaches {threshold:g}"
     says += f"\n# {worst}: no better than its worst penalty so far" * bool(worst)
-    of = {"reward": _identifier(reward), "on": _identifier(on), "threshold": f"{threshold:g}", "otherwise": f"{worst}"}
+    names = {
+        "reward": _identifier(reward),
+        "on": _identifier(on),
+        "threshold": f"{threshold:g}",
+        "otherwise": f"{worst}",
+    }
     numbers = {"reward_number": list(rewards).index(reward), "on_number": list(rewards).index(on)}
-    return Template((lines.gate_to if worst else None) or lines.gate).substitute(of, says=says, **numbers)
+    return Template((lines.gate_to if worst else None) or lines.gate).substitute(names, says=says, **numbers)
 
 
 def _lines(framework: str) -> Lines:
+    """Return the templates of a framework. Raises InputError for one that is unknown."""
     expect(framework in FRAMEWORKS, "framework", f"one of {', '.join(FRAMEWORKS)}", repr(framework))
     return FRAMEWORKS[framework].lines
 
 
 def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> dict[str, str]:
-    """The names and weights as the lines of each framework spell them."""
+    """Return the names and weights as the lines of each framework spell them."""
     expect(len(rewards) > 0, "rewards", "at least one name", "none")
     w = [1.0] * len(rewards) if weights is None else [float(f"{x:.6g}") for x in weights]
     expect(len(w) == len(rewards), "weights", f"{len(rewards)} numbers, one per reward", f"{len(w)}")
@@ -138,7 +148,7 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
 
 
 def _identifier(name: str) -> str:
-    """The name as a Python identifier.
+    """Return a name as a Python identifier.
 
     >>> _identifier("my-reward"), _identifier("3rd")
     ('my_reward', '_3rd')

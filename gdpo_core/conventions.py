@@ -1,11 +1,11 @@
-"""What an implementation may do differently from the paper: as data that the methods read, and in words."""
+"""Conventions: what implementations do differently from the paper, as data for the methods, and in words."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args, get_type_hints
 
 from gdpo_core._errors import expect
 
-# The methods by what they are called; the first three are compared in every report, the others can have made a log.
+# The names of the methods. The first three are compared in every report; the others can have made a log.
 NAMES = {
     "grpo": "GRPO",
     "grpo_no_std": "GRPO without std",
@@ -21,7 +21,7 @@ COMPARED = ("grpo", "grpo_no_std", "gdpo")
 
 @dataclass(frozen=True, kw_only=True)
 class Convention:
-    """How one implementation fills in what the formulas leave open.
+    """A convention: how one implementation fills in what the formulas leave open.
 
     >>> PAPER.ddof, PAPER.group_eps, PAPER.last_step
     (1, 0.0, 'responses')
@@ -29,19 +29,24 @@ class Convention:
 
     name: str
     source: str
-    ddof: int = 1  # taken off the count in every standard deviation
-    group_eps: float = 0.0  # added to the standard deviation of a group
-    grpo_eps: float | None = None  # the same in GRPO, where it differs
-    batch_eps: float = 0.0  # added to the spread of GDPO's batch step
-    batch_eps_to: Literal["std", "variance"] = "std"  # what it is added to
-    last_step: Literal["responses", "tokens", "group"] = "responses"  # what GDPO's batch step averages over
-    missing: Literal["skipped", "propagates"] = "skipped"  # a missing reward; propagates: the statistic is NaN
-    missing_is_zero_in_gdpo: bool = False  # GDPO of several rewards takes a missing one as a 0 that counts
-    empty_counts: bool = False  # a response without any reward stays in the statistics with sum 0; else it gets 0
+    ddof: int = 1  # the number that is taken off the count in every standard deviation
+    group_eps: float = 0.0  # the eps that is added to the standard deviation of a group
+    grpo_eps: float | None = None  # the eps of GRPO, where it is another
+    batch_eps: float = 0.0  # the eps that is added to the spread of GDPO's batch step
+    batch_eps_to: Literal["std", "variance"] = "std"  # the spread that this eps is added to
+    # the scope of the mean and std of GDPO's batch step
+    last_step: Literal["responses", "tokens", "group"] = "responses"
+    # a missing reward is left out; or it propagates, and makes its statistic NaN
+    missing: Literal["skipped", "propagates"] = "skipped"
+    missing_is_zero_in_gdpo: bool = False  # whether GDPO of several rewards takes a missing one as a 0 that counts
+    # Whether a response without any reward stays in the statistics, with sum 0; else it takes no part and gets 0.
+    empty_counts: bool = False
     group_of_one: Literal["zero", "raw", "nan"] = "zero"  # raw: its mean is 0 and its std 1; nan: the batch step fails
-    leave_one_out: bool = False  # mean and std of the other rollouts; where theirs is 0, nothing is divided
-    one_reward_is_grpo: bool = False  # GDPO of a single reward is GRPO, without the batch step
-    mean_of_others: bool = False  # RLOO: sums less the mean of the other rollouts; stds, and GDPO, are of all of them
+    # Whether mean and std are those of the other rollouts; where their std is 0, nothing is divided.
+    leave_one_out: bool = False
+    one_reward_is_grpo: bool = False  # whether GDPO of a single reward is GRPO, without the batch step
+    # Whether sums are taken less the mean of the other rollouts, as in RLOO; stds, and GDPO, are of all rollouts.
+    mean_of_others: bool = False
 
     def __post_init__(self) -> None:
         for name in ("name", "source"):
@@ -63,7 +68,7 @@ class Convention:
 
     @property
     def sum_eps(self) -> float:
-        """What GRPO adds to the standard deviation of a group's sums.
+        """The number that GRPO adds to the standard deviation of a group's sums.
 
         >>> Convention(name="ms-swift", source="4.6.0", group_eps=1e-8, grpo_eps=1e-4).sum_eps
         0.0001
@@ -72,7 +77,7 @@ class Convention:
 
     @property
     def without_eps(self) -> "Convention":
-        """The same with nothing added to any standard deviation.
+        """The convention with nothing added to any standard deviation.
 
         >>> PAPER.without_eps is PAPER
         True
@@ -85,15 +90,15 @@ PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")
 
 
 def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ...]:
-    """The steps of the method under a convention, in order, one formula per step.
+    """Return the steps of a method under a convention, in order, one formula per step.
 
     >>> print(*formulas("gdpo", PAPER, rewards=3), sep="\\n")
     z = (r − mean) / std, each reward in its group
     s = Σ w·z
     A = (s − mean) / std, over all responses of the batch
     """
-    others = " of the other rollouts" if convention.leave_one_out else ""
-    z = f"z = (r − mean{others}) / {_divisor(convention.group_eps, others)}, each reward in its group"
+    whose = " of the other rollouts" if convention.leave_one_out else ""
+    z = f"z = (r − mean{whose}) / {_divisor(convention.group_eps, whose)}, each reward in its group"
     decoupled = method in ("gdpo", "mo_grpo") and not (convention.one_reward_is_grpo and rewards == 1)
     if decoupled and method == "mo_grpo":
         return z, "A = Σ w·z"
@@ -111,16 +116,17 @@ def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ..
         "reinforce_pp": (f"A = (s − mean) / {by}, {of_batch}",),
         "max_rl": (f"A = (s − {mean}) / mean, in its group; 0 where that mean is not above 0",),
     }
-    of_group = (f"A = (s − {mean}) / {_divisor(convention.sum_eps, others)}, in its group",)
+    of_group = (f"A = (s − {mean}) / {_divisor(convention.sum_eps, whose)}, in its group",)
     return "s = Σ w·r", *last.get(method, of_group)
 
 
-def _divisor(eps: float, others: str) -> str:
-    return f"(std{others} + {eps:g})" if eps else f"std{others}"
+def _divisor(eps: float, whose: str) -> str:
+    """Return the divisor of a formula, the std with its eps; whose: words for the rollouts that it is taken over."""
+    return f"(std{whose} + {eps:g})" if eps else f"std{whose}"
 
 
 def exceptions(convention: Convention) -> tuple[str, ...]:
-    """What the convention does in the cases that the formulas leave open, one sentence per case.
+    """Return sentences on what the convention does in the cases that the formulas leave open, one per case.
 
     >>> print(*exceptions(PAPER)[1:], sep="\\n")
     A response without any reward is left out and gets 0.

@@ -1,4 +1,4 @@
-"""How many different advantage vectors a method can give to a group of binary rewards, exactly.
+"""Exact counts of the different advantage vectors that a method can give to a group of binary rewards.
 
 Symbols: G rollouts, K rewards, r rewards of 0 and 1, p of the G rollouts pass a reward, s sums, A advantages. A vector
 is what one group gets with eps = 0 and before GDPO's batch step; the order of its rollouts does not count.
@@ -19,12 +19,12 @@ from gdpo_core._inputs import ArrayLike
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.registry import method_for
 
-_LARGEST = 1000  # rollouts or rewards
-_MOST_NUMBERS = 2_500_000  # that one count may look at, of 512 bits at most; a few seconds
+_LARGEST = 1000  # the most rollouts or rewards
+_MOST_NUMBERS = 2_500_000  # the most numbers of up to 512 bits that one count may look at, which takes a few seconds
 
 
 def count_distinct(method: str, rollouts: int, rewards: int) -> int:
-    """The number of different advantage vectors of all groups with so many rollouts and binary rewards.
+    """Return the number of different advantage vectors of all groups with so many rollouts and binary rewards.
 
     Exact: integers only. Sizes up to 1000 where the count has a closed form: for GRPO with and without std, for GDPO of
     one reward or up to three rollouts. Its other sums are enumerated, up to about 4 × 14, 6 × 6, 16 × 3 or 60 × 2.
@@ -39,7 +39,7 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
 
 
 def count_groups(rollouts: int, rewards: int) -> int:
-    """The number of different groups: rollouts in any order, each with a vector of binary rewards. Raises InputError.
+    """Return the number of different groups: rollouts in any order, each with binary rewards. Raises InputError.
 
     >>> count_groups(2, 2), count_groups(16, 2)
     (10, 969)
@@ -49,7 +49,9 @@ def count_groups(rollouts: int, rewards: int) -> int:
 
 
 def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
-    """All those groups, (groups, rollouts, rewards), the rollouts of each in ascending order. Raises InputError.
+    """Return every different group, (groups, rollouts, rewards), each with its rollouts in ascending order.
+
+    There are `count_groups` of them. Raises InputError where these are too many.
 
     >>> enumerate_groups(2, 1).tolist()
     [[[0.0], [0.0]], [[0.0], [1.0]], [[1.0], [1.0]]]
@@ -60,7 +62,7 @@ def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
 
 
 def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Convention = PAPER) -> Tensor:
-    """The advantages before GDPO's batch step: what a group alone decides.
+    """Return the advantages before GDPO's batch step, which a group alone decides.
 
     rewards: (prompts, rollouts, rewards). Returns (prompts, rollouts). Raises InputError. Source: arXiv 2601.05242,
     eq. 4 and 5.
@@ -74,12 +76,17 @@ def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Co
 
 
 def _no_std(rollouts: int, rewards: int) -> int:
-    """Sorted sums s_1 ≤ … ≤ s_G of 0 … K, all of which occur; s − mean s forgets a common shift, so let s_1 be 0."""
+    """Count the vectors of GRPO without std: sorted sums s_1 ≤ … ≤ s_G of 0 … K, counted up to a common shift.
+
+    All such sums occur. s − mean s forgets a common shift, so let s_1 be 0.
+    """
     return comb(rollouts + rewards - 1, rewards)
 
 
 def _grpo(rollouts: int, rewards: int) -> int:
-    """The same without a common factor, which the division takes out: sums from 0 on whose gcd is 1, and all zero.
+    """Count the vectors of GRPO: sorted sums from 0 on, counted up to a common factor, which the division takes out.
+
+    These are the sums whose gcd is 1, and the sums that are all zero.
 
     Sums other than zero that reach at most m are g times such sums that reach at most m / g, for one g.
     """
@@ -90,7 +97,7 @@ def _grpo(rollouts: int, rewards: int) -> int:
 
 
 def _gdpo(rollouts: int, rewards: int) -> int:
-    """The sums of K normalised columns, collected column by column and sorted, which forgets the order of the rollouts.
+    """Count the vectors of GDPO: the sorted sums of K normalised columns, collected column by column.
 
     Sorting loses nothing, because every order of a column is a column too. A constant column adds 0, so what K − 1
     columns reach, K columns reach; only sums that are new can lead to further ones.
@@ -115,13 +122,18 @@ _COUNTS = {"grpo": _grpo, "grpo_no_std": _no_std, "gdpo": _gdpo}
 
 
 def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
-    """Eq. 4: z_j = (r_j − p/G) / σ, which is G r_j − p in units of √((G − 1)/G) / √(p(G − p))."""
+    """Return a column normalised by eq. 4, z_j = (r_j − p/G) / σ, as integers.
+
+    The integers are G r_j − p in units of √((G − 1)/G) / √(p(G − p)).
+    """
     passes = sum(column)
     return tuple((len(column) * r - passes) * unit[passes] for r in column)
 
 
 def _units(rollouts: int, rewards: int) -> list[int]:
-    """1 / √(p(G − p)) for p = 0 … G as an integer, such that sums of K are equal exactly where the reals are.
+    """Return 1 / √(p(G − p)) for p = 0 … G as integers.
+
+    Sums of K of them are equal exactly where the sums of the real numbers are.
 
     With p(G − p) = q² d, d square-free, it is √d / (q d). The roots of different square-free d are linearly independent
     over the rationals (Besicovitch 1940), so two sums are equal only if they are for each d. Each d is a digit of the
@@ -140,26 +152,29 @@ def _units(rollouts: int, rewards: int) -> list[int]:
 
 
 def _square_and_free(n: int) -> tuple[int, int]:
-    """q and the square-free d of n = q² d: 2 and 7 of 28."""
+    """Return q and the square-free d of n = q² d, which are 2 and 7 for n = 28."""
     q = max(q for q in range(1, isqrt(n) + 1) if n % (q * q) == 0)
     return q, n // q**2
 
 
 def _columns(runs: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The distinct columns of 0 and 1, where the rollouts of each run, equal so far, are interchangeable."""
+    """Yield the distinct columns of 0 and 1, where the rollouts of each run, equal so far, are interchangeable."""
     for ones in product(*(range(size + 1) for size in runs)):
         yield tuple(r for size, n in zip(runs, ones, strict=True) for r in [0] * (size - n) + [1] * n)
 
 
 def _runs(ordered: Sequence[int]) -> tuple[int, ...]:
+    """Return the lengths of the runs of equal numbers."""
     return tuple([len(list(run)) for _, run in groupby(ordered)])
 
 
 def _integer(value: int, name: str, low: int = 1, high: int = _LARGEST) -> int:
+    """Return a whole number in a range. Raises InputError that names the argument."""
     expect(is_whole(value) and low <= value <= high, name, f"an integer from {low} to {high}", repr(value))
     return int(value)
 
 
 def _expect_feasible(numbers: int, rollouts: int, rewards: int) -> None:
+    """Raise InputError if a count would look at too many numbers."""
     wanted = f"sizes that need at most {_MOST_NUMBERS:,} numbers"
     expect(numbers <= _MOST_NUMBERS, "rollouts, rewards", wanted, f"{rollouts} and {rewards}, which need more")

@@ -1,4 +1,4 @@
-"""Forecasts of the means of rewards under another setting, from how they moved under the one that ran.
+"""Forecasts of the means of rewards under another setting, from how they moved under the setting that ran.
 
 Price's equation: an update moves the mean of a reward by the covariance of advantage and reward inside groups. On the
 scale of logits each reward follows its push, the correlation of advantage and reward, at a speed of its own, which
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-PRIOR_SPREAD = 0.6  # standard deviation of the logarithms of the speeds in a run, about as in those of a small model
-PRIOR_CENTRE, PRIOR_CENTRE_SPREAD = np.log(0.02), 2.0  # of the logarithm of a run's typical speed: nearly any learner
+# The standard deviation of the logarithms of the speeds in one run, about as in runs of the small model.
+PRIOR_SPREAD = 0.6
+# The mean and spread of the logarithm of a run's typical speed: wide enough for nearly any learner.
+PRIOR_CENTRE, PRIOR_CENTRE_SPREAD = np.log(0.02), 2.0
 # The logit of a rate p moves by push × speed × 4 p (1 − p): of the exponents −0.5 to 1.5 the first power followed the
 # second hundred steps of runs of the small model best, off by 0.002 in the mean (10 logs of five set-ups).
 EXPONENT = 1.0
@@ -42,13 +44,13 @@ class Course:
 
 @dataclass(frozen=True)
 class DifferingGroups:
-    """Count the groups with different values of each reward, by its rate: (K, points) at equally spaced logits."""
+    """The share of groups with different values of each reward, by its rate: (K, points) at equally spaced logits."""
 
     logits: Array
     shares: Array
 
     @classmethod
-    def of(cls, within: Array, size: int) -> "DifferingGroups":
+    def for_size(cls, within: Array, size: int) -> "DifferingGroups":
         """Return the shares for groups of this size, whose rates are beta-distributed with this part inside groups."""
         logits = np.linspace(-9, 9, 73)
         rates = 1 / (1 + np.exp(-logits))
@@ -61,7 +63,7 @@ class DifferingGroups:
         return cls(logits, np.maximum(shares, 1e-6))
 
     def at(self, logits: Array) -> Array:
-        """(…, K) the shares at these logits."""
+        """Return (…, K) the shares at these logits."""
         place = np.clip((logits - self.logits[0]) / (self.logits[1] - self.logits[0]), 0, len(self.logits) - 1.001)
         low = place.astype(int)
         k = np.arange(self.shares.shape[0])
@@ -70,10 +72,10 @@ class DifferingGroups:
 
 
 def _all_equal(rates: Array, within: float, size: int) -> Array:
-    """The probability that all responses of a group pass, with rates that differ from group to group."""
+    """Return the probability that all responses of a group pass, with rates that differ from group to group."""
     between = max(1 - within, 0.0)
     chance = np.ones_like(rates)
-    for passed in range(size):  # Pólya's urn: each one that passes makes the next more likely
+    for passed in range(size):  # Pólya's urn: each response that passes makes the next pass more likely
         chance = chance * (rates * (1 - between) + between * passed) / (1 - between + between * passed)
     return chance
 
@@ -99,12 +101,12 @@ class Pushes:
     gate: tuple[int, int, float] | None = None
 
     def at(self, logits: Array) -> Array:
-        """(…, K) the push at these logits, which agrees with the measured one on the course of the log."""
+        """Return (…, K) the push at these logits, which agrees with the measured one on the course of the log."""
         return np.tanh(self._formula(logits) + self._offset)
 
     @cached_property
     def _offset(self) -> Array:
-        """(K,) what the formula lacks on the course of the log."""
+        """(K,) the difference of the measured push from the formula's, on the course of the log."""
         return np.arctanh(np.clip(self.measured, -0.999, 0.999)) - self._formula(self.course.logits).mean(0)
 
     @cached_property
@@ -114,7 +116,7 @@ class Pushes:
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
 
     def _rates(self, logits: Array) -> Array:
-        """(…, K) the rates of what each weight multiplies."""
+        """Return (…, K) the rates of what each weight multiplies: of a gated reward the rate behind its gate."""
         rates = 1 / (1 + np.exp(-logits))
         if self.gate is not None:
             gated, on, factor = self.gate
@@ -122,7 +124,7 @@ class Pushes:
         return rates
 
     def _formula(self, logits: Array) -> Array:
-        """(…, K) the inverse hyperbolic tangent of the push, by the variances and correlations alone."""
+        """Return (…, K) the inverse hyperbolic tangent of the push, by the variances and correlations alone."""
         rates = self._rates(logits)
         if self.decoupled:
             size = self.weights * np.sqrt(self.differing.at(np.log(rates / (1 - rates))))
@@ -134,7 +136,7 @@ class Pushes:
 
 @dataclass(frozen=True)
 class Speeds:
-    """The speed at which each reward follows its push: logit a step for a push of one.
+    """The speed at which each reward follows its push, in logits per step for a push of one.
 
     start: (K,) the logits at first. fitted, error: (K,) of each reward by itself. slope: (K,) by how much the start is
     lower for a speed that is higher by one. grid, chance: (points,) and (K, points) what the rewards say together.
@@ -165,13 +167,13 @@ class Speeds:
         return np.sqrt(np.maximum(self.chance @ logs**2 - (self.chance @ logs) ** 2, 0))
 
     def quantile(self, level: Array) -> Array:
-        """(draws, K) the speeds at these levels, each from 0 to 1."""
+        """Return (draws, K) the speeds at these quantiles; level: (draws, K) from 0 to 1."""
         cumulated = self.chance.cumsum(1) - self.chance / 2
         columns = [np.interp(level[:, k], cumulated[k], self.grid) for k in range(len(self.start))]
         return np.stack(columns, axis=1)
 
     def starts(self, speeds: Array) -> Array:
-        """(draws, K) where each reward starts if these are the speeds."""
+        """Return (draws, K) where each reward starts if these are the speeds."""
         return self.start - self.slope * (np.minimum(speeds, self.fitted + 3 * self.error) - self.fitted)
 
 
@@ -181,14 +183,14 @@ def damping(logits: Array) -> Array:
     return np.maximum(4 * rates * (1 - rates), 1e-3) ** EXPONENT
 
 
-def fit_speeds(course: Course, own: Pushes) -> Speeds:
+def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
     """Fit the speed of each reward to the run: a logistic regression of its rate on the push that it got until then."""
     rewards = course.rates.shape[1]
     start, speed = np.zeros(rewards), np.zeros(rewards)
     error, slope = np.full(rewards, np.inf), np.zeros(rewards)
     smooth = course.logits.copy()
     for _ in range(_ROUNDS):
-        rise = own.at(smooth) * damping(smooth)
+        rise = pushes.at(smooth) * damping(smooth)
         gaps = np.diff(course.time)[:, None]
         driven = np.concatenate([np.zeros((1, rewards)), ((rise[1:] + rise[:-1]) / 2 * gaps).cumsum(0)])
         for k in range(rewards):
@@ -199,7 +201,7 @@ def fit_speeds(course: Course, own: Pushes) -> Speeds:
 
 
 def _smooth(time: Array, rates: Array) -> Array:
-    """(T,) the logits of a smooth course through these rates."""
+    """Return (T,) the logits of a smooth course through these rates."""
     there = ~np.isnan(rates)
     x = time / max(time[-1], 1)
     fit = np.polynomial.Polynomial.fit(x[there], np.clip(rates[there], 0.02, 0.98), min(2, there.sum() - 1))
@@ -245,7 +247,7 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
     fits = np.log(np.maximum(likelihood @ prior.T, 1e-300))  # (K, centres)
     hyper = -0.5 * ((centres - PRIOR_CENTRE) / PRIOR_CENTRE_SPREAD) ** 2
     chance = np.empty_like(likelihood)
-    for k in range(len(speed)):  # what the others say of the centre, then the reward itself
+    for k in range(len(speed)):  # what the other rewards say of the centre comes first, then the reward itself
         of_others = hyper + fits.sum(0) - fits[k]
         of_others = np.exp(of_others - of_others.max())
         chance[k] = likelihood[k] * (of_others @ prior)
@@ -261,7 +263,7 @@ def times_of(steps: int) -> Array:
 
 
 def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Array:
-    """(times, draws, K) the rates of each reward from its start; start, speeds: (draws, K)."""
+    """Return (times, draws, K) the rates of each reward from its start; start, speeds: (draws, K)."""
     logits, rates = start, []
     for gap in np.diff(times, append=times[-1]):
         rates.append(1 / (1 + np.exp(-logits)))

@@ -1,4 +1,4 @@
-"""One record per training framework: its conventions and eps, the form of its logs, templates of its configuration.
+"""Training frameworks, one record each: conventions and eps, the form of the logs, templates of the configuration.
 
 The records stand in frameworks.toml; here is what each of their keys says.
 """
@@ -91,7 +91,7 @@ class Framework:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Its version and its notes, each with the places where it was read.
+        """The version and the notes, each with the places where it was read.
 
         >>> FRAMEWORKS["verifiers"].facts[-1]
         ('Its log keeps four decimals of an advantage.', 'verifiers==0.4.0 verifiers/v1/graph.py:191')
@@ -117,7 +117,7 @@ class WithoutGdpo:
 
 
 def _framework(key: str, record: dict[str, Any]) -> Framework:
-    """The framework of a table of frameworks.toml."""
+    """Return the framework that a table of frameworks.toml describes."""
     for name in ("conventions", "found_in_logs"):
         record[name] = {convention: Convention(**values) for convention, values in record.get(name, {}).items()}
     return Framework(id=key, **record | {"lines": Lines(**record["lines"])})
@@ -140,7 +140,7 @@ READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # a log in
 
 
 def framework_named(name: object) -> str:
-    """The framework whose reader a log needs that was written by the framework of this name, in any spelling.
+    """Return the framework whose reader reads the logs of the framework of this name, which may be spelled in any way.
 
     >>> framework_named("MS-Swift"), framework_named("axolotl")
     ('ms_swift', 'trl')
@@ -153,18 +153,18 @@ def framework_named(name: object) -> str:
 
 
 def readable_with_writers() -> list[str]:
-    """The frameworks that can be read, each with the others that write the same: "trl (axolotl)"."""
-    others = {key: [f.id for f in FRAMEWORKS.values() if f.read_as == key] for key in READABLE}
-    return [f"{key} ({', '.join(same)})" if same else key for key, same in others.items()]
+    """Return the frameworks that can be read, each with others that write the same logs: "trl (axolotl)"."""
+    writers = {key: [f.id for f in FRAMEWORKS.values() if f.read_as == key] for key in READABLE}
+    return [f"{key} ({', '.join(same)})" if same else key for key, same in writers.items()]
 
 
 def conventions_to_try(framework: str) -> tuple[str, ...]:
-    """The keys of the conventions that may have made the log of a framework, the likeliest first.
+    """Return the keys of the conventions that may have made the log of a framework, the likeliest first.
 
     >>> conventions_to_try("nemo_rl")
     ('nemo_rl_loo', 'nemo_rl')
     """
     expect(framework in READABLE, "framework", f"one of {', '.join(READABLE)}", repr(framework))
     tries = FRAMEWORKS[framework].tries or (FRAMEWORKS[framework].convention,)
-    others = [key for key in ALL_CONVENTIONS if key not in tries]
-    return tuple(key for one in tries for key in (others if one == "*" else [one]))
+    remaining = [key for key in ALL_CONVENTIONS if key not in tries]
+    return tuple(key for tried in tries for key in (remaining if tried == "*" else [tried]))

@@ -1,4 +1,4 @@
-"""How far the mean of few numbers may be off: intervals of Student's t."""
+"""Intervals of Student's t: how far the mean of few numbers may be off."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +13,12 @@ _T = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
-LEVEL = 0.95  # of the intervals
-_FEWEST, _FEWEST_RUNS = 3, 2  # steps, and runs, below which their scatter says nothing
+LEVEL = 0.95  # the confidence level of the intervals
+_FEWEST, _FEWEST_RUNS = 3, 2  # the fewest steps, and runs, whose scatter says something
 
 
 def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
-    """Half the 95 % interval of a sum or difference of the means of independent series; None for too few numbers.
+    """Return half the 95 % interval of a sum or difference of means of independent series; None for too few.
 
     Student's t, for two series with the degrees of freedom of Welch. Steps that resemble their neighbours count as
     fewer: n (1 − ρ) / (1 + ρ), ρ their lag-1 autocorrelation where that is positive; runs have no neighbours.
@@ -40,7 +40,7 @@ def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
 
 
 def _autocorrelation(x: Array) -> float:
-    """How much each number resembles the one before it: 0 (not, or the opposite) up to 1."""
+    """Return how much each number resembles the one before it: from 0, not at all or the opposite, up to 1."""
     d = x - x.mean()
     squares = float(d @ d)
     return max(0.0, float(d[1:] @ d[:-1]) / squares) if squares else 0.0

@@ -1,4 +1,4 @@
-"""GRPO, GRPO without std, GRPO with the std of the batch, and GDPO: the same lines in another order.
+"""The methods: GRPO, GRPO without std, GRPO with the std of the batch, GDPO. All have the same lines in another order.
 
 Symbols: r rewards, w weights, s weighted sum, z normalised rewards, A advantages; j numbers the rollouts, k the
 rewards; G is the group of a prompt's rollouts, B the whole batch.
@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, Options, make_batch, skipping_missing, with_options
+from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike
+from gdpo_core._reductions import skipping_missing
 from gdpo_core._statistics import (
     Normalised,
     centre_sums,
@@ -34,50 +35,56 @@ from gdpo_core._statistics import (
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """Every intermediate of one computation, reward axis first; None where the method has no such step."""
+    """Every intermediate result of one computation, reward axis first; None where the method has no such step."""
 
     group: Normalised
     z: Tensor | None = None
     sums: Tensor
     factors: Tensor | None = None  # what GD²PO multiplies the sums by; 0 for a rollout that it drops
-    in_groups: bool = True  # whether sums are compared with those of their group; else with those of the batch
+    in_groups: bool = True  # whether sums are compared inside their group; else they are compared inside the batch
     batch: Normalised | None = None
     advantages: Tensor
 
 
 def _grpo(batch: Batch) -> Steps:
+    """Compute GRPO: the weighted sum of the rewards, normalised in its group."""
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     group = normalise_sums(batch, s)  # A_j = (s_j − mean_G s) / std_G s
     return Steps(group=group, sums=s, advantages=group.value)
 
 
 def _grpo_no_std(batch: Batch) -> Steps:
+    """Compute GRPO without std: the weighted sum of the rewards, centred in its group."""
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     group = centre_sums(batch, s)  # A_j = s_j − mean_G s
     return Steps(group=group, sums=s, advantages=group.value)
 
 
 def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
+    """Divide centred sums by the standard deviation of the sums over the batch."""
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     return divide_by_batch_std(batch, centred, s)  # A_j = (s_j − mean_G s) / std_B s
 
 
 def _reinforce_pp(batch: Batch) -> Steps:
+    """Compute the sums of REINFORCE++, which no group normalises."""
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     none = torch.zeros_like(batch.group.member(s))  # no group is normalised
     return Steps(group=Normalised(none, none + 1, s), sums=s, advantages=s, in_groups=False)
 
 
 def _max_rl(batch: Batch) -> Steps:
+    """Compute MaxRL: the weighted sum, centred in its group and divided by the group's mean."""
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     group = centre_sums(batch, s)  # A_j = (s_j − mean_G s) / mean_G s, and 0 where that mean is not above 0
-    by = group.mean.masked_fill(group.mean <= 0, torch.inf)  # no eps: prime-rl has none
+    by = group.mean.masked_fill(group.mean <= 0, torch.inf)  # no eps is added, as prime-rl has none
     by = by if batch.convention.leave_one_out else batch.group.broadcast(by)
     a = group.value / by
     return Steps(group=Normalised(group.mean, group.mean.clamp(min=0), a, by), sums=s, advantages=a)
 
 
 def _gdpo(batch: Batch) -> Steps:
+    """Compute GDPO inside the groups: each reward normalised, then their weighted sum."""
     group = normalise_rewards(batch)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
     s = weighted_sum(batch, group.value)  # eq. 5, weighted as in eq. 7: s_j = Σ_k w_k z_jk
     s = zero_cancelled(batch, s, group)
@@ -85,36 +92,45 @@ def _gdpo(batch: Batch) -> Steps:
 
 
 def over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """GDPO's batch step, over all responses, all tokens or each group once more, as the convention says."""
+    """Compute GDPO's batch step, over all responses, all tokens or each group once more, as the convention says."""
     return normalise_over_batch(batch, s)  # eq. 6: A_j = (s_j − mean_B s) / std_B s
 
 
 @dataclass(frozen=True)
 class Method:
-    """What a method computes inside each group, and then over the batch."""
+    """A method's formulas: what it computes inside each group, and then over the batch."""
 
     in_groups: Callable[[Batch], Steps]
     over_batch: Callable[[Batch, Tensor], Normalised] | None = None
-    decoupled: bool = False  # normalises each reward on its own: what a convention says of GDPO holds for it
-    prepare: Callable[[Batch], Batch] | None = None  # what needs the whole batch before any group
+    # whether it normalises each reward on its own, so that a convention's rules for GDPO hold for it
+    decoupled: bool = False
+    # the change of the rewards or weights that needs the whole batch before any group
+    prepare: Callable[[Batch], Batch] | None = None
 
     def __call__(self, batch: Batch) -> Steps:
-        """The computation with every intermediate."""
+        """Compute the advantages and every intermediate result."""
         steps = self.in_groups(batch)
         if self.over_batch is None:
             return steps
         last = self.over_batch(batch, steps.advantages)
         return replace(steps, batch=last, advantages=last.value)
 
+    @property
+    def ends_as_gdpo(self) -> bool:
+        """Whether its step over the batch is GDPO's, after which the advantages have std 1."""
+        return self.over_batch is over_batch
+
     def advantages(self, batch: Batch) -> Tensor:
-        """The same advantages without the intermediates, computed in pieces that fit into the cache."""
+        """Compute the advantages alone, in pieces that fit into the cache."""
         pieces = [self.in_groups(piece).advantages for piece in batch.pieces()]
         a = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         return a if self.over_batch is None else self.over_batch(batch, a).value
 
 
 def reward_parts(batch: Batch, steps: Steps) -> Tensor:
-    """(rewards, …) each reward's part a_k of the advantages; Σ_k a_k = A, as a method is linear but for its divisors.
+    """Return (rewards, …) each reward's part a_k of the advantages A, which sum to A.
+
+    This is possible because a method is linear but for its divisors.
 
     GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each plus its eps.
     """
@@ -141,7 +157,8 @@ METHODS = {
     "grpo_no_std": Method(_grpo_no_std),
     "gdpo": Method(_gdpo, over_batch, decoupled=True),
 }
-# What some frameworks offer besides. REINFORCE++ is arXiv 2501.03262; MaxRL, of prime-rl, is arXiv 2602.02710.
+# The methods that some frameworks offer besides. REINFORCE++ is arXiv 2501.03262; MaxRL, of prime-rl, is arXiv
+# 2602.02710.
 OF_FRAMEWORKS = {
     "grpo_batch_std": Method(_grpo_no_std, _over_batch_std),
     # A_j = (c_j − mean_B c) / std_B c, with c_j = s_j − mean_G s
@@ -153,7 +170,7 @@ OF_FRAMEWORKS = {
 
 @with_options
 def grpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
-    """Advantages of GRPO: the weighted sum of the rewards, normalised inside its group.
+    """Compute GRPO's advantages: the weighted sum of the rewards, normalised inside its group.
 
     rewards: (prompts, rollouts, rewards), or (rollouts, rewards) for one prompt, or (responses, rewards) with
         `groups`, one id per response. NaN = missing: the sum runs over what is there; a response without any reward
@@ -171,7 +188,7 @@ def grpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
 
 @with_options
 def grpo_no_std(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
-    """Advantages of GRPO without its division: the weighted sum minus the mean of its group.
+    """Compute the advantages of GRPO without its division: the weighted sum minus the mean of its group.
 
     Shapes, errors and options as `grpo`. Source: Dr. GRPO, arXiv 2503.20783.
 
@@ -183,7 +200,7 @@ def grpo_no_std(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
 
 @with_options
 def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
-    """Advantages of GDPO: each reward normalised inside its group, then the weighted sum, scaled over the batch.
+    """Compute GDPO's advantages: each reward normalised inside its group, their weighted sum scaled over the batch.
 
     Shapes, errors and options as `grpo`; the weights multiply the *normalised* rewards. A reward that is constant
     in a group adds exactly 0 there. Source: arXiv 2601.05242, eq. 4 to 6, weights as in eq. 7.
@@ -195,7 +212,7 @@ def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
 
 
 def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
-    """Rewards in which `reward` counts only where the reward `on` reaches the threshold, else it is 0.
+    """Return the rewards with `reward` counted only where the reward `on` reaches the threshold; elsewhere it is 0.
 
     reward, on: indices of the last axis. Same shape as `rewards`; where `on` is missing, so is the result.
     Raises InputError. Source: arXiv 2601.05242, eq. 8.
@@ -215,7 +232,7 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
 
 
 def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
-    """These formulas, and the batch as they take it."""
+    """Return the formulas and the batch as a convention has them, which may have its own rules for GDPO."""
     c = batch.convention
     if formula.decoupled and len(batch.rewards) == 1 and c.one_reward_is_grpo:
         return METHODS["grpo"], batch
@@ -225,6 +242,6 @@ def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
 
 
 def compute_advantages(formula: Method, batch: Batch) -> Tensor:
-    """The advantages of these formulas, as the caller gave the rewards: (prompts, rollouts) or (responses,)."""
+    """Return the advantages of these formulas, (prompts, rollouts) or (responses,) as the rewards were given."""
     formula, batch = apply_convention(formula, batch)
     return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))

@@ -5,8 +5,9 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdpo_core._groups import Batch, Options, Reduction, make_batch, skipping_missing, with_options
+from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike
+from gdpo_core._reductions import Reduction, skipping_missing
 from gdpo_core._statistics import centre
 from gdpo_core.registry import method_for
 

@@ -1,4 +1,4 @@
-"""Every method by its name: those of the paper, what frameworks offer besides, and the successors."""
+"""The registry of methods by name: those of the paper, what frameworks offer besides, and the successors."""
 
 from dataclasses import replace
 from typing import Unpack
@@ -16,7 +16,7 @@ ALL_METHODS = METHODS | OF_FRAMEWORKS | OF_SUCCESSORS
 
 @with_options
 def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Tensor:
-    """Advantages of the method of that name; the rest as `grpo`.
+    """Return the advantages of the method of this name; rewards, options and errors are those of `grpo`.
 
     method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
         and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp", "max_rl" or one of SUCCESSORS.
@@ -28,7 +28,7 @@ def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Optio
 
 
 def method_named(method: str) -> Method:
-    """The formulas of that name.
+    """Return the formulas of this name. Raises InputError for an unknown one.
 
     >>> method_named("ppo")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -40,12 +40,12 @@ def method_named(method: str) -> Method:
 
 
 def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
-    """The formulas of that name, and the batch as they take it: a convention may have its own rules for GDPO."""
+    """Return the formulas of this name, and the batch as they take it under its convention."""
     return apply_convention(method_named(method), batch)
 
 
 def advantages_without_eps(method: str, batch: Batch) -> Tensor | None:
-    """(prompts, rollouts) or (responses,) the advantages had no eps been added; None where that orders no pair anew.
+    """Return (prompts, rollouts) or (responses,) the advantages without any eps; None where no eps can part a tie.
 
     One divisor for a whole group, with an eps or without, leaves equal what is equal, and no other.
     """

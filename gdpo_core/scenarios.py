@@ -1,6 +1,6 @@
 """Training scenarios: a title, one lesson, the arguments of `train`, and the promised verdicts.
 
-The policy is one of coins, or, where the setting has `arms`, a softmax over a few answers of which the first is right.
+The policy is one of coins, or, where the set-up has `arms`, a softmax over a few answers of which the first is right.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,26 +17,29 @@ from gdpo_core._json import as_type, read_json
 from gdpo_core.training import Setting, TrainingRun
 
 LEVEL = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
-ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal,
-ALIKE_TIMES = 1.5  # unless one takes this many times as long as the other
-VERDICTS = SAME, FASTER, SLOWER, NEITHER = "no difference", "GDPO faster", "GDPO slower", "neither gets there"  # coins
-ENDS = ("right under both", "right under neither", "right under GDPO alone", "right under GRPO alone")  # on arms
-FROM_MARKS = "marks"  # in place of p0: the pass rates of marked answers, which are given later
+# Two medians count as equal if they are no further apart than so many epochs, or than this share of the larger one,
+# unless one of them is ALIKE_TIMES the other.
+ALIKE_EPOCHS, ALIKE_SHARE, ALIKE_TIMES = 2, 0.05, 1.5
+# The verdicts on coins.
+VERDICTS = SAME, FASTER, SLOWER, NEITHER = "no difference", "GDPO faster", "GDPO slower", "neither gets there"
+# The verdicts on arms.
+ENDS = ("right under both", "right under neither", "right under GDPO alone", "right under GRPO alone")
+FROM_MARKS = "marks"  # stands in place of p0 for the pass rates of marked answers, which are given later
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Comparison = Literal["equal", "published", "neither"]  # the keys of COMPARISONS
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What to train, what it teaches, and how it must end; InputError names the entry that cannot be."""
+    """A scenario: what to train, what it teaches, and how it must end. Raises InputError for what cannot be."""
 
     id: Text
     title: Text
     lesson: Text
-    verdict: Text  # one of VERDICTS, of arms one of ENDS
+    verdict: Text  # one of VERDICTS, or of ENDS for arms
     coins: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]  # or arms
     train: dict[str, Any]  # the arguments of `train`
-    verdicts: dict[Comparison, Text] = field(default_factory=dict)  # per comparison, where it is another
+    verdicts: dict[Comparison, Text] = field(default_factory=dict)  # the verdict of each comparison with another one
     lessons: dict[Comparison, Text] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -46,7 +49,7 @@ class Scenario:
 
     @property
     def from_marks(self) -> bool:
-        """Whether it starts from pass rates, for which its setting has a stand-in."""
+        """Whether it starts from pass rates that are given later; its set-up has a stand-in for them."""
         return self.train.get("p0") == FROM_MARKS
 
     @cached_property
@@ -56,31 +59,31 @@ class Scenario:
         expect(not unknown, "train", "arguments of train", ", ".join(sorted(unknown)))
         many = len(self.coins)
         arguments = self.train | {"p0": [0.5] * many} if self.from_marks else self.train
-        setting = replace(as_type(arguments, Setting, "train"))  # msgspec leaves the defaults out of vars()
-        expect(len(setting.p0) == many, "train.p0", f"{many} numbers, as many as coins", len(setting.p0))
+        setup = replace(as_type(arguments, Setting, "train"))  # msgspec leaves the defaults out of vars()
+        expect(len(setup.p0) == many, "train.p0", f"{many} numbers, as many as coins", len(setup.p0))
         try:
-            setting.policy()
-            setting.check()
+            setup.policy()
+            setup.check()
         except InputError as error:
             raise InputError(f"train.{error}") from error
-        return setting
+        return setup
 
     def lesson_of(self, comparison: str) -> str:
-        """What to learn from it under this comparison."""
+        """Return what to learn from the scenario under this comparison."""
         return self.lessons.get(cast(Any, comparison), self.lesson)
 
     def at(self, rates: Sequence[float]) -> Setting:
-        """The setting; one that starts from marks starts from these pass rates."""
+        """Return the set-up, started from these pass rates if the scenario starts from marks."""
         return replace(self.setting, p0=tuple(rates)) if self.from_marks else self.setting
 
 
 def medians(run: TrainingRun, level: float = LEVEL) -> list[float]:
-    """Per coin or arm, the (lower) median over seeds of the epoch at which it reaches the level; infinity for never."""
+    """Return, per coin or arm, the lower median over seeds of the epoch at which it reaches the level, or infinity."""
     return run.steps_to(level).median(0).values.tolist()
 
 
 def alike(a: float, b: float) -> bool:
-    """Whether two medians count as equal.
+    """Return whether two medians count as equal.
 
     >>> alike(100, 105), alike(100, 107), alike(18, 20), alike(2, 4), alike(inf, 3)
     (True, False, True, False, False)
@@ -92,7 +95,7 @@ def alike(a: float, b: float) -> bool:
 
 
 def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
-    """One of VERDICTS, by the medians of each method's slowest coin.
+    """Return one of VERDICTS, by the medians of each method's slowest coin.
 
     >>> verdict_on_coins([37, 14], [20, 20]), verdict_on_coins([inf, 14], [inf, 20])
     ('GDPO faster', 'neither gets there')
@@ -104,7 +107,7 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
 
 
 def verdict_on_arms(grpo: float, gdpo: float) -> str:
-    """One of ENDS, by each method's last probability of the right answer, the median over seeds.
+    """Return one of ENDS, by each method's last probability of the right answer, the median over seeds.
 
     >>> verdict_on_arms(0.3, 0.99)
     'right under GDPO alone'
@@ -114,7 +117,7 @@ def verdict_on_arms(grpo: float, gdpo: float) -> str:
 
 
 def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
-    """How the runs of "grpo" and "gdpo" ended."""
+    """Return how the runs of "grpo" and "gdpo" ended, one of VERDICTS or, for arms, of ENDS."""
     if arms:
         return verdict_on_arms(*(runs[m].p[:, -1, 0].median().item() for m in ("grpo", "gdpo")))
     return verdict_on_coins(*(medians(runs[m]) for m in ("grpo", "gdpo")))

@@ -1,4 +1,4 @@
-"""`explain`: every intermediate of one computation, by name."""
+"""`explain`, which names every intermediate result of one computation."""
 
 from dataclasses import dataclass
 from typing import Unpack
@@ -14,7 +14,7 @@ from gdpo_core.registry import method_for
 
 @dataclass(frozen=True)
 class Explanation:
-    """One computation from rewards to advantages, in the order in which it runs.
+    """An explanation of one computation from rewards to advantages, in the order in which it runs.
 
     Shapes follow the caller's rewards: without a prompt axis where none was given; with `groups` the statistics have
     one row per group, in the order of `group_ids`. With leave-one-out every rollout has statistics of its own, in the
@@ -28,18 +28,18 @@ class Explanation:
     lengths: Tensor | None  # tokens per response, as given, float64
     group_ids: tuple | None
     group_means: Tensor  # (prompts, rewards) where the method has z, else (prompts,), of the weighted sums
-    group_stds: Tensor  # the same; for dvao and corr_grpo what their formula divides by
+    group_stds: Tensor  # in the same shape; for dvao and corr_grpo the divisors of their formulas
     z: Tensor | None  # (prompts, rollouts, rewards), where each reward is normalised on its own
     weighted_sums: Tensor  # (prompts, rollouts) of z, else of the raw rewards
     factors: Tensor | None  # (prompts, rollouts) what gd2po multiplies them by; 0 for a rollout that it drops
-    batch_mean: float | Tensor | None  # where there is a batch step; (prompts,) if it looks at each group
+    batch_mean: float | Tensor | None  # None without a batch step; (prompts,) if that step looks at each group
     batch_std: float | Tensor | None
     advantages: Tensor  # (prompts, rollouts)
 
 
 @with_options
 def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Explanation:
-    """The computation behind `advantages`, step by step; arguments and errors are the same.
+    """Return the computation behind `advantages`, step by step; arguments and errors are the same.
 
     >>> e = explain([[1, 1], [1, 0], [0, 1], [0, 0]], "grpo")
     >>> e.weighted_sums.tolist(), e.group_means.tolist()
@@ -51,7 +51,7 @@ def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 
 
 def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> Explanation:
-    """The same for a computation at hand; prepared: the batch as the method took it."""
+    """Build the explanation of a finished computation; prepared: the batch as the method took it."""
     return Explanation(
         method=method,
         convention=batch.convention,
@@ -71,7 +71,7 @@ def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> 
 
 
 def _of_groups(batch: Batch, x: Tensor) -> Tensor:
-    """The groups' statistics as the caller expects them: one row per group, without the rollout axis."""
+    """Return the groups' statistics as the caller expects them: one row per group, without the rollout axis."""
     per_reward = x.ndim == batch.rewards.ndim
     if batch.convention.leave_one_out:
         return _rewards_last(batch, x) if per_reward else batch.to_caller(x)
@@ -82,8 +82,10 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
 
 
 def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
+    """Return a statistic of the batch as a number, or one per group where the batch step looks at each group."""
     return _of_groups(batch, x) if batch.convention.last_step == "group" else x.item()
 
 
 def _rewards_last(batch: Batch, x: Tensor) -> Tensor:
+    """Return a tensor with the reward axis last, in the shape of the caller's rewards."""
     return batch.to_caller(x).movedim(0, -1).contiguous()

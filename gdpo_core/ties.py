@@ -1,6 +1,6 @@
-"""What a method no longer tells apart: ties, levels, dead rewards, update shares, inverted priorities.
+"""Ties: what a method no longer tells apart, with levels, dead rewards, update shares and wrong orders.
 
-And, at the end, how much a reward has to weigh before GDPO lets it decide.
+At the end stands how much a reward has to weigh before GDPO lets it decide.
 """
 
 from dataclasses import dataclass, field
@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, Options, Reduction, make_batch, with_options
+from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike, Groups
 from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, tie_tolerance
+from gdpo_core._reductions import Reduction
 from gdpo_core._statistics import normalise_rewards
 from gdpo_core.methods import Steps, reward_parts
 from gdpo_core.pushing import push_under
@@ -24,20 +25,21 @@ _PAIRS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class Order:
-    """Of the pairs in a group with different primary reward, how many have which order of their advantages."""
+    """The pairs in a group with different primary reward, counted by the order of their advantages."""
 
-    right: int  # the response with more of the primary reward has the larger advantage
+    right: int  # the pairs whose response with more of the primary reward has the larger advantage
     tied: int
     wrong: int
 
     @property
     def pairs(self) -> int:
+        """The number of these pairs."""
         return self.right + self.tied + self.wrong
 
 
 @dataclass(frozen=True)
 class Collapse:
-    """How much of the difference between reward vectors the advantages keep.
+    """The collapse of advantages: how much of the difference between reward vectors they keep.
 
     Two advantages of a group are one if they are equal but for round-off when computed without any eps, and less than
     0.5 % of the group's largest apart as they were computed. `groups`, `silent_groups`, `update_share` and `push` are
@@ -48,22 +50,22 @@ class Collapse:
     groups: int
     mixed_groups: int  # groups that hold at least two different reward vectors
     groups_with_ties: float  # share of the mixed groups in which two different vectors have one advantage
-    tied_pairs: float  # of the pairs in a group whose vectors differ, the share with one advantage
+    tied_pairs: float  # the share of the pairs with different vectors that have one advantage
     tied_pair_count: int
-    pairs_by_eps: float  # of the same pairs, the share with one advantage but for what an eps adds
-    levels: float  # mean number of distinct advantages a group
-    vectors: float  # mean number of distinct reward vectors a group
+    pairs_by_eps: float  # the share of the same pairs that have one advantage but for what an eps adds
+    levels: float  # the mean number of distinct advantages in a group
+    vectors: float  # the mean number of distinct reward vectors in a group
     dead_rewards: tuple[float, ...]  # per reward, share of the mixed groups in which it is constant
     silent_groups: float  # share of all groups in which every advantage is 0
     update_share: tuple[float, ...]  # per reward, its part of Σ A², as in `update_share`; NaN if all A are 0
     push: tuple[float, ...]  # per reward, how much the update raises it, as in `push`
     level: Tensor = field(repr=False)  # (responses,) number of each response's advantage in its group, 0 = lowest
     response: Tensor = field(repr=False)  # (responses,) the number, among all, of each that was not left out
-    _rewards: Tensor = field(repr=False)  # of all responses, as given
-    _index: Tensor = field(repr=False)  # the number of each one's group
+    _rewards: Tensor = field(repr=False)  # the rewards of all responses, as given
+    _index: Tensor = field(repr=False)  # the number of each response's group
 
     def inversions(self, primary: int = 0) -> float:
-        """Of the pairs in a group with different `primary` reward, the share in which the lower one gets more.
+        """Return the share of the pairs with different `primary` reward in which the lower one gets more.
 
         NaN where there is no such pair. Raises InputError.
 
@@ -74,7 +76,9 @@ class Collapse:
         return order.wrong / order.pairs if order.pairs else float("nan")
 
     def order(self, primary: int = 0) -> Order:
-        """The pairs in a group with different `primary` reward by the order of their advantages. Raises InputError.
+        """Count the pairs in a group with different `primary` reward by the order of their advantages.
+
+        Raises InputError.
 
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").order(primary=0)
         Order(right=1, tied=0, wrong=2)
@@ -89,7 +93,7 @@ class Collapse:
 
 @with_options
 def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Collapse:
-    """What the method's advantages of these rewards still tell apart; arguments and errors as `grpo`.
+    """Return what the method's advantages of these rewards still tell apart; arguments and errors as `grpo`.
 
     >>> c = collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> c.levels, c.vectors, c.tied_pair_count, c.tied_pairs
@@ -102,9 +106,9 @@ def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options
 def explain_and_collapse(
     rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 ) -> tuple[Explanation, Collapse, Tensor]:
-    """`explain` and `collapse` of the same rewards from one computation; arguments and errors as there.
+    """Return `explain` and `collapse` of the same rewards from one computation; arguments and errors as there.
 
-    The third is (responses, rewards), float64: each reward's signed part of the advantages, as in `update_share`.
+    The third item is (responses, rewards), float64: each reward's signed part of the advantages, as in `update_share`.
 
     >>> e, c, parts = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> e.weighted_sums.tolist(), c.level.tolist(), [round(part, 2) for part in parts[0].tolist()]
@@ -124,7 +128,10 @@ def explain_and_collapse(
 
 
 def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:
-    """batch: in float64; prepared: as the method took it; same: how close advantages of one level are."""
+    """Return the collapse of a finished computation.
+
+    batch: in float64; prepared: as the method took it; same: how close advantages of one level are.
+    """
     advantages = prepared.zero_unrewarded(steps.advantages)
     silent = batch.group.lowest(-advantages.abs()) == 0
     rewards, a = batch.rewards.reshape(len(batch.rewards), -1), advantages.flatten()
@@ -135,7 +142,8 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
     mixed, tied, pairs = distinct.vectors > 1, distinct.tied[method], int(distinct.pairs.sum())
     means = torch.cat([torch.stack([tied > 0, distinct.levels[method], distinct.vectors]), distinct.dead])[:, mixed]
     part, whole = update_parts(prepared, steps, advantages, prepared.all_responses)
-    with_ties, levels, vectors, *dead = means.double().mean(1).tolist()  # of whole numbers, so in any order the same
+    # means of whole numbers, which are the same in any order
+    with_ties, levels, vectors, *dead = means.double().mean(1).tolist()
     return Collapse(
         groups=silent.numel(),
         mixed_groups=int(mixed.sum()),
@@ -158,7 +166,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
 
 @with_options
 def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
-    """The share of each reward in the advantages; they sum to 1, and are NaN where every advantage is 0.
+    """Return the share of each reward in the advantages; shares sum to 1, and are NaN where every advantage is 0.
 
     Every method's advantage is a sum of one part per reward, A = Σ_k a_k: under GRPO a_k = w_k (r_k − mean_G r_k) /
     std_G s, under GDPO a_k = w_k z_k / std_B s. The share is Σ a_k A / Σ A² over all responses. Below 0 the update
@@ -172,7 +180,10 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
 
 
 def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """(rewards, …) Σ a_k A, and (…) Σ A², whose ratio is the share, summed over `over`; an A of NaN is left out."""
+    """Return (rewards, …) Σ a_k A and (…) Σ A², whose ratio is the share; an A of NaN is left out.
+
+    The sums run over `over`.
+    """
     a = a.masked_fill(~a.isfinite(), 0)
     products = reward_parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)
     return over.total(products), over.total(a.square())
@@ -188,7 +199,7 @@ class BrokenTies:
 
 
 def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTies:
-    """The ties of `coarse` between different primary rewards that `fine` breaks, and which of them it inverts.
+    """Return the ties of `coarse` between different primary rewards that `fine` breaks, and which get the wrong order.
 
     Both are collapses of the same rewards. primary: index of the reward that should decide.
 
@@ -213,7 +224,7 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
         rows, reward = block.take(responses, -1), block.take(primary_reward, torch.nan)
         for at in range(0, len(reward), at_once := max(1, _PAIRS_AT_ONCE // block.rollouts**2)):
             members, r = rows[at : at + at_once], reward[at : at + at_once]
-            below = r[:, :, None] < r[:, None, :]  # NaN compares false: padding and what is left out drop out
+            below = r[:, :, None] < r[:, None, :]  # NaN compares false, so that padding and what is left out drop out
             tied = at_coarse[members][:, :, None] == at_coarse[members][:, None, :]
             apart = at_fine[members][:, :, None] != at_fine[members][:, None, :]
             group, low, high = (below & tied & apart).nonzero(as_tuple=True)
@@ -226,7 +237,7 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
 
 
 def _of_all(level: Tensor, response: Tensor, count: int) -> Tensor:
-    """(responses,) the levels of all responses, −1 where one was left out."""
+    """Return (responses,) the levels of all responses, −1 for a response that was left out."""
     return level.new_full((count,), -1).scatter(0, response, level)
 
 
@@ -238,7 +249,7 @@ def break_even_weights(
     weights: ArrayLike | None = None,
     groups: Groups | None = None,
 ) -> Tensor:
-    """The weights on `reward` above which GDPO gives `higher` of a pair more than `lower`; (pairs,), float64.
+    """Return the weights on `reward` above which GDPO gives `higher` of a pair more than `lower`; (pairs,), float64.
 
     pairs: those of `broken_ties`; rewards, groups: of the collapses that they are from; reward: their primary one. The
     responses of a pair differ in it, so a large enough weight always puts `higher` first: every value is finite.
@@ -267,12 +278,12 @@ def break_even_weights(
 
 
 def break_even_of(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
-    """The weight on `reward` at which its gain equals the loss by the other rewards; NaN where it gains nothing.
+    """Return the weight on `reward` at which its gain equals the loss by the other rewards; NaN where it gains nothing.
 
     z: (rewards, responses); lower, higher: (pairs,).
     """
     gained = z[reward, higher] - z[reward, lower]
-    terms = weights.reshape(-1, 1) * z.nan_to_num()  # GDPO adds up what is there
+    terms = weights.reshape(-1, 1) * z.nan_to_num()  # GDPO adds up the rewards that are there
     rest = terms[:, higher] - terms[:, lower]
     rest = rest.sum(0) - rest[reward]
     return torch.where(gained > 0, -rest / gained, torch.nan)

@@ -1,39 +1,37 @@
-"""Two small policies that learn from several rewards: coins that fall independently, and arms of which one is pulled.
+"""Training of two small policies on several rewards: coins that fall independently, and arms of which one is pulled.
 
 Symbols: f an outcome as zeros and ones (which coins fell on 1, which arm was pulled), p the probabilities of its ones,
 A the advantages. A step moves the logits by lr · mean of A (f − p), the score-function gradient of the expected reward.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import product
 from math import prod
-from numbers import Integral, Real
+from numbers import Real
 from sys import float_info
-from typing import Any, TypeAlias, TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import InputError, expect, expect_index, is_whole
-from gdpo_core._groups import Batch, batch_of, over_axes, weighted
-from gdpo_core._inputs import ArrayLike, numbers, shows_keywords_of, width
-from gdpo_core._statistics import adds_exactly
+from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._groups import Batch, batch_of
+from gdpo_core._inputs import ArrayLike, shows_keywords_of
+from gdpo_core._reductions import over_axes, weighted
 from gdpo_core.conventions import Convention
-from gdpo_core.methods import condition, over_batch
+from gdpo_core.methods import over_batch
+from gdpo_core.policies import Coins, Gate, Policy, arms_of, coins_of, corners
 from gdpo_core.registry import method_for, method_named
 
-Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
-
 PUBLISHED = "published"
-MATCHES = (True, False, PUBLISHED)  # what `match_scale` can be
+MATCHES = (True, False, PUBLISHED)  # the values of `match_scale`
 
-# In the infinite-group limit no degree of freedom is lost.
+# No degree of freedom is lost in the infinite-group limit.
 LARGE_GROUPS = Convention(name="large groups", source="the limit of the paper's formulas", ddof=0)
 
-_MOST_DRAWS = 2**26  # per epoch
-_MOST_OUTCOMES = 4096  # of the infinite-group limit: each coin and each noisy reward doubles them
+_MOST_DRAWS = 2**26  # the most draws of an epoch
+_MOST_OUTCOMES = 4096  # the most outcomes of the infinite-group limit, which each coin and each noisy reward doubles
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class TrainingRun:
     p: Tensor  # (seeds, epochs + 1, rewards); index 0 of the epoch axis is the start
 
     def steps_to(self, level: float = 0.9) -> Tensor:
-        """The first epoch index at which p ≥ level, infinity if there is none, (seeds, rewards).
+        """Return (seeds, rewards) the first epoch index at which p ≥ level, infinity if there is none.
 
         >>> TrainingRun("grpo", torch.tensor([[[0.5, 0.5], [0.9, 0.6]]])).steps_to(0.9).tolist()
         [[1.0, inf]]
@@ -56,20 +54,21 @@ class TrainingRun:
         return first.masked_fill(~reached.any(1), torch.inf)
 
 
-COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "neither": False}  # match_scale of each
+# the `match_scale` of each comparison
+COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "neither": False}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What to train and how, as the arguments of `train`. Equal settings of tuples have equal runs."""
+    """A set-up: what to train and how, as the arguments of `train`. Equal set-ups of tuples have equal runs."""
 
     p0: tuple[float, ...]
     arms: tuple[tuple[float, ...], ...] | None = None  # (arms, rewards) what each answer is paid, times the scale
     scale: tuple[float, ...] | None = None
     weights: tuple[float, ...] | None = None
-    noise: tuple[float, ...] | None = None  # of coins
+    noise: tuple[float, ...] | None = None  # the std of the noise on each coin's reward
     gate: tuple[int, int] | None = None
-    together: float = 0.0  # share of the answers in which all coins fall by one draw
+    together: float = 0.0  # the share of the answers in which all coins fall by one draw
     rollouts: int = 8
     prompts: int = 32
     epochs: int = 150
@@ -90,11 +89,11 @@ class Setting:
         return next(name for name, match in COMPARISONS.items() if match == self.match_scale)
 
     def compared(self, comparison: str) -> "Setting":
-        """The same under another comparison."""
+        """Return this set-up under another comparison."""
         return replace(self, match_scale=COMPARISONS[comparison])
 
     def train(self, method: str) -> TrainingRun:
-        """The runs of one method.
+        """Train with one method, and return its runs.
 
         >>> Setting((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
         torch.Size([2, 4, 2])
@@ -102,22 +101,22 @@ class Setting:
         return _simulate(method, self.policy(), self)
 
     def mean_field(self, method: str) -> Tensor:
-        """The infinite-group limit of one method, (epochs + 1, coins)."""
+        """Return the infinite-group limit of one method, (epochs + 1, coins)."""
         return _integrate(method, self.policy(), self)
 
-    def policy(self) -> "Policy":
-        """The policy that it starts from; InputError names what cannot be used."""
+    def policy(self) -> Policy:
+        """Return the policy that training starts from. Raises InputError that names what cannot be used."""
         if self.arms is None:
             is_share = isinstance(self.together, Real) and 0 <= self.together <= 1
             expect(is_share, "together", "a share from 0 to 1", repr(self.together))
-            coins = _coins(self.p0, self.scale, self.weights, self.noise, self.gate)
+            coins = coins_of(self.p0, self.scale, self.weights, self.noise, self.gate)
             return replace(coins, together=float(self.together))
         expect(self.together == 0, "together", "0 with arms", repr(self.together))
         expect(self.noise is None, "noise", "none with arms", repr(self.noise))
-        return _arms(self.p0, self.arms, self.scale, self.weights, self.gate)
+        return arms_of(self.p0, self.arms, self.scale, self.weights, self.gate)
 
     def check(self) -> None:
-        """InputError for how long and how fast it cannot train."""
+        """Raise InputError for sizes, rates and options with which nothing can be trained."""
         for name in ("epochs", "seeds", "rollouts", "prompts"):
             count = getattr(self, name)
             expect(is_whole(count) and count > 0, name, "a whole number above 0", repr(count))
@@ -133,7 +132,7 @@ class Setting:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Seeds, rollouts, prompts: statistics run along the last axis but one, which is several times as fast."""
+        """The seeds, rollouts and prompts: statistics along the last axis but one are several times as fast."""
         return int(self.seeds), int(self.rollouts), int(self.prompts)
 
 
@@ -190,7 +189,7 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
 
 @with_options
 def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tensor:
-    """The infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards or arms).
+    """Return the infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards or arms).
 
     Arguments and errors as in `train`; how many are drawn changes nothing. With p, v = p (1 − p), scales c and weights
     w the logits move by w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, by w_k √v_k / √(Σ w_j²) under GDPO.
@@ -201,208 +200,25 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
     return Setting(cast(Any, p0), **cast(dict[str, Any], options)).mean_field(method)
 
 
-# --- the two policies ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Coins:
-    """Coins that fall independently; each that falls on 1 pays its scale."""
-
-    start: Tensor  # (coins,) logits
-    scale: Tensor  # (coins,)
-    gates: list[tuple[int, int]]  # reward, coin on which it hangs
-    noise: Tensor  # (rewards,) std of the noise on each reward; those beyond the coins are noise alone
-    weights: Tensor  # (rewards,)
-    dtype: torch.dtype  # that can hold these rewards
-    together: float = 0.0  # share of outcomes in which all fall by one draw
-
-    @property
-    def uniforms(self) -> int:
-        """How many random numbers in [0, 1) one outcome takes."""
-        return len(self.start) + (self.together > 0)
-
-    @property
-    def exact(self) -> bool:
-        """Whether weighted sums of the rewards have no round-off before the noise."""
-        return adds_exactly(self.scale * self.weights[: len(self.scale)])
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """p of logits, both (coins, …)."""
-        return logits.sigmoid()
-
-    def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
-        """One outcome from each column of uniforms, (coins, …)."""
-        if self.together:
-            uniforms = torch.where(uniforms[-1] < self.together, uniforms[0], uniforms[:-1])
-        return torch.lt(uniforms, p, out=out)
-
-    def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
-        """The rewards of outcomes (coins, …) before the noise, (rewards, …)."""
-        coins = len(self.scale)
-        torch.mul(self.scale.to(outcomes).view(-1, *[1] * (outcomes.ndim - 1)), outcomes, out=out[:coins])
-        if len(out) > coins:
-            out[coins:] = 0
-        for reward, on in self.gates:
-            out[reward] *= outcomes[on]
-        return out
-
-    def outcomes(self) -> Tensor:
-        """Every possible outcome, (coins, outcomes)."""
-        return _corners(0.0, 1.0, len(self.start))
-
-    def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
-        """The probability of each outcome, (outcomes,)."""
-        alone = torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
-        # By one draw it is every coin that is likelier than the draw: below all on 1, not below any on 0.
-        below = torch.where(outcomes == 1, p[:, None], 1.0).amin(0)
-        above = torch.where(outcomes == 0, p[:, None], 0.0).amax(0)
-        return alone + self.together * ((below - above).clamp(min=0) - alone)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arms:
-    """Arms of which a softmax policy pulls one; each pays its row of a table."""
-
-    start: Tensor  # (arms,) logits
-    table: Tensor  # (arms, rewards)
-    weights: Tensor  # (rewards,)
-    dtype: torch.dtype  # that can hold these rewards
-
-    uniforms = 1
-
-    @property
-    def noise(self) -> Tensor:
-        """(rewards,) of zeros: the table is all that is paid."""
-        return torch.zeros_like(self.weights)
-
-    @property
-    def exact(self) -> bool:
-        """Whether weighted sums of the rewards have no round-off."""
-        return all(adds_exactly(row * self.weights) for row in self.table)
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """p of logits, both (arms, …)."""
-        return logits.softmax(0)
-
-    def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
-        """One arm from each uniform number, as zeros and a one, (arms, …)."""
-        below = p.cumsum(0)
-        below[-1] = torch.inf  # the sum may round to less than 1
-        torch.lt(uniforms, below, out=out)
-        out[1:] -= out[:-1].clone()
-        return out
-
-    def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
-        """The rewards of outcomes (arms, …), (rewards, …)."""
-        torch.mm(self.table.T.to(outcomes), outcomes.flatten(1), out=out.view(len(out), -1))
-        return out
-
-    def outcomes(self) -> Tensor:
-        """Every arm, (arms, arms)."""
-        return torch.eye(len(self.start), dtype=torch.float64)
-
-    def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
-        """The probability of each arm, (arms,)."""
-        return p
-
-
-Policy: TypeAlias = Coins | Arms
-
-
-def _coins(
-    p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: Gate | None
-) -> Coins:
-    """The checked coins and what they pay."""
-    start = _per_reward(p0, "p0")
-    expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
-    coins = len(start)
-    c = torch.ones_like(start) if scale is None else _per_reward(scale, "scale", coins)
-    n = torch.zeros_like(start) if noise is None else _noise(noise, coins)
-    w = torch.ones_like(n) if weights is None else _per_reward(weights, "weights", len(n), "rewards")
-    sizes = [*c.abs().tolist(), *(c * w[:coins]).abs().tolist(), *n.tolist(), *(n * w).abs().tolist()]
-    return Coins(
-        start=start.logit(),
-        scale=c,
-        gates=_gates(gate, coins, "another coin than the reward's own"),
-        noise=n,
-        weights=w,
-        dtype=width(sizes, torch.float32, "scale"),
-    )
-
-
-def _arms(
-    p0: ArrayLike, arms: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, gate: Gate | None
-) -> Arms:
-    """The checked arms and what they pay."""
-    start = _per_reward(p0, "p0")
-    inside = bool(((start > 0) & (start < 1)).all()) and abs(float(start.sum()) - 1) < 1e-6
-    expect(inside, "p0", "probabilities inside (0, 1) that sum to 1", start.tolist())
-    table = numbers(arms, "arms").double()
-    fits = table.ndim == 2 and len(table) == len(start) and table.numel() > 0
-    expect(fits, "arms", f"shape ({len(start)}, rewards), one row per number of p0", f"shape {tuple(table.shape)}")
-    expect(bool(table.isfinite().all()), "arms", "finite numbers", table.tolist())
-    count = table.shape[1]
-    table = table if scale is None else table * _per_reward(scale, "scale", count, "rewards")
-    for reward, on in _gates(gate, count, "another reward"):
-        table = condition(table, reward, on)
-    w = torch.ones(count).double() if weights is None else _per_reward(weights, "weights", count, "rewards")
-    sizes = [*table.abs().amax(0).tolist(), *(table * w).abs().amax(0).tolist()]
-    return Arms(start=start.log(), table=table, weights=w, dtype=width(sizes, torch.float32, "arms"))
-
-
-def _per_reward(values: ArrayLike, name: str, count: int | None = None, of: str = "p0") -> Tensor:
-    """One finite number per reward, (rewards,) in float64; `of` names the argument that says how many."""
-    t = numbers(values, name).double()
-    expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {of}"
-    fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
-    expect(fits and bool(t.isfinite().all()), name, expected, t.tolist())
-    return t
-
-
-def _noise(noise: ArrayLike, coins: int) -> Tensor:
-    t = numbers(noise, "noise").double()
-    fits = t.ndim == 1 and len(t) >= coins and bool((t.isfinite() & (t >= 0)).all())
-    expect(fits, "noise", f"at least {coins} finite numbers from 0, one per reward", t.tolist())
-    return t
-
-
-def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
-    """Pairs of a reward and the coin or reward that gates it, both as indices from 0."""
-    if gate is None:
-        return []
-    wrong = InputError(f"gate: expected (reward, on), or several such pairs, got {gate!r}")
-    if not isinstance(gate, Sequence) or isinstance(gate, str):
-        raise wrong
-    pairs = []
-    for pair in [gate] if len(gate) and all(isinstance(k, Integral) for k in gate) else gate:
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise wrong
-        for k in pair:
-            expect_index(k, count, "gate", "rewards")
-        reward, on = (k % count for k in pair)
-        expect(reward != on, "gate", another, repr(tuple(pair)))
-        pairs.append((reward, on))
-    return pairs
-
-
 # --- how they learn --------------------------------------------------------------------------------------------------
 
 
-def _simulate(method: str, policy: Policy, setting: Setting) -> TrainingRun:
-    """The runs of all seeds at once, from one generator."""
-    setting.check()
+def _simulate(method: str, policy: Policy, setup: Setting) -> TrainingRun:
+    """Return the runs of all seeds at once, from one generator."""
+    setup.check()
     method_named(method)
-    generator = np.random.Generator(np.random.SFC64(setting.seed))  # faster than torch's own
+    generator = np.random.Generator(np.random.SFC64(setup.seed))  # this generator is faster than torch's own
     weights = policy.weights.reshape(-1, 1, 1, 1).to(policy.dtype)
     noisy = policy.noise.nonzero().flatten().tolist()
     exact = policy.exact and not noisy
-    # Every epoch draws into and computes in the same memory: fresh memory costs more than the arithmetic.
-    uniforms, normal = (torch.empty(n, *setting.shape) for n in (policy.uniforms, 1))
+    # Every epoch draws into the same memory and computes in it, because fresh memory costs more than the arithmetic.
+    uniforms, normal = (torch.empty(n, *setup.shape) for n in (policy.uniforms, 1))
     of_uniforms, of_normal = uniforms.numpy(), normal.numpy()  # the same memory
-    outcomes = torch.empty((len(policy.start), *setting.shape), dtype=policy.dtype)
-    rewards = torch.empty((len(weights), *setting.shape), dtype=policy.dtype)
+    outcomes = torch.empty((len(policy.start), *setup.shape), dtype=policy.dtype)
+    rewards = torch.empty((len(weights), *setup.shape), dtype=policy.dtype)
 
     def gradient(logits: Tensor) -> Tensor:
+        """Return the score-function gradient of the logits, from answers that are drawn."""
         p = policy.probabilities(logits)[:, :, None, None]  # (features, seeds, rollouts, prompts)
         generator.random(dtype=np.float32, out=of_uniforms)
         f = policy.draw(uniforms, p, out=outcomes)
@@ -410,16 +226,16 @@ def _simulate(method: str, policy: Policy, setting: Setting) -> TrainingRun:
         for k in noisy:
             generator.standard_normal(dtype=np.float32, out=of_normal)
             r[k] += policy.noise[k].item() * normal[0]
-        a = step_advantages(method, batch_of(r, weights, exact=exact), setting.match_scale)
+        a = step_advantages(method, batch_of(r, weights, exact=exact), setup.match_scale)
         return f.sub_(p).mul_(a).mean((-2, -1))  # mean of A (f − p)
 
-    logits = policy.start.to(policy.dtype)[:, None].repeat(1, setting.shape[0])  # (features, seeds)
-    path = _climb(logits, gradient, setting).movedim(0, 1)  # (features, epochs + 1, seeds)
+    logits = policy.start.to(policy.dtype)[:, None].repeat(1, setup.shape[0])  # (features, seeds)
+    path = _climb(logits, gradient, setup).movedim(0, 1)  # (features, epochs + 1, seeds)
     return TrainingRun(method, policy.probabilities(path).permute(2, 1, 0))
 
 
-def _integrate(method: str, policy: Policy, setting: Setting) -> Tensor:
-    """p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
+def _integrate(method: str, policy: Policy, setup: Setting) -> Tensor:
+    """Return p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
 
     Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
     """
@@ -427,15 +243,15 @@ def _integrate(method: str, policy: Policy, setting: Setting) -> Tensor:
         count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))
         few = f"coins and noisy rewards with at most {_MOST_OUTCOMES} outcomes"
         expect(count <= _MOST_OUTCOMES, "p0", few, str(count))
-    setting.check()
+    setup.check()
     method_named(method)
     noisy = policy.noise.nonzero().flatten()
-    signs, outcomes = _corners(-1.0, 1.0, len(noisy)), policy.outcomes()
+    signs, outcomes = corners(-1.0, 1.0, len(noisy)), policy.outcomes()
     f = outcomes.repeat_interleave(signs.shape[1], 1)  # (features, outcomes · signs)
     r = policy.rewards(f, out=f.new_empty(len(policy.weights), f.shape[1]))
     r[noisy] += policy.noise[noisy, None] * signs.repeat(1, outcomes.shape[1])
 
-    group = Batch(  # of all outcomes, as one prompt
+    group = Batch(  # all outcomes as one prompt
         rewards=r[:, None],
         weights=policy.weights.reshape(-1, 1, 1),
         missing=False,
@@ -446,38 +262,37 @@ def _integrate(method: str, policy: Policy, setting: Setting) -> Tensor:
     )
 
     def gradient(logits: Tensor) -> Tensor:
+        """Return the expected gradient of the logits, over all outcomes."""
         p = policy.probabilities(logits)
         likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
         likely = weighted(group.group, likelihoods[None])  # the group is the whole batch too
-        a = step_advantages(method, replace(group, group=likely, batches=likely), setting.match_scale)
+        a = step_advantages(method, replace(group, group=likely, batches=likely), setup.match_scale)
         return (likelihoods * a * (f - p[:, None])).sum(-1)  # E[A (f − p)]
 
-    return policy.probabilities(_climb(policy.start.double(), gradient, setting).T).T
-
-
-def _corners(low: float, high: float, count: int) -> Tensor:
-    """Every way to set so many numbers to one of two, (count, 2^count)."""
-    return torch.tensor(list(product((low, high), repeat=count)), dtype=torch.float64).T
+    return policy.probabilities(_climb(policy.start.double(), gradient, setup).T).T
 
 
 def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
-    """What the method gives in each group, then by match_scale: eq. 6 for all, for none, or its own last step."""
+    """Return the advantages inside the groups, followed by the step over the batch that match_scale names.
+
+    That is eq. 6 for every method, none for any, or the method's own.
+    """
     formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages
-    own = formula.over_batch
+    batch_step = formula.over_batch
     if match_scale == PUBLISHED:
-        return a if own is None else own(batch, a).value
+        return a if batch_step is None else batch_step(batch, a).value
     if not match_scale:
         return a
-    if own is not None and own is not over_batch:  # it leaves another std
-        a = own(batch, a).value
+    if batch_step is not None and not formula.ends_as_gdpo:  # its own step leaves another std than 1
+        a = batch_step(batch, a).value
     return over_batch(batch, a).value
 
 
-def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setting: Setting) -> Tensor:
-    """The logits before training and after each step, (epochs + 1, …)."""
-    step, path = OPTIMIZERS[setting.optimizer](float(setting.lr)), [logits]
-    for _ in range(setting.epochs):
+def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setting) -> Tensor:
+    """Return the logits before training and after each step, (epochs + 1, …)."""
+    step, path = OPTIMIZERS[setup.optimizer](float(setup.lr)), [logits]
+    for _ in range(setup.epochs):
         path.append(path[-1] + step(gradient(path[-1])))
     climbed = torch.stack(path)
     finite = climbed.isfinite().flatten(1).all(1)
@@ -488,11 +303,12 @@ def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setting: Settin
 
 
 def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
+    """Return the step of plain gradient ascent."""
     return lambda gradient: lr * gradient
 
 
 def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
-    """Adam, arXiv 1412.6980, algorithm 1, as ascent."""
+    """Return the step of Adam, arXiv 1412.6980, algorithm 1, as ascent."""
     first, second, steps = torch.zeros(()), torch.zeros(()), 0
 
     def step(gradient: Tensor) -> Tensor:

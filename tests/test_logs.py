@@ -47,8 +47,8 @@ from logs import (
 )
 
 import gdpo_audit as ga
-from gdpo_audit.logs.columns import batches
 from gdpo_audit.logs.sizes import infer
+from gdpo_audit.logs.standard_rows import batches
 
 read_run = ga.read_run
 NAN = float("nan")

@@ -76,7 +76,9 @@ def test_components_come_back_where_a_total_tells_them_and_no_others(name, pays,
     run = ga.read_run(passes.select("group").with_columns(total=pl.Series(logged)), parts=pays)
     got = run.table.select(pl.col(run.rewards).fill_nan(None)).rows()
     assert [list(row) for row in got] == [row for rows in kept for row in rows]
-    assert run.undecided == (len(groups) - len(kept), len(passes) - len(got)) and several == (len(kept) < len(groups))
+    assert run.count_undecided() == (len(groups) - len(kept), len(passes) - len(got)) and several == (
+        len(kept) < len(groups)
+    )
     by_pay = {float(pay): " + ".join(n for n in rewards if pays[n] == pay) for pay in pays.values()}
     assert run.weights == {name: pay for pay, name in by_pay.items()} and not run.total_only
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.recipes import round_to
 from gdpo_audit.logs.names import reward_column
+from gdpo_audit.recipe.guesses import simple_near
 from gdpo_audit.recipe.recipe import (
     GRIDS,
     TOLERANCE,
@@ -23,7 +24,7 @@ from gdpo_audit.recipe.recipe import (
     same_direction,
     tensors_of,
 )
-from gdpo_audit.recipe.solve import simple_near, solve
+from gdpo_audit.recipe.solve import solve
 from gdpo_core import InputError
 from gdpo_core._groups import make_batch
 from gdpo_core.conventions import NAMES

@@ -159,7 +159,7 @@ def test_texts_of_a_line_per_group_are_those_of_the_answer():
     places = pl.concat(run.tables())["_place"]
     texts = run.texts(places.to_list()[9:11])
     assert [text.completion for text in texts.values()] == ["s0 q1 a1", "s0 q1 a2"]
-    lengths = pl.concat([*run.others["length"]()])["length"]
+    lengths = pl.concat([*run.extracts["length"]()])["length"]
     assert lengths.to_list() == [8] * (STEPS * GROUPS * SIZE)
 
 

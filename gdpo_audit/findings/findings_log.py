@@ -28,7 +28,7 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 def steps_missing(f: Facts) -> Iterator[Finding]:
     """Steps that the log does not hold."""
     gaps = Counter(b - a for a, b in pairwise(f.steps))
-    if not gaps or set(gaps) == {1} or f.run.undecided[0]:
+    if not gaps or set(gaps) == {1} or f.run.count_undecided()[0]:
         return
     usual, times = max(gaps.items(), key=lambda gap: gap[1])
     first, last, held = f.steps[0], f.steps[-1], len(f.steps)

@@ -150,4 +150,4 @@ class LoggedGroups:
         degrees = max(len(self.table) - len(self.starts), 1)
         inside = (self.distances**2).sum(1) / degrees / self.range**2
         part = np.clip(inside / np.maximum(rates * (1 - rates), 1e-9), 0.02, 1.0)
-        return DifferingGroups.of(np.where(ends.all(1), part, np.nan), int(np.median(self.sizes)))
+        return DifferingGroups.for_size(np.where(ends.all(1), part, np.nan), int(np.median(self.sizes)))

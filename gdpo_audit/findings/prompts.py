@@ -38,7 +38,7 @@ def prompts_of(f: Facts) -> PromptsPart | None:
     of = visits.group_by("_prompt_key").agg(visited).sort("responses", "_place", descending=[True, False])
     worst = of.filter(pl.col("responses") > 0).head(WORST)
     texts = list[pl.DataFrame]()
-    for frame in f.run.others["text"]():
+    for frame in f.run.extracts["text"]():
         texts.append(frame.join(worst, on="_place", how="semi"))
         if sum(map(len, texts)) == len(worst):
             break
@@ -73,9 +73,9 @@ def lengths_of(f: Facts) -> LengthsPart | None:
 
 def _characters(f: Facts) -> LengthSums[Array] | None:
     """The sums of the batches with characters in place of tokens; the advantages that come of them are no one's."""
-    if "length" not in f.run.others or f.totals.responses > CHARACTERS_OF:
+    if "length" not in f.run.extracts or f.totals.responses > CHARACTERS_OF:
         return None
-    lengths = pl.concat(f.run.others["length"]())
+    lengths = pl.concat(f.run.extracts["length"]())
     setup = Setup(f.rewards, f.setup.weights, "paper", None, None)
     counted = pl.col("batch").is_in(f.batches.batch.tolist())
     tables = (table.filter(counted) for table in f.run.tables())

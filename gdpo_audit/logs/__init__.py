@@ -1,1 +1,1 @@
-"""Any file of a log becomes one table of responses in batches and groups; a framework is a function on it."""
+"""Logs of training runs: whatever wrote its files, a log becomes one table of responses in batches and groups."""

@@ -1,6 +1,6 @@
 """The behaviour of number columns in a log, which tells places, clocks, labels and copies from rewards.
 
-A name only supports what the numbers say: `measures` lists units and roles that no reward has.
+The numbers decide; a name counts only for units and roles that no reward has, in `measures`.
 """
 
 import re
@@ -12,12 +12,13 @@ import polars as pl
 
 from gdpo_audit.logs.names import GROUP_OF_ROW
 
-LEAST_GROUPS = 8  # of two responses or more: what fewer groups show may be chance
-LEAST_PAIRS = 30  # of neighbours in the order of a column that it parts: fewer may follow another column by chance
-NEARLY_ALL = 0.95  # of the groups, or of the rows
-FOLLOWS = 0.95  # the correlation of a column's ranks with the rows: what is learnt never comes near, as groups differ
-COPY = 0.5  # of the neighbours that either column parts, both have to part so many: a threshold parts far fewer
-FEW_LEVELS = 8  # different values: a measured time or price has more
+LEAST_GROUPS = 8  # Groups of two responses or more that have to agree: what fewer groups show may be chance.
+LEAST_PAIRS = 30  # Neighbours that a column has to part in its order: fewer may follow another column by chance.
+NEARLY_ALL = 0.95  # the share of the groups, or of the rows, that counts as nearly all
+# The correlation of a clock's ranks with the rows. What is learnt never comes near, because groups differ.
+FOLLOWS = 0.95
+COPY = 0.5  # The share of the neighbours that either column parts which copies both part; a threshold parts far fewer.
+FEW_LEVELS = 8  # the most different values of a mark; a measured time or price has more
 
 # Units, roles of a machine, and places: the last word of a name such as gen_time_s, cost_usd or worker_version.
 _UNITS = {"s", "ms", "us", "ns", "sec", "secs", "seconds", "minutes", "usd", "eur", "cents", "bytes", "mb", "gb"}
@@ -48,7 +49,7 @@ def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[
 
 
 def measures(name: str, values: pl.Series) -> bool:
-    """Whether a name ends in a unit or a role, and the values are too many, or too coarse, for a mark.
+    """Return whether a name ends in a unit or a role, and the values are too many, or too coarse, for a mark.
 
     >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
     (True, False)
@@ -81,7 +82,7 @@ def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> s
     held = sizes > 1
     if held.sum() < LEAST_GROUPS:
         return ""
-    # So many whole numbers in a row, each once, are a permutation of the places of a group.
+    # Whole numbers in a row, each once, are a permutation of the places of a group.
     next_to_each_other = first | (np.diff(inside, prepend=np.nan) == 1)
     places = np.logical_and.reduceat(next_to_each_other & (inside == np.floor(inside)), starts) & (sizes > 2)
     if places[held].sum() >= NEARLY_ALL * held.sum():
@@ -91,7 +92,7 @@ def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> s
 
 
 def _rises(values: np.ndarray) -> bool:
-    """Whether the values never fall from row to row, or follow the rows nearly, and are more different than marks."""
+    """Return whether the values rise along the rows, or nearly do, and are more different than marks are."""
     if len(np.unique(values)) <= FEW_LEVELS:
         return False
     if (np.diff(values) >= 0).all():
@@ -121,7 +122,7 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
-    """Whether y is a rising function of x in each group, and parts most of the neighbours that x parts."""
+    """Return whether y is a rising function of x in each group, and parts most of the neighbours that x parts."""
     order = np.lexsort((y, x, groups))
     inside = groups[order][1:] == groups[order][:-1]
     steps = np.diff(x[order])[inside], np.diff(y[order])[inside]

@@ -1,4 +1,4 @@
-"""Which number columns of a log are rewards, and which is the total of others.
+"""The choice of rewards: which number columns of a log are rewards, and which is the total of others.
 
 Names say what a column may be, and the numbers decide: a total is a weighted sum of others, places and clocks are no
 rewards, and of two columns that order every group alike one alone can be meant. What stays open is asked about, unless
@@ -20,28 +20,31 @@ from gdpo_audit.logs.score import Score, weights_of
 from gdpo_core._errors import InputError
 from gdpo_core._words import listing
 
-LARGEST = 100  # of a reward in whole numbers; more look like a count
-GRADES = 8  # different values that a reward in whole numbers may have though some are larger
-NEARLY = 0.5  # explained by the others: less is a reward of its own, more may be a total that was clipped or gated
-NEAR = 0.9  # explained by the others: a column that is named like a total is one, with something that is not logged
-_NOTHING, _FAINT = 1e-11, 1e-6  # of the variance that is float32's round-off; of a weight, beside the largest
-ROWS = 30  # from which a column of any other name can be the total
+LARGEST = 100  # the largest reward in whole numbers; larger ones look like a count
+GRADES = 8  # the most different values of a reward in whole numbers of which some are larger than that
+# The share of a column that the others explain: with less it is a reward, with more it may be a total that was clipped
+# or gated.
+NEARLY = 0.5
+NEAR = 0.9  # The share that the others explain of a total by its name which also holds something that is not logged.
+# The share of a variance that is float32's round-off, and the size of a weight, beside the largest, that is none.
+_NOTHING, _FAINT = 1e-11, 1e-6
+ROWS = 30  # the fewest rows that show a total under any other name
 
 Sample = Callable[[Sequence[str]], pl.DataFrame]
 
 
 @dataclass(frozen=True)
 class RewardChoice:
-    """The rewards of a log, and what a total beside them tells."""
+    """The rewards that were chosen in a log, and what a total beside them tells of their weights."""
 
     rewards: tuple[str, ...]
-    weights: Mapping[str, float] | None = None  # with which they add up to the total
+    weights: Mapping[str, float] | None = None  # the weights with which they add up to the total
     total: str | None = None  # the column that is their total
     issues: tuple[LogIssue, ...] = ()
 
     @property
     def weights_by(self) -> str:
-        """Where the weights come from: the total is their weighted sum (score), or nearly (fitted)."""
+        """The origin of the weights: score, if the total is their weighted sum; fitted, if it nearly is."""
         return "fitted" if any("missing" in issue.details for issue in self.issues) else "score"
 
     @property
@@ -72,9 +75,7 @@ def choose(
     clear = [name for name in numbers if role(name) != "metric"]
     metrics = [name for name in numbers if name not in clear]
     if metrics and not clear and named is None:
-        got = f"columns that look like metrics: {listing(metrics, most=8)}"
-        wanted = "at least one column of numbers that is a reward"
-        raise InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(metrics)}")
+        raise _no_reward(where, f"columns that look like metrics: {listing(metrics, most=8)}", metrics)
     clear = _without_settings(clear, sample)
     if named is not None:
         if len(named) == 1 and total_rank(named[0]) is not None:
@@ -84,15 +85,14 @@ def choose(
         return RewardChoice(tuple(clear))
     beside = [metrics, [*metrics, length]] if length else [metrics]
     table = sample([*clear, *beside[-1]])
-    found = _total(table, clear, beside, _totals_among(clear), flags)
-    if found is not None:
-        return _of_total([*numbers, *([length] if length else [])], *found)
+    total_and_parts = _total(table, clear, beside, _totals_among(clear), flags)
+    if total_and_parts is not None:
+        return _of_total([*numbers, *([length] if length else [])], *total_and_parts)
     reasons = not_rewards(table, clear, labels=asks)
     clear = [name for name in clear if name not in reasons]
     if not clear:
         got = f"columns that are none: {listing((f'{name} ({why})' for name, why in reasons.items()), most=8)}"
-        wanted = "at least one column of numbers that is a reward"
-        raise InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(reasons)}")
+        raise _no_reward(where, got, reasons)
     choice = _near_total(table, clear, flags, where, asks and not judged)
     if choice is None:
         choice = RewardChoice(tuple(clear), issues=_holds_one(table, clear, flags))
@@ -102,13 +102,19 @@ def choose(
     return replace(choice, issues=(*choice.issues, *_left_out(reasons)))
 
 
+def _no_reward(where: str, got: str, columns: Iterable[str]) -> InputError:
+    """Return the error where no column is a reward; it names the options with which these columns are."""
+    wanted = "at least one column of numbers that is a reward"
+    return InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(columns)}")
+
+
 def _totals_among(names: Sequence[str]) -> list[str]:
     """Return the columns that are named like totals, the surest first."""
     return sorted((name for name in names if total_rank(name) is not None), key=lambda name: total_rank(name) or 0)
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the rewards that the caller names, with what a total beside them tells of their weights."""
+    """Return the rewards that the caller names, with the weights that a total beside them shows."""
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
     for total in totals:
@@ -121,7 +127,7 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 
 
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the one reward that the caller names, a total by its name, with what its parts beside it explain of it."""
+    """Return the one reward that the caller names, a total by its name, and how much of it other columns explain."""
     score = weights_of(sample([total, *parts]), parts, flags, total) if parts else None
     if score is None or score.explained < NEARLY:
         return RewardChoice((total,))
@@ -207,7 +213,7 @@ def _without_open_ones(
 
 
 def _weighted(first: str, second: str) -> bool:
-    """Whether the name of one column says that it holds the other times a weight."""
+    """Return whether the name of one column says that it holds the other column times a weight."""
     first, second = sorted((first.lower(), second.lower()), key=len)
     return "weighted" in second and first in second
 
@@ -215,15 +221,15 @@ def _weighted(first: str, second: str) -> bool:
 def beside_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool
 ) -> RewardChoice:
-    """Return the rewards that a framework logs beside their total, as the total counts them.
+    """Return the rewards that count in the total which the framework logs beside them, with their weights.
 
     table: rows of the rewards and the total, and GROUP_OF_ROW. named: the caller names the rewards, which stand.
     """
-    found = weights_of(table, rewards, flags, score)
-    if found is None or found.weights is None:
-        return _beside_open_score(table, rewards, score, flags, named, found)
-    weights = dict(found.weights)
-    if weights.get(OVERLONG) == 0:  # a score in a dict is logged before the penalty for length is added to it
+    fit = weights_of(table, rewards, flags, score)
+    if fit is None or fit.weights is None:
+        return _beside_open_score(table, rewards, score, flags, named, fit)
+    weights = dict(fit.weights)
+    if weights.get(OVERLONG) == 0:  # verl logs a score in a dict before it adds the penalty for length
         weights[OVERLONG] = 1.0
     beside = [] if named else [name for name, w in weights.items() if not w]
     if not beside or len(beside) == len(rewards):
@@ -235,27 +241,30 @@ def beside_score(
 
 
 def _beside_open_score(
-    table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, found: Score | None
+    table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, fit: Score | None
 ) -> RewardChoice:
-    """Return the rewards beside a total that they do not make, or make in several ways: names and numbers decide."""
+    """Return the rewards beside a total that does not tell them; names and numbers decide.
+
+    The total is no sum of them, or it is one with several choices of weights. fit: how the rewards make the total.
+    """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)
     plain = tuple(name for name in plain if name not in reasons) or tuple(rewards)
-    if found is None or found.exact:
+    if fit is None or fit.exact:
         return RewardChoice(plain, None, score, _left_out(reasons))
-    found = weights_of(table, plain, flags, score) or found
-    if found.exact and found.weights:
-        return RewardChoice(plain, found.weights, score, _left_out(reasons))
-    near = found.explained >= NEARLY
-    issue = _not_a_sum(plain, score, found, alone=len(plain) == 1 and near)
-    fitted = found.fitted if near and len(plain) > 1 else None
+    fit = weights_of(table, plain, flags, score) or fit
+    if fit.exact and fit.weights:
+        return RewardChoice(plain, fit.weights, score, _left_out(reasons))
+    near = fit.explained >= NEARLY
+    issue = _not_a_sum(plain, score, fit, alone=len(plain) == 1 and near)
+    fitted = fit.fitted if near and len(plain) > 1 else None
     kept = tuple(name for name in plain if named or fitted is None or fitted.get(name, 1.0))
     fitted = fitted and {name: w for name, w in fitted.items() if name in kept}
     return RewardChoice(kept or plain, fitted, score, (issue, *_left_out(reasons)))
 
 
 def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> None:
-    """Raise InputError for columns that may be rewards; it names all that may be, as the command line takes them."""
+    """Raise InputError for columns that may be rewards or not; it names all candidates as a command line takes them."""
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
     if len(columns) == 1:
         each = f"{columns[0]!r}, which may be"
@@ -267,7 +276,10 @@ def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) ->
 
 
 def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl.DataFrame]) -> list[str]:
-    """The names without settings of the run: those that have one value where other columns vary."""
+    """Return the names without settings of the run, which have one value in the whole log.
+
+    Where every column is called like a setting, all names are returned.
+    """
     settings = [name for name in names if "_".join(words_of(name)) in SETTINGS]
     if not settings or len(settings) == len(names):
         return list(names)
@@ -276,8 +288,11 @@ def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl
 
 
 def _is_open(name: str, column: pl.Series) -> bool:
-    """Whether a column may be a reward or a metric: by its name, unless that asks a question and the values answer it;
-    or as it counts, in many different whole numbers that are too large for marks or never fall, as steps do."""
+    """Return whether a column may be a reward or a metric, so that its name and its numbers leave the question open.
+
+    A name such as is_valid asks a question, which values of 0 and 1 answer. A column may also count something: many
+    different whole numbers, too large for marks, or never falling as steps do.
+    """
     values, words = column.drop_nulls().drop_nans(), words_of(name)
     if role(name) == "either":
         return words[0] != "is" or not values.is_in([0.0, 1.0]).all()
@@ -290,18 +305,18 @@ def _is_open(name: str, column: pl.Series) -> bool:
 def _total(
     table: pl.DataFrame,
     clear: Sequence[str],
-    others: Sequence[Sequence[str]],
+    further: Sequence[Sequence[str]],
     totals: Sequence[str],
     flags: Collection[str],
 ) -> tuple[str, Sequence[str], Score] | None:
-    """Return the column that is a weighted sum of several others, those others, and how it is; None without one.
+    """Return the column that is a weighted sum of others, the names of these, and their weights; None without one.
 
-    others: columns that are tried beside the clear ones, the likeliest first.
+    further: columns that are tried beside the clear ones, the likeliest first.
     """
     plain = [name for name in clear if name not in totals]
     for total in totals:
         beside = [name for name in clear if name != total]
-        for parts in (plain, beside, *([*plain, *more] for more in others)):
+        for parts in (plain, beside, *([*plain, *more] for more in further)):
             score = weights_of(table, parts, flags, total) if len(parts) > 1 else None
             if score is not None and score.exact and score.parts > 1 and score.spare > 0:
                 return total, parts, score
@@ -315,7 +330,7 @@ def _total(
 
 
 def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
-    """The column that all the others add up to with weights above 0; None where there is none, or another relation."""
+    """Return the column that all other columns add up to with positive weights; None if there is not exactly one."""
     values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
     values = values[np.isfinite(values).all(1)]
     if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
@@ -326,15 +341,15 @@ def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
         return None
     below = relation < 0
     alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
-    # A sum of rewards that go their own ways spreads more than each of them: a = b + c may be b = a − c as well.
+    # A sum of independent rewards spreads more than each of them; by numbers alone, a = b + c may be b = a − c as well.
     most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
     return names[alone[0]] if len(alone) == 1 and most else None
 
 
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
-    """The parts that the total counts, in the order of the log."""
+    """Return the rewards that the total counts, in the log's order, and an issue for columns that do not count."""
     weights = score.weights
-    if weights is None:  # several fit, as where two parts are equal
+    if weights is None:  # several choices of weights fit, as where two columns are equal
         return RewardChoice(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)
     counted = [name for name in numbers if name in parts and weights.get(name, role(name) != "metric")]
     beside = [name for name in parts if name not in counted and role(name) != "metric"]

@@ -1,4 +1,7 @@
-"""Which files of a directory are the log of one run: known names, files of one kind, a folder or a key per step."""
+"""The choice of files: those of a directory that are the log of one run.
+
+Known names come first, then files of one kind; a folder, or a key of W&B, may hold each step.
+"""
 
 import glob
 import re
@@ -21,25 +24,27 @@ UNRELATED = re.compile(
     r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata"
     r"|logtree|timing_spans|checkpoints|materialized_inputs|rollouts_failures)\b.*$"
 )
-# Names of what a run saves of its model.
+# Words in the names of files that a run saves of its model.
 _MODELS = re.compile(r"model|optim|sched|rng|state|args|ckpt|checkpoint|weight|adapter|consolidated|embed", re.I)
-# Logs of trainers that are read as any table is; of these alone a folder may hold several runs, told by the name.
+# The names of logs of trainers that are read as any table is. Only of these may a folder hold several runs, which the
+# name tells apart.
 _OTHER_TRAINERS = {
     "Tinker": re.compile(r"(?:^|/)[^/]+_rollout_summaries\.jsonl$"),
     "open-instruct": re.compile(r"(?:^|/)(?P<run>[^/]+)_rollouts_\d{6}\.jsonl$"),
     "ROLL": re.compile(r"(?:^|/)rollout_dump_data\.step_\d+\.jsonl$"),
     "rLLM": re.compile(r"(?:^|/)episode_hash[0-9a-f]+_id[^/]*\.json$"),
 }
-# KEY_INDEX_HASH.table.json in the folder of a run of W&B, KEY.table.json in an artifact.
+# The name of a table of W&B: KEY_INDEX_HASH.table.json in the folder of a run, KEY.table.json in an artifact.
 WANDB_TABLE = re.compile(r"(?:^|/)(?P<key>[^/]+?)(?:_(?P<index>\d+)_[0-9a-f]{6,})?\.table\.json$")
-# The folders around a log that belong to the same run as those beside them; those of artifacts begin with their run.
+# The folders around a log that belong to one run together with the log. Folders of artifacts begin with the name of
+# their run.
 _INSIDE_A_RUN = re.compile(r"(^|/)(?:completions|media/table(?:/.*)?|([^/]*?)-?completions[-:_]v\d+)$")
 
-# A number in the name of a folder that counts the steps of a run, as step_12 and train_step_3_epoch_0. Others, as of
-# seed_1 and run_2, tell runs from each other.
+# A number in the name of a folder that counts the steps of a run, as in step_12 and train_step_3_epoch_0. Other
+# numbers, as in seed_1 and run_2, tell runs from each other.
 _WORD = r"steps?|iter|iteration|epoch|round|update|rollout"
 _COUNTED = re.compile(rf"(?<![a-z])({_WORD})([-_=. ]*)(\d+)", re.IGNORECASE)
-_ROLLOUTS = re.compile(r"(?<![a-z])rollouts?(?![a-z])", re.IGNORECASE)  # a folder whose folders are steps: AReaL
+_ROLLOUTS = re.compile(r"(?<![a-z])rollouts?(?![a-z])", re.IGNORECASE)  # a folder of AReaL, whose folders are steps
 _EVALUATION = re.compile(r"(?<![a-z])(?:evaluation|evals?|validation|valid|val|test)(?![a-z])[-_.]?", re.IGNORECASE)
 _TRAINING = re.compile(r"(?:^|/)train(?:ing)?(?![a-z])[^/]*$", re.IGNORECASE)
 
@@ -47,19 +52,19 @@ Logs: TypeAlias = dict[tuple[str, str], list[str]]  # files by the folder of the
 
 
 class NoLog(InputError):
-    """There is nothing, or there are only files of other kinds: what writes the log may not have begun."""
+    """Raised where there is no log, or only files of other kinds: the program that writes it may not have begun."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The files of a log in their order, and in words those beside it that were left out."""
+    """The files of a log in their order, and in words the files beside it that were left out."""
 
     files: Sequence[str]
     left_out: tuple[str, ...] = ()
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """A sort key that orders the numbers in names by size.
+    """Return a sort key that orders the numbers in names by size.
 
     >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
     ['9.jsonl', '10.jsonl', 'b/1.jsonl']
@@ -68,7 +73,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
-    """The files of a directory that make up one log. InputError where there is none, or where there are several.
+    """Return the files of a directory that make up one log. Raises InputError for none, and for several logs.
 
     inside: the start of the path of each, by which a reader can name it; empty where none can be named.
 
@@ -78,15 +83,15 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     ['step_1/a.jsonl', 'step_2/a.jsonl', 'step_10/a.jsonl']
     """
     visible = [name for name in sorted(names, key=natural) if not re.search(r"(^|/)(\.|__MACOSX)", name)]
-    of = partial(_by_folder, visible, where)
-    logs = of(_framework)
-    # Other keys, such as those of evaluations, are read where nothing has the usual one.
+    logs_by = partial(_by_folder, visible, where)
+    logs = logs_by(_framework)
+    # Tables under other keys, such as an evaluation's, are read only where no table has the usual key.
     for wanted in ("completions", "completions.+"):
-        logs = logs or of(partial(_wandb_key, wanted))
-    logs = logs or of(lambda name: f"*{format_suffix(name)}" if is_table(name) else None)
-    # Last, as other programs write databases too, and most tensors are those of a model.
-    logs = logs or of(lambda name: "*.db" if name.endswith(".db") else None)
-    logs = logs or of(lambda name: f"*{format_suffix(name)}" if _is_dump(name) else None)
+        logs = logs or logs_by(partial(_wandb_key, wanted))
+    logs = logs or logs_by(lambda name: f"*{format_suffix(name)}" if is_table(name) else None)
+    # These come last, because other programs write databases too, and most tensors are a model's.
+    logs = logs or logs_by(lambda name: "*.db" if name.endswith(".db") else None)
+    logs = logs or logs_by(lambda name: f"*{format_suffix(name)}" if _is_dump(name) else None)
     if not logs:
         raise _no_log(visible, where)
     logs, left_out = _without_evaluations(logs)
@@ -101,7 +106,7 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
 
 
 def step_in(name: str) -> int | None:
-    """The step that the folders around a file say, if they do.
+    """Return the step that the folders around a file are named after; None if they name none.
 
     >>> step_in("out/step_12/rows.jsonl"), step_in("rollout/3/17.jsonl"), step_in("seed_3/rows.jsonl")
     (12, 3, None)
@@ -117,7 +122,7 @@ def step_in(name: str) -> int | None:
 
 
 def is_table(name: str) -> bool:
-    """Whether a file with this name may be a log."""
+    """Return whether a file with this name may be a log."""
     base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
     return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
 
@@ -126,7 +131,7 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """The names that are of some kind, by the folder of their run and their kind."""
+    """Return the names of files that are of some kind, by the folder of their run and the kind."""
     logs: Logs = {}
     for name in names:
         kind = kind_of(name)
@@ -143,7 +148,7 @@ def _run_around(inside: re.Match[str]) -> str:
 
 
 def _home(folder: str, where: str) -> str:
-    """The path of a folder in which # stands for the number of a step, which is no other run's.
+    """Return the path of a folder with # in the place of a step's number, which does not tell one run from another.
 
     where: the path of the folder around it, whose own name says of AReaL's folders that they are steps.
     """
@@ -162,7 +167,7 @@ def _wandb_key(wanted: str, name: str) -> str | None:
 
 
 def key_of(table: re.Match[str]) -> str:
-    """The key of a table of W&B, in which # stands for a number: keys that differ by that are one run's.
+    """Return the key of a table of W&B with # in the place of numbers: keys that differ in these alone are one run's.
 
     >>> key_of(WANDB_TABLE.search("completions_step=12_12_00fe52.table.json"))
     'completions_step=#'
@@ -171,7 +176,7 @@ def key_of(table: re.Match[str]) -> str:
 
 
 def _framework(name: str) -> str | None:
-    """The trainer that gives its logs such names."""
+    """Return the title of the trainer that gives its logs such names; None if none does."""
     name = unpacked_name(name)
     for title, pattern in _OTHER_TRAINERS.items():
         if match := pattern.search(name):
@@ -180,16 +185,17 @@ def _framework(name: str) -> str | None:
 
 
 def _is_dump(name: str) -> bool:
-    """Whether a file of torch may hold responses, as its name does not say that it is a model's."""
+    """Return whether a file of torch may hold responses: one that is not named like a model."""
     return format_suffix(name) in TENSORS and not _is_of_a_model(name)
 
 
 def _is_of_a_model(name: str) -> bool:
-    """Whether the name of a file says that it is a model's or an optimizer's; its folders say nothing."""
+    """Return whether the name of a file, without its folders, says that it is a model's or an optimizer's."""
     return bool(_MODELS.search(name.rpartition("/")[2]))
 
 
 def _depth(folder: str) -> int:
+    """Return how many folders deep a folder lies."""
     return folder.count("/") + bool(folder)
 
 
@@ -197,7 +203,11 @@ def _depth(folder: str) -> int:
 
 
 def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
-    """The logs without files of evaluations beside those of training, and without what prime-rl's training dropped."""
+    """Return the logs without files of evaluations, and in words how many files were left out.
+
+    Also left out is what prime-rl's training dropped. An evaluation is left out only where files of training lie beside
+    it.
+    """
     patterns = {re.sub(r"\d+", "#", name) for files in logs.values() for name in files}
     trains = {name.rpartition("/")[0] for name in patterns if _TRAINING.search(name)}
     kept: Logs = {}
@@ -217,23 +227,26 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 
 
 def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
-    """Whether a name is that of an evaluation: another is the same but for the word, or begins with train beside it."""
+    """Return whether a file is an evaluation's.
+
+    Then another file has the same name but for that word, or begins with train in the same folder.
+    """
     if not _EVALUATION.search(name):
         return False
     folder, _, base = name.rpartition("/")
     if _EVALUATION.match(base) and folder in trains:
         return True
-    others = {_EVALUATION.sub("", name), *(_replaced(name, word) for word in ("train", "training"))}
-    return any(other in names and other != name for other in others)
+    counterparts = {_EVALUATION.sub("", name), *(_replaced(name, word) for word in ("train", "training"))}
+    return any(counterpart in names and counterpart != name for counterpart in counterparts)
 
 
 def _replaced(name: str, word: str) -> str:
-    """The name with this word in the place of those of an evaluation."""
-    return _EVALUATION.sub(lambda found: word + re.sub(r"[a-z]+", "", found[0], flags=re.IGNORECASE), name)
+    """Return the name with this word in the place of the word for an evaluation."""
+    return _EVALUATION.sub(lambda match: word + re.sub(r"[a-z]+", "", match[0], flags=re.IGNORECASE), name)
 
 
 def _several(logs: Logs, where: str, inside: str) -> InputError:
-    """The error where several logs lie side by side; it names a file or folder of each, which can be given instead."""
+    """Return the error where several logs lie side by side; it names a file or folder of each that can be given."""
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
     way = "unpack it and name one of them"
     if inside:
@@ -243,7 +256,7 @@ def _several(logs: Logs, where: str, inside: str) -> InputError:
 
 
 def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]) -> str:
-    """The path of one of several logs, each known by its folder and kind: a folder, a file or a glob.
+    """Return the path of one of several logs, each known by its folder and kind: a folder, a file or a glob.
 
     >>> logs = {("a", "TRL"): ["a/completions/1.parquet"], ("b", "*.csv"): ["b/x.csv"]}
     >>> logs |= {("b", "*.ab"): ["b/1.ab", "b/2.ab"]}
@@ -251,14 +264,14 @@ def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]
     ['a', 'b/x.csv', 'b/*.ab']
     """
     files, folder = logs[log], log[0]
-    if folder and [other for other, _ in logs].count(folder) == 1:
+    if folder and [home for home, _ in logs].count(folder) == 1:
         return folder
     beside, suffix = files[0].rpartition("/")[:2], files[0].rpartition(".")[2]
     return files[0] if len(files) == 1 else f"{glob.escape(''.join(beside))}*.{suffix}"
 
 
 def _no_log(names: Sequence[str], where: str) -> NoLog:
-    """The error where no file can be a log; of files that only Python reads it says how they become one."""
+    """Return the error where no file can be a log; for files that only Python reads it says how to convert them."""
     got = listing(sorted(names), most=5) if names else "no files"
     text = f"{where}: expected a log: files that end in {', '.join((*TABLES, *TENSORS))}, got {got}"
     dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]

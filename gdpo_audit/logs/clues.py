@@ -14,14 +14,14 @@ import numpy as np
 from gdpo_audit.logs.sizes import divisors
 from gdpo_core._words import listing
 
-ROWS = 20_000  # that are looked at
-KEYS = 10  # columns that are tried as keys, at most, and those of them that are tried in pairs
+ROWS = 20_000  # the most rows that are looked at
+KEYS = 10  # the most columns that are tried as keys, and the most of these that are tried in pairs
 PAIRED = 7
-LEAST = 4  # groups with an advantage other than 0: fewer may add up by chance
-NEARLY_ALL = 0.9  # of the groups, or of the batches
-ROUNDED = 6e-3  # of the sizes of a group's advantages, which their sum may be off by where bfloat16 rounded them
-MOST = 0.9  # of the rows that a mask leaves out: a larger part is no run
-TRIED = 6  # groupings that are worth solving for, the finest first
+LEAST = 4  # the fewest groups with an advantage other than 0: in fewer they may add up by chance
+NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
+ROUNDED = 6e-3  # The part of the sizes of a group's advantages by which bfloat16 may keep their sum from 0.
+MOST = 0.9  # the largest share of the rows that a mask may leave out
+TRIED = 6  # the most groupings that are worth solving for, the finest first
 
 
 class Mask(NamedTuple):
@@ -37,16 +37,16 @@ class Mask(NamedTuple):
 
 @dataclass(frozen=True)
 class Grouping:
-    """A way to tell the groups of a batch apart; `columns` alone, or a number of rows, says which."""
+    """A way to tell the groups of a batch apart: columns that name them, or a number of rows."""
 
     columns: tuple[str, ...] = ()
-    group_size: int | None = None  # blocks of so many rows
-    places: int | None = None  # rows that are so far apart are one group
-    once: str | None = None  # of the rows that share this column in a batch the last alone counts
+    group_size: int | None = None  # the number of rows in a block
+    places: int | None = None  # how far apart the rows of a group stand
+    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
 
     @property
     def options(self) -> dict[str, object]:
-        """The options with which the log is read like this."""
+        """The options of `ReadOptions` with which the log is read in these groups."""
         given = {"group": self.columns, "group_size": self.group_size, "places": self.places}
         named: dict[str, object] = {name: value for name, value in given.items() if value}
         if named:  # one way to tell groups apart takes the place of another
@@ -56,15 +56,15 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Clues:
-    """Rows of a log in the order of its steps: the batch and the advantage of each, and columns that may tell more."""
+    """Some rows of a log in the order of its steps: batch, advantage, and columns that may tell groups or masks."""
 
     batch: np.ndarray
     advantage: np.ndarray
-    keys: dict[str, np.ndarray] = field(default_factory=dict)  # columns as numbers, equal where the values are
+    keys: dict[str, np.ndarray] = field(default_factory=dict)  # columns as numbers, equal where the values are equal
     flags: dict[str, np.ndarray] = field(default_factory=dict)  # columns of 0 and 1
 
     def taken(self, rows: np.ndarray) -> "Clues":
-        """Return some of the rows."""
+        """Return some of the rows, chosen by their numbers."""
         return Clues(
             self.batch[rows],
             self.advantage[rows],
@@ -78,11 +78,11 @@ def groupings_of(clues: Clues) -> list[Grouping]:
 
     Where none is found, rows that repeat the advantage of another one, and masks, are left out first.
     """
-    found = [*_admitted(clues)]
-    for once in _copied(clues) if not found else ():
+    admitted = [*_admitted(clues)]
+    for once in _copied(clues) if not admitted else ():
         last = _last_of_each(clues.batch, clues.keys[once])
-        found += [Grouping(g.columns, g.group_size, g.places, once) for g in _admitted(clues.taken(last))]
-    return found[:TRIED]
+        admitted += [Grouping(g.columns, g.group_size, g.places, once) for g in _admitted(clues.taken(last))]
+    return admitted[:TRIED]
 
 
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
@@ -109,14 +109,14 @@ def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
 
 def _admitted(clues: Clues) -> Iterator[Grouping]:
     """Yield the groupings under which the advantages add up to 0 in nearly all groups, each partition once."""
-    found: dict[bytes, tuple[int, Grouping]] = {}
+    by_partition: dict[bytes, tuple[int, Grouping]] = {}
     batches = len(np.unique(clues.batch))
     for grouping, group in _partitions(clues):
         numbers = _numbered(clues.batch, group)
         groups = int(numbers.max()) + 1
         if batches < groups <= len(numbers) / 2 and add_up(numbers, clues.advantage) >= NEARLY_ALL:
-            found.setdefault(numbers.tobytes(), (groups, grouping))
-    yield from (grouping for _, grouping in sorted(found.values(), key=lambda pair: -pair[0]))
+            by_partition.setdefault(numbers.tobytes(), (groups, grouping))
+    yield from (grouping for _, grouping in sorted(by_partition.values(), key=lambda pair: -pair[0]))
 
 
 def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
@@ -185,6 +185,7 @@ def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
     """
 
     def rank(name: str) -> int:
+        """Return where a column stands in the order of trials, 0 the first."""
         lower = name.lower()
         if lower in usual:
             return usual.index(lower)

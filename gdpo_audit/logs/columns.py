@@ -1,7 +1,7 @@
-"""Which columns of a log hold what, and its rows with these columns under one name each, in whole batches."""
+"""The columns of a log by what they hold, and its rows with these under one name each, in whole batches."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -9,22 +9,20 @@ import polars as pl
 
 from gdpo_audit.logs import tables as of_files
 from gdpo_audit.logs.clues import Mask
-from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_column, reward_options
+from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_audit.logs.window import Steps, validate_window
 from gdpo_core._errors import InputError, expect, is_whole
-from gdpo_core._words import clip, listing
+from gdpo_core._words import listing
 
-REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
-SAMPLE = 100  # rows that decide whether a text column holds numbers
-# A row's place is its file's number times this, which no file has rows enough for, plus its own number in the file.
-ROWS_OF_A_FILE = 1 << 32
-# A number inside what made it, such as tensor(0.5, device='cpu'), and the names of columns that hold nothing else.
+REWARDS = 100  # the most rewards: the work grows with their pairs, and no run has as many
+SAMPLE = 100  # the rows that decide whether a column of text holds numbers
+# A number inside the text that printed it, such as tensor(0.5, device='cpu'), and the names of columns of numbers.
 _MADE = re.compile(
     r"(?:\w+\.)*(?:tensor|[aA]rray|Decimal|(?:b?float|u?int)\d*)\(\[?['\"]?([^'\",()\[\]]+)['\"]?\]?(?:,.*)?\)"
 )
 _NUMBERS = re.compile(r"(^|[^a-z])(rewards?|scores?|penalt(y|ies)|bonus)$", re.IGNORECASE)
-NAMED = ("step", "advantage", "length")  # what `columns` can name
+NAMED = ("step", "advantage", "length")  # what the argument `columns` can name
 # Usual names of the texts beside rewards.
 TEXTS = {
     *("prompt", "prompts", "completion", "completions", "response", "responses", "output", "outputs"),
@@ -36,20 +34,20 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """The arguments of `read_run` besides the log; InputError for what cannot be."""
+    """The arguments of `read_run` besides the log. Making them raises InputError for values that cannot be."""
 
     group_size: int | None = None
     rewards: tuple[str, ...] | None = None
     group: str | tuple[str, ...] | None = None  # one column, or several that name a group together
     columns: Mapping[str, str] | None = None  # names by what they hold: step, advantage, length
     skip_bad: bool = False
-    by: str | None = None  # the column whose values are looked at one by one
+    by: str | None = None  # a column whose values an audit looks at one by one
     steps: Steps | None = None
-    last: int | None = None  # steps
-    parts: Mapping[str, float] | None = None  # pays of the parts of a total, which `with_parts` validates
-    unkeyed: bool = False  # no column names the groups, whatever the log holds
-    places: int | None = None  # rows of a batch that are so far apart are one group
-    once: str | None = None  # of the rows of a batch that share this column the last alone counts
+    last: int | None = None  # the number of steps at the end
+    parts: Mapping[str, float] | None = None  # the pay of each part of a total, which `with_parts` validates
+    unkeyed: bool = False  # whether no column names the groups, whatever the log holds
+    places: int | None = None  # how far apart the rows of a group stand in their batch
+    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
     mask: Mask | None = None  # the rows that are left out
 
     def __post_init__(self) -> None:
@@ -59,13 +57,13 @@ class ReadOptions:
         odd = next((what for what in named if what not in NAMED), None)
         expect(odd is None, "columns", "step, advantage or length", repr(odd))
         for argument, name in {**named, "by": self.by}.items():
-            right = isinstance(name, str) and (name != "" or argument == "by")  # by="": none
+            right = isinstance(name, str) and (name != "" or argument == "by")  # by="" asks for no column
             expect(right or (name is None and argument not in named), argument, "the name of a column", repr(name))
         groups = (self.group,) if isinstance(self.group, str) else self.group
         right = groups is None or (isinstance(groups, list | tuple) and all(isinstance(x, str) and x for x in groups))
         expect(right and groups != (), "group", "the name of a column", repr(self.group))
         groups = None if groups is None else tuple(dict.fromkeys(groups))
-        taken = [*(reward_names(self.rewards) or ()), *named.values()]  # a reward may be the length too
+        taken = [*(reward_names(self.rewards) or ()), *named.values()]  # the length may be a reward too
         twice = next((name for what, name in named.items() if what != "length" and taken.count(name) > 1), None)
         expect(twice is None, "columns", "a column of its own for each", f"{twice!r} twice")
         size = self.group_size
@@ -82,14 +80,14 @@ class ReadOptions:
             object.__setattr__(self, argument, value)
 
     def named(self, what: str) -> str | None:
-        """The column that the caller named for what it holds: step, advantage or length."""
+        """Return the column that the caller named for what it holds: step, advantage or length; None without one."""
         return (self.columns or {}).get(what)
 
     @property
     def names(self) -> list[str]:
-        """The columns named."""
-        others = (*self.groups, *(self.columns or {}).values(), self.by)
-        return [*(self.rewards or ()), *(name for name in others if name)]
+        """All columns that the caller named."""
+        beside = (*self.groups, *(self.columns or {}).values(), self.by)
+        return [*(self.rewards or ()), *(name for name in beside if name)]
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -98,38 +96,39 @@ class ReadOptions:
 
     @property
     def key(self) -> str | None:
-        """The column that names a group, which is made of several where the caller names several."""
+        """The column that names a group; where several name it together, the one that is made of them."""
         return " + ".join(self.groups) or None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which column of a log holds what."""
+    """The columns of a log by what they hold."""
 
     rewards: tuple[str, ...] = ()
     step: str | None = None
     advantage: str | None = None
     length: str | None = None
-    key: str | None = None  # identifies the groups of a batch
-    by: str | None = None  # has one value in a group
-    identity: str | None = None  # says which prompt returns; a table may lack it
-    once: str | None = None  # of the rows of a batch that share it the last alone counts
+    key: str | None = None  # the column that identifies the groups of a batch
+    by: str | None = None  # a column with one value in each group
+    identity: str | None = None  # the column that says which prompt returns; a table may lack it
+    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
     mask: Mask | None = None  # the rows that are left out
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold numbers."""
-        others = (name for name in (self.advantage, self.length) if name)
-        return tuple(dict.fromkeys((*self.rewards, *others)))
+        beside = (name for name in (self.advantage, self.length) if name)
+        return tuple(dict.fromkeys((*self.rewards, *beside)))
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns that may hold text: the step, the key and the one whose values are looked at one by one."""
+        """The columns that may hold text: the step, the key and the column whose values are looked at one by one."""
         names = (self.step, self.key, self.by)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The columns that every table must have."""
         return (*self.numbers, *self.texts)
 
     @property
@@ -146,7 +145,7 @@ OfColumns = TypeVar("OfColumns", bound=Columns)
 
 
 def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    """The reward columns that the caller named."""
+    """Return the reward columns that the caller named, as a tuple; None if the caller named none. Raises InputError."""
     if rewards is None:
         return None
     names = (rewards,) if isinstance(rewards, str) or not isinstance(rewards, Iterable) else tuple(rewards)
@@ -164,7 +163,10 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
 
 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
-    """The columns, if one reward at least is among them; a column that is a reward is not read as the length too."""
+    """Return the columns if at least one reward is among them. Raises InputError for none, and for too many.
+
+    A column that is a reward is not read as the length too.
+    """
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     wanted = f"at most {REWARDS} rewards; name those that are, as {reward_options(columns.rewards[:1])}"
@@ -173,7 +175,7 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 
 
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
-    """The columns of several tables; a column that holds numbers in one of them counts as a number column."""
+    """Return the columns of several tables; one that holds numbers in any of them counts as a column of numbers."""
     union: dict[str, pl.DataType] = {}
     for table in of_files.one_of_each(tables):
         for name, kind in table.schema.items():
@@ -184,14 +186,14 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 
 
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
-    """Raise InputError unless all tables have these columns, and numbers in the columns that have them in one."""
+    """Raise InputError unless all tables have these columns, and a column of numbers holds numbers in each table."""
     tables = of_files.one_of_each(tables)
     for name in columns.names:
         has = [table for table in tables if name in table.schema]
         lacks = next((table for table in tables if name not in table.schema), None)
         if lacks is not None and has:
             common = [reward for reward in columns.rewards if all(reward in table.schema for table in tables)]
-            # Naming rewards does not help where it is another column that some tables lack.
+            # Naming rewards does not help if the column that some tables lack is no reward.
             hint = f"; name those of all: {reward_options(common)}" if name in columns.rewards and common else ""
             got = f"others: {name} only in {has[0].name}{hint}"
             raise InputError(f"{lacks.name}: expected the columns of {has[0].name}, got {got}")
@@ -204,7 +206,7 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
 
 
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
-    """The columns that are neither used nor texts that logs usually hold.
+    """Return the columns that are neither used nor texts that logs usually hold.
 
     >>> left_out({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
     ('grade',)
@@ -220,10 +222,10 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError if an unused column holds numbers written as text, or is called a reward and holds text.
+    """Raise InputError for an unused column of text that holds numbers, or is called a reward.
 
-    Columns named like prompts, answers or ids may hold such texts. rewards: those that a caller may name, so that
-    others are left out; needed: columns that are read all the same, in small letters.
+    Columns named like prompts, answers or ids may hold such texts. rewards: the ones that a caller may name, so that
+    the column is left out; needed: columns that are read all the same, in small letters.
     """
     examined = {*used}
     for table in tables:
@@ -245,7 +247,7 @@ def refuse_numeric_texts(
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
-    """The values of these columns in the first rows that have them."""
+    """Return, for each of these columns, its first values that are not missing, at most `rows` of them."""
     if not names:
         return {}
     lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))
@@ -253,7 +255,7 @@ def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, lis
 
 
 def is_numeric_text(text: str) -> bool:
-    """Whether a text is a number, also with a unit or inside what made it, as 85% and tensor(0.5)."""
+    """Return whether a text is a number, also with a unit or inside what printed it, such as 85% and tensor(0.5)."""
     made = _MADE.fullmatch(text.strip())
     text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
     try:
@@ -264,187 +266,6 @@ def is_numeric_text(text: str) -> bool:
 
 
 def _listing(columns: Iterable[str]) -> str:
+    """Return the names of columns in a list with commas, shortened if there are many."""
     names = list(columns)
     return listing(names, link="", most=30) if names else "no columns"
-
-
-# --- rows ------------------------------------------------------------------------------------------------------------
-
-
-def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
-    """Turn the columns of a log into `_file`, step, `_key`, `_place`, the rewards, advantage and length.
-
-    Behind this function rewards have the names of `reward_column`, and all else has one name, whatever the log.
-    Raises InputError that names the file, the column and the first value that does not fit. files: names.
-    """
-    if columns.advantage and _holds_lists(frame.schema.get(columns.advantage)):
-        frame = _per_response(frame, columns.advantage, files)
-    for name in columns.numbers:
-        _expect_numbers(frame, name, files)
-    chosen = [pl.col(made).alias(name) for made, name in ((FILE, "_file"), (EVENT, "_event")) if made in frame.columns]
-    chosen += [place()] * bool(columns.rewards)
-    chosen.append(_steps(frame, columns.step, files).alias("step"))
-    chosen += [_float(frame, name).alias(reward_column(name)) for name in columns.rewards]
-    if columns.advantage:
-        chosen.append(_float(frame, columns.advantage).alias("advantage"))
-    if columns.length:
-        chosen.append(_float(frame, columns.length).fill_nan(None).cast(pl.Int64, strict=False).alias("length"))
-    if columns.key:
-        chosen.append(_key(frame, columns.key, files).alias("_key"))
-    if columns.identity:
-        chosen.append(hash_column(frame, columns.identity).alias("_prompt_key"))
-    if columns.once:
-        chosen.append(hash_column(frame, columns.once).alias("_once"))
-    if columns.mask and columns.mask.column:
-        chosen.append((_float(frame, columns.mask.column) == columns.mask.value).alias("_masked"))
-    if columns.by:
-        chosen.append(_value(frame, columns.by, files).alias("_by"))
-    rows = frame.select(chosen)
-    read_from = {reward_column(name): name for name in columns.rewards}
-    if columns.advantage:
-        read_from["advantage"] = columns.advantage
-    for name, column in read_from.items():
-        if (row := _first(rows[name].is_infinite())) is not None:
-            where = f"{_at(frame, row, files)}, step {rows['step'][row]}" if columns.step else _at(frame, row, files)
-            raise InputError(
-                f"{where}: expected finite numbers in {column!r}, or NaN for missing, got {rows[name][row]}"
-            )
-    return rows
-
-
-def place() -> pl.Expr:
-    """Where in the files each row stands."""
-    return (pl.col(FILE) * ROWS_OF_A_FILE + pl.col(ROW)).alias("_place")
-
-
-def _first(flags: pl.Series) -> int | None:
-    """The number of the first row that is true, from 0."""
-    return flags.arg_max() if flags.any() else None
-
-
-def _at(frame: pl.DataFrame, row: int, files: Sequence[str]) -> str:
-    """The file and the row number in it, from 1."""
-    return f"{files[frame[FILE][row]]}, row {frame[ROW][row] + 1}"
-
-
-def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
-    kind = frame.schema.get(name, pl.Null())
-    if is_number_type(kind) or kind == pl.Null:
-        return
-    wrong = frame[name].is_not_null()
-    if kind == pl.String:
-        wrong &= frame[name].cast(pl.Float64, strict=False).is_null()
-    row = _first(wrong if wrong.any() else frame[name].is_not_null())
-    if row is None:
-        return
-    value = str(frame[name].slice(row, 1).to_list()[0])[:60]
-    raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
-
-
-def _holds_lists(kind: pl.DataType | None) -> bool:
-    """Whether a column of this type holds lists of numbers."""
-    return isinstance(kind, pl.List | pl.Array) and (kind.inner == pl.Null or is_number_type(kind.inner))
-
-
-def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
-    """The frame with the number that each list holds; 0 and nothing pad a list. InputError for different numbers."""
-    lists = frame[name].cast(pl.List(pl.Float64), strict=False)
-    filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
-    low, high = filled.list.min(), filled.list.max()
-    if (row := _first((low != high).fill_null(False))) is not None:
-        got = clip(str(frame[name].slice(row, 1).to_list()[0]), 60)
-        raise InputError(
-            f"{_at(frame, row, files)}: expected one number per response in {name!r}, got {got}: advantages are lists "
-            "of different numbers per token"
-        )
-    return frame.with_columns(high.fill_null(lists.list.max()).alias(name))
-
-
-def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
-    if name not in frame.columns:
-        return pl.lit(float("nan"))
-    return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
-
-
-def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
-    if name is None:
-        return pl.col(FILE) + 1
-    steps = frame[name]
-    wanted = f"whole numbers in the column of steps, {name!r}"
-    fits = is_number_type(steps.dtype) or steps.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
-    expect(fits, files[frame[FILE][0]] if len(frame) else "", wanted, f"{steps.dtype}")
-    numbers = steps
-    if not steps.dtype.is_integer():
-        numbers = (steps if is_number_type(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
-    whole = numbers.cast(pl.Int64, strict=False)
-    if (row := _first(whole.is_null() | (whole != numbers))) is not None:
-        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got {steps[row]!r}")
-    return pl.lit(whole)
-
-
-def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
-    if (row := _first(missing)) is not None:
-        wanted = f"a value in every row of {name!r}, which tells groups apart"
-        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got a missing one")
-    return hash_column(frame, name)
-
-
-def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """A number for each value of a column, the same for equal values; a chat by its JSON, which old polars can hash."""
-    return as_text(name, frame.schema.get(name, pl.Null())).hash()
-
-
-def as_text(name: str, kind: pl.DataType) -> pl.Expr:
-    """Return the values of a column as texts, nested ones as JSON."""
-    return pl.struct(name).struct.json_encode() if kind.is_nested() else pl.col(name).cast(pl.String)
-
-
-def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """The values of a column as text, whole numbers without decimals; null where it is missing."""
-    kind = frame.schema.get(name, pl.Null())
-    where = f"{files[frame[FILE][0]] if len(frame) else ''}, column {name!r}"
-    expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
-    column = (pl.col(name) if name in frame.columns else pl.lit(None, pl.String)).cast(pl.String)
-    return column.replace("NaN", None).str.strip_suffix(".0") if kind.is_float() else column
-
-
-def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
-    """Whether steps never decrease, and each stands in one file."""
-    last = last_file = None
-    for frame in frames:
-        for (file,), rows in frame.group_by("_file", maintain_order=True):
-            steps = rows["step"]
-            falls = last is not None and (steps[0] < last or (steps[0] == last and file != last_file))
-            if falls or not steps.is_sorted():
-                return False
-            last, last_file = steps[-1], file
-    return True
-
-
-def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The rows in frames of about ROWS that split no batch; `batch` counts up where a column of `by` changes."""
-    number = 0
-    waiting: list[pl.DataFrame] = []
-    for frame in frames:
-        if not len(frame):
-            continue
-        waiting.append(frame)
-        if sum(map(len, waiting)) < of_files.ROWS:
-            continue
-        rows = pl.concat(waiting)
-        numbers = rows.select(_changes(by)).to_series()
-        end = numbers.search_sorted(numbers[-1])  # the last batch may go on
-        if end:
-            yield rows.head(end).with_columns((numbers.head(end) + number).alias("batch"))
-            number += numbers[-1]
-        waiting = [rows.slice(end)]
-    if waiting:
-        rows = pl.concat(waiting)
-        yield rows.with_columns((_changes(by) + number).alias("batch"))
-
-
-def _changes(by: Sequence[str]) -> pl.Expr:
-    """The number of rows so far at which one of the columns changed."""
-    changed = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in by)
-    return changed.fill_null(False).cast(pl.Int64).cum_sum()

@@ -1,4 +1,4 @@
-"""Files that only Python reads: what they are, and the line that makes a log of them."""
+"""Files that only Python reads, and the line of code that makes a log of such a file."""
 
 import json
 from shlex import quote
@@ -6,9 +6,10 @@ from shlex import quote
 from gdpo_core._words import one_line
 
 PICKLES = (".pkl", ".pickle", ".joblib")
-TENSORS = (".pt", ".pth")  # of torch
+TENSORS = (".pt", ".pth")  # files of torch
 BINARY = (*PICKLES, *TENSORS)
-# Rows in a list, or under the name that slime gives them; else columns: one line that holds them as lists.
+# The code that finds rows: a list of them, alone or under the name that slime gives it; else the file is one row, which
+# holds its columns as lists.
 _ROWS = "d = d.get('samples', d) if isinstance(d, dict) else d; r = d if isinstance(d, list) else [d]"
 _PLAIN = "lambda x: x.tolist() if hasattr(x, 'tolist') else getattr(x, '__dict__', None) or str(x)"
 
@@ -24,7 +25,7 @@ def advice(path: str) -> str:
 
 
 def conversion(path: str) -> str:
-    """The command that writes the objects in a file as lines of JSON beside it.
+    """Return the command that writes the objects in a file as lines of JSON into another file beside it.
 
     >>> conversion("1.pkl").split(";")[1]
     ' d = pickle.load(open("1.pkl", "rb"))'

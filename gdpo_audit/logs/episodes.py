@@ -1,4 +1,4 @@
-"""Episodes with their steps inside, a row per trajectory: the logs of Tinker's cookbook and of rLLM."""
+"""Episodes whose steps stand inside a row per trajectory: the logs of Tinker's cookbook and of rLLM."""
 
 from collections.abc import Collection, Sequence
 
@@ -6,14 +6,14 @@ import polars as pl
 
 from gdpo_audit.logs.tables import Table, fields_of, is_number_type
 
-CENTRED = "grpo_no_std"  # of trainers that subtract the mean of a group and divide by nothing
+CENTRED = "grpo_no_std"  # the method of trainers that subtract a group's mean and divide by nothing
 _TINKER = {"iteration", "group_idx", "traj_idx", "total_reward", "steps"}
 _RLLM = {"episode_id", "training_step", "trajectories"}
 _ID_COLUMNS = ("id", "episode_id", "trajectory_id", "rollout_id", "request_id", "sample_id", "uuid")
 
 
 def trainer_of(tables: Sequence[Table]) -> str | None:
-    """The trainer whose episodes these tables hold: tinker, rllm or None."""
+    """Return the trainer whose episodes these tables hold: tinker, rllm or None."""
     for trainer, names in (("tinker", _TINKER), ("rllm", _RLLM)):
         if all({*names} <= {*table.schema} for table in tables):
             return trainer
@@ -23,17 +23,17 @@ def trainer_of(tables: Sequence[Table]) -> str | None:
 # --- Tinker ----------------------------------------------------------------------------------------------------------
 
 
-def of_tinker(frame: pl.LazyFrame, other: Collection[str]) -> pl.LazyFrame:
-    """A row per trajectory: its total, and the parts of it that the environment's metrics hold.
+def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
+    """Return a row per trajectory: its total reward, and the rewards that the environment's metrics hold.
 
     total_reward is the sum of the rewards of a trajectory's steps and of the reward at its end. So a metric of its
     steps is summed, too; where only one step has it, that is its value.
 
-    other: names, in small letters, that mean something else where a column has them.
+    reserved: names, in small letters, that mean something else where a column has them.
     """
     schema = frame.collect_schema()
     step = fields_of(getattr(schema["steps"], "inner", None))
-    taken = {*other, "iteration", "group_idx", "total_reward", "final_reward", "tags", "num_tokens"}
+    taken = {*reserved, "iteration", "group_idx", "total_reward", "final_reward", "tags", "num_tokens"}
     columns = {
         "iteration": pl.col("iteration"),
         "group_idx": pl.col("group_idx"),
@@ -56,7 +56,7 @@ def of_tinker(frame: pl.LazyFrame, other: Collection[str]) -> pl.LazyFrame:
 
 
 def _sum(*path: str) -> pl.Expr:
-    """The sum of a value over the steps of each trajectory; null where no step has it."""
+    """Return an expression for the sum of a value over the steps of each trajectory; null where no step has it."""
     value = pl.element()
     for name in path:
         value = value.struct.field(name)
@@ -65,7 +65,7 @@ def _sum(*path: str) -> pl.Expr:
 
 
 def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
-    """Those of these columns whose value is 0 in every row, as of a reward that an environment has not."""
+    """Return the columns whose value is 0 in every row, as of a reward that an environment does not have."""
     there = [name for name in names if all(name in table.schema for table in tables)]
     zero = [(pl.col(name).fill_null(0) == 0).all() for name in there]
     parts = [table.collected(table.fresh.select(zero)) for table in tables] if there else []
@@ -76,12 +76,13 @@ def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
 
 
 def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """A row per trajectory of an episode; its group are those of its name, of the same task."""
+    """Return a row per trajectory of an episode; its group holds the trajectories of one name and one task."""
     frame = frame.filter(pl.col("trajectories").list.len() > 0).explode("trajectories")
     schema = frame.collect_schema()
     fields = fields_of(schema["trajectories"])
 
     def inner(name: str, kind: type[pl.DataType]) -> pl.Expr:
+        """Return a field of the trajectory as this type; null where the log does not have it."""
         there = name in fields
         return (pl.col("trajectories").struct.field(name) if there else pl.lit(None)).cast(kind)
 
@@ -99,9 +100,10 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
-    """The rows, by the number of their table, that repeat one of a table before: the same id, and all else the same.
+    """Return the rows that repeat a row of an earlier table, by the number of their table.
 
-    Only a column that is called like an id and has a value of its own in each row of a table tells.
+    They have the same id, and all else is the same. Only a column that is called like an id, and has a different value
+    in each row of a table, tells this.
     """
     names = {name for name, kind in tables[0].schema.items() if name in _ID_COLUMNS and not kind.is_nested()}
     for table in tables[1:]:
@@ -130,6 +132,6 @@ def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
 
 
 def without_rows(frame: pl.LazyFrame, rows: Sequence[int]) -> pl.LazyFrame:
-    """The rows but for these."""
+    """Return the rows but for the ones with these numbers."""
     number = "__at"
     return frame.with_row_index(number).filter(~pl.col(number).is_in(rows)).drop(number)

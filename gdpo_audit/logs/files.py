@@ -26,21 +26,23 @@ from gdpo_core._words import count
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
 
-DEPTH = 6  # levels of folders that are searched below the one given
-_TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')  # of W&B
+DEPTH = 6  # how many levels of folders are searched below the folder that was given
+# the start of a table of W&B
+_TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 _ZIP = b"PK\x03\x04"
-MAX_FILES = 20_000  # in a zip, which anyone can upload
-MAX_BYTES = 1 << 30  # unpacked, of the whole zip
-MAX_IN_MEMORY = 1 << 28  # the same of a zip that is no file on disk
-PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack a whole block at once, however large
+MAX_FILES = 20_000  # the most files in a zip, which anyone can upload
+MAX_BYTES = 1 << 30  # the most bytes of a whole zip, unpacked
+MAX_IN_MEMORY = 1 << 28  # the most of a zip that is no file on disk
+# other packings unpack a whole block at once, however large it is
+PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file of a log: its name in messages, and its path, a function that returns its bytes, or its rows.
+    """One file of a log: its name in messages, and its path, or a function that returns its bytes, or its rows.
 
     run: the run that was named, where the file can hold several.
     odd: the columns of its rows that are text, but mostly numbers.
@@ -55,21 +57,22 @@ class LogFile:
 
     @property
     def plain_path(self) -> Path | None:
-        """Its path, where what lies there is not packed."""
+        """The path of the file, or None where what lies there is packed."""
         return None if self.path is None or self.name.lower().endswith(ENDING) else self.path
 
     def content(self) -> bytes:
-        """All its bytes."""
+        """Return all bytes of the file, unpacked."""
         with self._open() as file:
             return file.read()
 
     def start(self, size: int) -> bytes:
-        """Its first bytes."""
+        """Return the first bytes of the file, unpacked."""
         with self._open() as file:
             return file.read(size)
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
+        """Open the file, unpacked. Raises InputError where it cannot be read."""
         if self.load is not None:
             yield unpack(io.BytesIO(self.load()), self.name, MAX_IN_MEMORY)
             return
@@ -83,9 +86,9 @@ class LogFile:
 
 @dataclass(frozen=True)
 class LogFiles:
-    """The files of a log in reading order, a name for all of them, and the args.json near them, if any.
+    """The files of a log in reading order, a name for all of them, and the args.json near them, if there is one.
 
-    left_out: in words, the files beside them that are no part of the log.
+    left_out: the files beside them that are no part of the log, in words.
     """
 
     files: tuple[LogFile, ...]
@@ -95,7 +98,7 @@ class LogFiles:
 
 
 def find_files(path: object) -> LogFiles:
-    """The files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
+    """Return the files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
 
     Raises InputError if there is no log, or if several logs lie side by side.
     """
@@ -108,7 +111,7 @@ def find_files(path: object) -> LogFiles:
         raise InputError(f"path: expected {wanted}, got {type(path).__name__}")
     expect(len(path) > 0, "path", "at least one file", "none")
     parts = [_at(os.fspath(p)) for p in path]
-    # One entry per file, whatever the spelling of its path.
+    # A file is one entry, however its path is spelled.
     files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
     name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
     args = next((part.args for part in parts if part.args), None)
@@ -117,9 +120,10 @@ def find_files(path: object) -> LogFiles:
 
 
 def format_of(file: LogFile) -> str:
-    """parquet, csv, tsv, jsonl, json, wandb, trackio or torch, from a file's first bytes and its ending.
+    """Return the format of a file, by its first bytes and its ending.
 
-    Rows that need no parsing count as parquet: both have columns with types. InputError for any other format.
+    The formats are parquet, csv, tsv, jsonl, json, wandb, trackio and torch. Rows that need no parsing count as
+    parquet, because both have columns with types. Raises InputError for other formats.
 
     >>> format_of(LogFile("log.txt", load=lambda: b'{"a": 1}'))
     'jsonl'
@@ -154,7 +158,7 @@ def format_of(file: LogFile) -> str:
 
 
 def _at(path: str) -> LogFiles:
-    """The log at a path or a glob."""
+    """Return the log at a path or a glob."""
     expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
     here = expand_home(path)
     database, separator, run = path.partition("::")
@@ -175,38 +179,39 @@ def _at(path: str) -> LogFiles:
         raise NoLog(f"{path}: expected a file or directory, got nothing of that name")
     if len(matches) == 1:
         return _at(matches[0])
-    # One path per file, as a link may lead back to a folder above it.
+    # A file has one path, though a link may lead back to a folder above it.
     once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
     paths = [str(file) for file in reversed(once.values()) if file.is_file()]
-    if not paths:  # folders, such as one per step
+    if not paths:  # the matches are folders, such as one per step
         around = os.path.commonpath(matches)
         return replace(_directory(Path(around), [os.path.relpath(name, around) for name in matches]), name=_spelt(path))
     return LogFiles(tuple(_on_disk(Path(name)) for name in paths), _spelt(path), _args_near(Path(paths[0]).parent))
 
 
 def expand_home(path: str) -> Path:
-    """A path whose ~ is the home of a user, as long as there is such a user."""
+    """Return a path in which a first ~ is replaced by a user's home, if there is such a user."""
     return Path(os.path.expanduser(path))
 
 
 def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
-    """The log in a directory. within: the folders in it that are looked at."""
+    """Return the log in a directory. within: the folders in it that are looked at."""
     names: list[str] = []
     errors: list[OSError] = []
     for where, folders, files in chain(*(os.walk(folder / start, onerror=errors.append) for start in within)):
         below = Path(where).relative_to(folder)
         folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
-        # Opening a pipe would wait for ever.
+        # A pipe is no log, and opening one would wait for ever.
         names += [(below / file).as_posix() for file in files if os.path.isfile(os.path.join(where, file))]
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
     chosen = choose(names, _spelt(folder), f"{_spelt(folder).rstrip('/')}/")
-    found = tuple(_on_disk(folder / name) for name in chosen.files)
-    return LogFiles(found, _spelt(folder), _args_near((folder / chosen.files[0]).parent), chosen.left_out)
+    log_files = tuple(_on_disk(folder / name) for name in chosen.files)
+    return LogFiles(log_files, _spelt(folder), _args_near((folder / chosen.files[0]).parent), chosen.left_out)
 
 
 def _file(path: Path) -> LogFiles:
+    """Return the log that is one file, or the log inside it if it is a zip."""
     file, name = _on_disk(path), _spelt(path)
     start = file.start(4096)
     if path.suffix.lower() == ".zip" or (start.startswith(_ZIP) and not torch_files.is_torch(name, start)):
@@ -215,17 +220,18 @@ def _file(path: Path) -> LogFiles:
 
 
 def _on_disk(path: Path) -> LogFile:
-    """The file at a path; without the path where that is not UTF-8, which polars cannot open."""
+    """Return the file at a path; if the path is not UTF-8, which polars cannot open, its bytes are read here."""
     name = _spelt(path)
     return LogFile(name, path) if name == str(path) else LogFile(name, load=path.read_bytes)
 
 
 def _spelt(path: Path | str) -> str:
+    """Return a path as text in which bytes that are no UTF-8 are spelled out."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _args_near(folder: Path) -> LogFile | None:
-    """The configuration of the run, in the folder of its log or the one above."""
+    """Return the run's configuration, args.json, from the folder of its log or the folder above; None without one."""
     for near in (folder, *folder.absolute().parents[:1]):
         if (near / "args.json").is_file():
             return _on_disk(near / "args.json")
@@ -236,7 +242,7 @@ def _args_near(folder: Path) -> LogFile | None:
 
 
 def _log_of_upload(files: Mapping) -> LogFiles:
-    """The log among files and zips that were handed over by name."""
+    """Return the log among files and zips that were handed over by name."""
     expect(len(files) > 0, "path", "at least one file", "none")
     loads: dict[str, Callable[[], bytes]] = {}
     for name, content in files.items():
@@ -255,13 +261,13 @@ def _log_of_upload(files: Mapping) -> LogFiles:
     first = next(iter(files))
     log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
     read = {file.name for file in log.files}
-    for name in files:  # a directory may hold other files too, but who hands over a file wants it read
+    for name in files:  # a directory may hold other files too, but a file that is handed over is meant to be read
         expect(name in read or not is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
     return log
 
 
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
-    """The log among files in memory, whose names are archive:folder/file."""
+    """Return the log among files in memory, whose names are archive:folder/file."""
     inner = {name.rpartition(":")[2]: name for name in loads}
     chosen = choose(list(inner), where)
     args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
@@ -273,11 +279,11 @@ def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
 
 
 def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
-    """For each name inside a zip a function that reads this file. InputError for anything that is no zip of a log."""
+    """Return, for each name inside a zip, a function that reads this file. Raises InputError for no zip of a log."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
         infos = [info for info in archive.infolist() if not info.is_dir()]
-    except IndexError:  # asked whether '' is a directory
+    except IndexError:  # zipfile asked whether '' is a directory
         raise InputError(f"{name}: expected files with names, got one without") from None
     except _BAD_ZIP as error:
         raise InputError(f"{name}: expected a zip, got one that cannot be read: {reason(error)}") from None
@@ -290,11 +296,12 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
     expect(total <= most, name, f"at most {count(most, 'byte')} unpacked", count(total))
     repeated = len(infos) - len({info.filename for info in infos})
     expect(repeated == 0, name, "a zip in which every name occurs once", f"{repeated} repeated")
-    # Opened once: each opening parses the list of all names again.
+    # The zip is opened once, because each opening parses the list of all names again.
     return {info.filename: partial(_unpack, name, archive, info) for info in infos}
 
 
 def _check_member(name: str, info: zipfile.ZipInfo) -> None:
+    """Raise InputError for a member of a zip that no log has: a link, encrypted, too large, or with a path out."""
     where, path = f"{name}: {info.filename!r}", PurePosixPath(info.filename.replace("\\", "/"))
     outside = not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]
     outside = outside or "\0" in info.orig_filename
@@ -308,7 +315,10 @@ def _check_member(name: str, info: zipfile.ZipInfo) -> None:
 
 
 def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """The bytes of one member: as many as its header says, which may be false; then their checksum does not fit."""
+    """Return the bytes of one member of a zip, as many as its header says.
+
+    The header may be false; then the checksum does not fit, which raises InputError.
+    """
     try:
         with archive.open(member) as file:
             return file.read(member.file_size)

@@ -1,16 +1,15 @@
-"""What each framework writes, as one row per response: nearly all that is known of the forms of logs.
+"""The forms of logs, one function per framework: nearly all that is known of what each framework writes.
 
 A form is a function from the tables of a log to a `Form`, which names the columns whose names a framework fixes.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import polars as pl
 
 from gdpo_audit.logs.columns import ReadOptions, expect_columns, first_values
-from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.form import (
     Form,
     advantage_in,
@@ -35,49 +34,49 @@ from gdpo_core.frameworks import FRAMEWORKS, READABLE
 STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
 GROUPS = (
     *("group", "group_id", "uid", "prompt_id", "group_index", "group_idx", "prompt_idx", "prompt_index"),
-    *("_ng_task_index",),  # of NeMo-Gym
+    *("_ng_task_index",),  # a name of NeMo-Gym
     *("prompt", "input", "question"),
 )
 LENGTHS = (
     *("length", "completion_length", "response_length", "num_tokens", "tokens"),
     *("completion_tokens", "response_tokens"),
 )
-# Numbers that are logged beside the rewards: in tables of own code, and by each trainer.
+# The names of numbers that are logged beside the rewards: in tables of own code, and by each trainer.
 NOT_REWARDS = {
     *("epoch", "index", "idx", "id", "row", "seed", "rank", "timestamp", "time", "sample_id", "request_id", "rollout"),
     *("rollout_id", "completion_id", "response_id", "sample", "batch", "unnamed: 0", "", "task_id", "worker"),
     *("sample_idx", "traj_idx", "sample_index", "_ng_rollout_index", "seqlen", "head_version", "tail_version"),
     *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
 }
-# Where a row stands, as any program may log it; a caller may name such a column as a reward all the same.
+# The names of columns that say where a row stands. A caller may name such a column as a reward all the same.
 PLACES = {"batch", "step", "group", "_file", "_row", "_event", "_key", "_by", "_pass", "_place", "_open", "_prompt_key"}
 NOT_TRLS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
 NOT_VERLS = {"input", "output", "gts", "score", "step", "request_id", "uid", "index", "num_turns", "__num_turns__"}
 NOT_SWIFTS = {"step", "gen_step", "prompt", "completion", "solution", "advantages", "advantage", "entropy", "num_turns"}
 TOKENS = {"content", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs", "input_lengths"}
 NOT_NEMOS = TOKENS | {"prompt_ids", "token_ids", "step", "idx", "reference_logprobs", "reference_policy_logprobs"}
-SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
-WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
+WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 
 
 # --- the forms -------------------------------------------------------------------------------------------------------
 
 
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
+    """Return the form of TRL's table of completions: a row per response, a table per logged step."""
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
     expect(fits, tables[0].name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(names))
     tables, evaluations = _of_training(tables, step)
-    others = others_in(names, options)
+    columns = others_in(names, options)
     cut = sum(table.height == WANDB_ROWS for table in tables if table.kind == "wandb")
     details = {"tables": cut, "of": len(tables), "threshold": WANDB_ROWS}
     return Form(
         tables=tables,
         step=step,
         advantage=advantage_in(names, options),
-        length=options.named("length") or next((n for n in LENGTHS if n in others and others[n].is_integer()), None),
+        length=options.named("length") or next((n for n in LENGTHS if n in columns and columns[n].is_integer()), None),
         key=options.key,
-        prompt="prompt" if "prompt" in others else None,
+        prompt="prompt" if "prompt" in columns else None,
         sorts=options.key is not None,
         not_rewards=frozenset(NOT_TRLS),
         examines=True,
@@ -86,14 +85,14 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
 
 
 def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[LogIssue]]:
-    """The tables of a tracker without those of evaluations, and an issue that says so.
+    """Return the tables of a tracker without those of evaluations, and the issue that says so, if there were any.
 
     TRL logs an evaluation under the step of the batch before: its responses, after some of that batch where there is
-    room. So a table that directly follows another of its step is an evaluation's if it holds other prompts.
+    room. So a table that directly follows another one of the same step is an evaluation's if it holds other prompts.
     """
     kept, steps = list[Table](), list[int]()
     first: pl.DataFrame | None = None  # the first table of the step
-    before: pl.DataFrame | None = None  # the evaluation's, if it was the last
+    before: pl.DataFrame | None = None  # the table before, if it was an evaluation's
     for table in tables:
         rows = _one_step(table, step) if table.kind in ("wandb", "trackio", "table") else None
         if rows is None or first is None or rows[step][0] != first[step][0]:
@@ -108,7 +107,7 @@ def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[
 
 
 def _one_step(table: Table, step: str) -> pl.DataFrame | None:
-    """The table of one step of a tracker; None if it holds several."""
+    """Return the rows of a table that holds one step of a tracker; None if it holds several."""
     rows = table.frame.collect()
     whole = step in rows.columns and len(rows) > 0 and rows[step].n_unique() == 1 and rows[step].null_count() == 0
     if not whole or not rows[step].cast(pl.Float64, strict=False).is_finite().all():
@@ -118,14 +117,14 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 
 
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """A line per response; uid is prompt_rollout_output."""
+    """Return the form of verl's rollouts: a line per response, whose uid reads prompt_rollout_output."""
     fits = {"input", "output", "score"} <= {*names}
     expect(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
     key = options.key or ("uid" if "uid" in names else "input")
     prompt = pl.col("uid").cast(pl.String).str.replace("(_[^_]*){1,2}$", "").alias("uid")
     return Form(
         tables=tables,
-        of=(lambda table: table.with_columns(prompt)) if key == "uid" else as_it_is,
+        to_responses=(lambda table: table.with_columns(prompt)) if key == "uid" else as_it_is,
         step=options.named("step") or ("step" if "step" in names else None),
         advantage=advantage_in(names, options),
         length=options.named("length"),
@@ -139,7 +138,10 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
 
 
 def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """An event per line, with lists as columns; a trainer on Ray writes one response per line, without lists."""
+    """Return the form of ms-swift's completions: a log event per line, with lists as columns.
+
+    A trainer on Ray writes one response per line, without lists.
+    """
     step = options.named("step") or next((name for name in ("step", "gen_step") if name in names), None)
     if step is None or not {"prompt", "completion"} <= {*names}:
         wanted = "ms-swift's columns step or gen_step, prompt, completion"
@@ -155,7 +157,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     size = args.get("num_generations")
     return Form(
         tables=tables,
-        of=(lambda table: exploded(table.with_columns(pl.col(ROW).alias(EVENT)), lists, step)) if event else as_it_is,
+        to_responses=partial(_exploded_events, lists=lists, step=step) if event else as_it_is,
         several=event,
         step=step,
         advantage=advantage_in(names, options),
@@ -170,8 +172,16 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     )
 
 
+def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
+    """Return a row per response of log events, each of which holds its responses in these lists; `EVENT` numbers it."""
+    return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
+
+
 def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Lists as columns, or a line per response, whose values may stand in lists of one; an advantage per token."""
+    """Return the form of NeMo-RL's data: lists as columns, or a line per response, with an advantage per token.
+
+    The values of a line may stand in lists of one.
+    """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)
     expect(fits, tables[0].name, "NeMo-RL's column rewards", ", ".join(names))
@@ -180,30 +190,12 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     if isinstance(names[rewards[0]], pl.List):
         every = [name for name, kind in names.items() if isinstance(kind, pl.List)]
         lists = [n for n in every if all(same_length(table, n, rewards) for table in tables if n in table.schema)]
-    responses = [table.name for table in tables]
-    digits = [re.findall(r"\d+", name.rpartition("/")[2]) for name in responses]
-    in_name = pl.Series([int(found[-1]) if found else n for n, found in enumerate(digits, start=1)], dtype=pl.Int64)
-
-    def of(table: pl.LazyFrame) -> pl.LazyFrame:
-        table = exploded(table, lists, rewards[0]) if lists else table
-        kinds = table.collect_schema()
-        step = pl.lit(in_name).gather(pl.col(FILE))
-        own = {MADE_STEP: pl.coalesce("step", step) if kinds.get("step", pl.Null()).is_integer() else step}
-        if isinstance(kinds.get("advantages"), pl.List):
-            value, kind = pl.col("advantages"), kinds["advantages"]
-            while isinstance(kind, pl.List) and isinstance(kind.inner, pl.List):
-                value, kind = value.list.first(), kind.inner
-            own["advantages"] = value.list.eval(pl.element().filter(pl.element() != 0)).list.last().fill_null(0.0)
-        if isinstance(kinds.get("token_loss_mask"), pl.List):
-            own["token_loss_mask"] = pl.col("token_loss_mask").list.eval(pl.element() != 0).list.sum()
-        return table.with_columns(**own)
-
-    kinds = of(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
-    prompt = None if options.key or options.group_size else _prompt_of(kinds, tables, of)
-    with_prompt = (lambda table: of(table).with_columns(prompt.alias(MADE_PROMPT))) if prompt is not None else of
+    to_responses = partial(_nemo_responses, lists=lists, by=rewards[0], steps=_steps_in_names(tables))
+    kinds = to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
+    prompt = None if options.key or options.group_size else _prompt_of(kinds, tables, to_responses)
     return Form(
         tables=tables,
-        of=with_prompt,
+        to_responses=partial(to_responses, prompt=prompt),
         several=bool(lists),
         step=options.named("step") or MADE_STEP,
         advantage=advantage_in(names, options),
@@ -216,10 +208,43 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     )
 
 
-def _prompt_of(kinds: Schema, tables: Sequence[Table], of: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.Expr | None:
-    """The prompt of a response: its token ids, its messages before the assistant's, or its first texts.
+def _steps_in_names(tables: Sequence[Table]) -> pl.Series:
+    """Return the step of each table: the last number in the name of its file, or else the file's own number."""
+    digits = [re.findall(r"\d+", table.name.rpartition("/")[2]) for table in tables]
+    steps = [int(numbers[-1]) if numbers else place for place, numbers in enumerate(digits, start=1)]
+    return pl.Series(steps, dtype=pl.Int64)
 
-    Texts without roles are [system,] user, answer: the first is the prompt, with the next if all the first are equal.
+
+def _nemo_responses(
+    table: pl.LazyFrame, lists: Sequence[str], by: str, steps: pl.Series, prompt: pl.Expr | None = None
+) -> pl.LazyFrame:
+    """Return one row per response with its step, and one advantage and length in the place of those per token.
+
+    lists: the columns of lists, if these hold a value per response, and `by` one of them. steps: the step of each
+    table. prompt: the prompt of a response, which becomes a column.
+    """
+    table = exploded(table, lists, by) if lists else table
+    kinds = table.collect_schema()
+    step = pl.lit(steps).gather(pl.col(FILE))
+    made = {MADE_STEP: pl.coalesce("step", step) if kinds.get("step", pl.Null()).is_integer() else step}
+    if isinstance(kinds.get("advantages"), pl.List):
+        value, kind = pl.col("advantages"), kinds["advantages"]
+        while isinstance(kind, pl.List) and isinstance(kind.inner, pl.List):
+            value, kind = value.list.first(), kind.inner
+        made["advantages"] = value.list.eval(pl.element().filter(pl.element() != 0)).list.last().fill_null(0.0)
+    if isinstance(kinds.get("token_loss_mask"), pl.List):
+        made["token_loss_mask"] = pl.col("token_loss_mask").list.eval(pl.element() != 0).list.sum()
+    table = table.with_columns(**made)
+    return table if prompt is None else table.with_columns(prompt.alias(MADE_PROMPT))
+
+
+def _prompt_of(
+    kinds: Schema, tables: Sequence[Table], to_responses: Callable[[pl.LazyFrame], pl.LazyFrame]
+) -> pl.Expr | None:
+    """Return the prompt of a response: its token ids, its messages before the assistant's, or its first texts.
+
+    Texts without roles are [system,] user, answer. The first text is the prompt, together with the next one if all the
+    first texts are equal. None: the log has neither.
     """
     content = kinds.get("content")
     if "prompt_ids" in kinds:
@@ -231,7 +256,7 @@ def _prompt_of(kinds: Schema, tables: Sequence[Table], of: Callable[[pl.LazyFram
         assistant = (pl.element().struct.field("role") == "assistant").fill_null(False)
         parts = parts.list.eval(pl.element().filter(assistant.cast(pl.Int64).cum_sum() == 0))
         return pl.struct(parts.alias("content")).struct.json_encode()
-    texts = pl.concat([of(numbered(table, n)).select("content") for n, table in enumerate(tables)]).collect()
+    texts = pl.concat([to_responses(numbered(table, n)).select("content") for n, table in enumerate(tables)]).collect()
     first, shortest = 1, texts["content"].list.len().min() or 0
     while first + 1 < shortest and texts["content"].list.head(first).n_unique() == 1:  # type: ignore[operator]
         first += 1
@@ -239,7 +264,7 @@ def _prompt_of(kinds: Schema, tables: Sequence[Table], of: Callable[[pl.LazyFram
 
 
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Any table: columns are those named, or have usual names."""
+    """Return the form of any other table: its columns are the ones that the caller names, or have usual names."""
     by_lower = {name.lower(): name for name in reversed([*others_in(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}
     not_rewards = frozenset({*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS})
@@ -248,6 +273,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     usual = {name: by_lower[name] for name in (*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES) if name in by_lower}
 
     def column(what: str, usually: tuple[str, ...], texts: bool = True) -> str | None:
+        """Return the column of the step, advantage or length: as named, or with a usual name, numbers before texts."""
         there = [usual[name] for name in usually if name in usual]
         numbers = next((name for name in there if name in numeric), None)
         return options.named(what) or numbers or next(iter(there if texts else []), None)
@@ -271,27 +297,30 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     )
 
 
-def refuse_nested(tables: Sequence[Table], others: Sequence[str]) -> None:
-    """Raise InputError for a column of rewards that holds several of them in one value; others: that may be rewards."""
-    hint = f", or name the rewards: {reward_options(others)}" if others else ""
+def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
+    """Raise InputError for a column called a reward whose values hold several numbers each.
+
+    candidates: columns of single numbers, which may be named as rewards instead.
+    """
+    hint = f", or name the rewards: {reward_options(candidates)}" if candidates else ""
     for table in one_of_each(tables):
         for name, kind in table.schema.items():
             inner = getattr(kind, "inner", kind)
             several = inner is not kind and is_number_type(inner)
             if is_called_reward(name) and (several or isinstance(inner, pl.Struct)):
-                of = f" of {listing(kind.to_schema(), most=5)}" if isinstance(kind, pl.Struct) else ""
+                members = f" of {listing(kind.to_schema(), most=5)}" if isinstance(kind, pl.Struct) else ""
                 wanted = "one column of numbers per reward"
-                got = f"nested values{of}; write each number in a column of its own{hint}"
+                got = f"nested values{members}; write each number in a column of its own{hint}"
                 raise InputError(f"{table.name}, column {name!r}: expected {wanted}, got {got}")
 
 
 def _plain(name: str) -> str:
-    """The name of a column without the part of a tracker that it belongs to, as train/global_step."""
+    """Return the name of a column in small letters, without a tracker's prefix such as train/ in train/global_step."""
     return name.rpartition("/")[2].strip("_").lower()
 
 
 def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
-    """Raise InputError if each row has a step of its own, in one of these columns of steps."""
+    """Raise InputError if every row has a step of its own in one of these columns, so that rows are no responses."""
     for name in steps:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
         if _all_differ(first_values(table, [name], 5_000)[name] for table in there):
@@ -302,7 +331,10 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
 
 
 def _all_differ(lists: Iterable[Sequence]) -> bool:
-    """Whether several values are given and none comes twice; what follows on the first that does is not read."""
+    """Return whether there are several values and none comes twice.
+
+    It reads no further than the first that comes again.
+    """
     seen = set[object]()
     for values in lists:
         before = len(seen)
@@ -325,7 +357,7 @@ FORMS: Mapping[str, Callable[[Sequence[Table], Schema, ReadOptions, Mapping], Fo
 
 
 def _writes(framework: str, names: Schema) -> bool:
-    """Whether these may be the columns of a framework's log."""
+    """Return whether these may be the columns of a framework's log."""
     has = {*names}
     lists = isinstance(names.get("step"), pl.List) or "advantages" in has
     return {
@@ -341,50 +373,23 @@ def _writes(framework: str, names: Schema) -> bool:
 
 
 def framework_of(tables: Sequence[Table], where: str) -> str:
-    """The framework whose columns the tables have, whatever their names; "generic" if that is none of the known ones.
+    """Return the framework whose columns the tables have, whatever the files are called; "generic" if none has them.
 
     Raises InputError if different frameworks wrote the tables.
     """
     first, framework = tables[0], _framework(tables[0])
     for table in one_of_each(tables)[1:]:
-        other = _framework(table)
-        got = f"{framework} in {first.name} and {other} in {table.name}; name one of them"
-        expect(other == framework, where, "the log of one run", got)
+        next_framework = _framework(table)
+        got = f"{framework} in {first.name} and {next_framework} in {table.name}; name one of them"
+        expect(next_framework == framework, where, "the log of one run", got)
     return framework
 
 
 def _framework(table: Table) -> str:
-    of_any = table.kind in ("table", "wandb", "trackio")  # what is in memory may be of any trainer
+    """Return the first framework whose format and columns a table has, or "generic"."""
+    of_any = table.kind in ("table", "wandb", "trackio")  # a table in memory may be any trainer's
     for form in ("jsonl", "parquet") if of_any else (table.kind,):
         for key in READABLE:
             if FRAMEWORKS[key].log_format == form and _writes(key, table.schema):
                 return key
     return "generic"
-
-
-# --- the configuration of the run ------------------------------------------------------------------------------------
-
-
-def settings_in(file: LogFile | None) -> dict:
-    """The configuration in args.json; empty if that cannot be read."""
-    try:
-        settings = json.loads(file.content()) if file else {}
-    except (ValueError, InputError):
-        return {}
-    return settings if isinstance(settings, dict) else {}
-
-
-def configured_weights(settings: Mapping, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
-    """ms-swift's weights: one per reward function, in the order of the logged columns.
-
-    >>> configured_weights({"reward_weights": [1, 0.5]}, ["MathAccuracy", "Format"], ["Format"])
-    {'Format': 0.5}
-    """
-    if "reward_weights" not in settings:
-        return None
-    weights = [1] * len(logged) if settings["reward_weights"] is None else settings["reward_weights"]
-    fits = isinstance(weights, list) and len(weights) == len(logged) and {*rewards} <= {*logged}
-    if not fits or not all(isinstance(w, int | float) and abs(w) < 1e300 for w in weights):
-        return None
-    by_name = dict(zip(logged, weights, strict=True))
-    return {name: float(by_name[name]) for name in rewards}

@@ -1,4 +1,4 @@
-"""Tables that need no file: a DataFrame of polars, pandas or Arrow, a list of dicts, or a URL that polars reads."""
+"""Logs that are no file: a DataFrame of polars, pandas or Arrow, a list of dicts, or a URL that polars reads."""
 
 import os
 import re
@@ -13,14 +13,14 @@ from gdpo_audit.logs.json_values import column, records, table_of
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip
 
-NAME = "table"  # in messages
+NAME = "table"  # the name of the table in messages
 REMOTE = re.compile(r"(hf|s3|gs)://", re.IGNORECASE)
 _HUB_DATASET = re.compile(r"hf://datasets/[^/]+/[^/]+/?", re.IGNORECASE)
 _NO_TABLE = "a table whose columns polars can take"
 
 
 def log_of(source: object) -> LogFiles | None:
-    """The log in a table or behind URLs; None for a source of another kind. Raises InputError."""
+    """Return the log in a table or behind URLs; None for a source of another kind. Raises InputError."""
     urls = [source] if isinstance(source, str) else source
     if isinstance(urls, list | tuple) and urls and all(isinstance(u, str) and REMOTE.match(u) for u in urls):
         name = urls[0] if len(urls) == 1 else f"{urls[0]} and {len(urls) - 1} more"
@@ -36,7 +36,7 @@ def log_of(source: object) -> LogFiles | None:
 
 
 def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
-    """A DataFrame of any library that narwhals knows, or rows as dicts, in polars; None if it is neither.
+    """Return a DataFrame of any library that narwhals knows, or rows as dicts, in polars; None for anything else.
 
     Raises InputError if polars cannot take it, or if two columns have one name.
     """
@@ -44,12 +44,12 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
         no_name = next((name for row in data for name in row if not isinstance(name, str)), None)
         expect(no_name is None, NAME, "texts as names of columns", repr(no_name))
         return records(data, odd)
-    import narwhals as nw  # slow, and most runs are read from files
+    import narwhals as nw  # the import is slow, and most runs are read from files
     from narwhals.exceptions import DuplicateError
 
     try:
         if any(name is not None for name in getattr(getattr(data, "index", None), "names", ())):
-            data = data.reset_index()  # of pandas: an index with a name is a column
+            data = data.reset_index()  # an index of pandas with a name is a column
         native: Any = nw.from_native(data)
         table = native.collect(backend="polars") if isinstance(native, nw.LazyFrame) else native
         return _in_polars(table, odd)
@@ -60,14 +60,14 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
         ) from None
     except InputError:
         raise
-    except (Exception, pl.exceptions.PanicException) as error:  # whatever the library of the table raises
+    except (Exception, pl.exceptions.PanicException) as error:  # the library of the table may raise anything
         if isinstance(error, TypeError) and not hasattr(data, "columns"):
             return None
         raise InputError(f"{NAME}: expected {_NO_TABLE}, got {clip(reason(error), 200)}") from None
 
 
 def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
-    """A table of narwhals in polars; where pyarrow is missing, or refuses a column of pandas, value by value."""
+    """Return a table of narwhals in polars; value by value where pyarrow is missing or refuses a column of pandas."""
     try:
         return table.to_polars()
     except (ImportError, TypeError, ValueError):
@@ -75,13 +75,16 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
 
 
 def _scan(url: str) -> pl.LazyFrame:
-    """A table on the Hugging Face Hub, in S3 or in Google Cloud; of a dataset or a folder all its Parquet files."""
-    # polars says on standard error that it looks for the region of a bucket.
+    """Return the plan that reads a table on the Hugging Face Hub, in S3 or in Google Cloud. Raises InputError.
+
+    Of a dataset or a folder it reads all Parquet files.
+    """
+    # polars warns that it has to look for the region of a bucket, which is no user's concern.
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)
     scheme, rest = url.split("://", 1)
     url = f"{scheme.lower()}://{rest}"
-    other = re.search(r"\.(jsonl|ndjson|json|[ct]sv)$", url, re.IGNORECASE)
-    expect(other is None, url, "Parquet behind a URL; download other files", f"one of {other and other[0]}")
+    ending = re.search(r"\.(jsonl|ndjson|json|[ct]sv)$", url, re.IGNORECASE)
+    expect(ending is None, url, "Parquet behind a URL; download other files", f"one of {ending and ending[0]}")
     try:
         whole = _HUB_DATASET.fullmatch(url) or not re.search(r"[*?\[]|\.\w+$", url.rpartition("/")[2])
         return pl.scan_parquet(f"{url.rstrip('/')}/**/*.parquet" if whole else url)

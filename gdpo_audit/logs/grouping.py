@@ -1,4 +1,4 @@
-"""Which rows of a log are a group: those that a column identifies, or blocks, whose size `sizes.py` infers."""
+"""The groups of a log: rows that share a column's value, or blocks of rows, whose size `sizes.py` infers."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,13 +16,13 @@ from gdpo_audit.logs.window import select_steps, window_of
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError, expect
 
-BATCHES = 200  # whose advantages are examined
-MANY = 0.5  # share of groups of an unusual size; where it is larger, groups have not lost rows but differ in size
-OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues of one way to group
+BATCHES = 200  # the number of batches whose advantages are examined
+MANY = 0.5  # The share of groups of an unusual size from which on groups have not lost rows but differ in size.
+OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues that go with one way to group
 
 
 class NoGroups(InputError):
-    """Nothing that is usual in a log shows which rows are a group."""
+    """Raised where nothing that is usual in a log shows which rows are a group."""
 
 
 def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
@@ -30,15 +30,15 @@ def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
     assert run._read_with is not None, "a run that was read can be read again"
     rewards = tuple(name for name in run.rewards if name not in grouping.columns)
     fewer = {"rewards": rewards} if rewards != run.rewards else {}
-    other = run._read_with(**grouping.options, **fewer)
+    reread = run._read_with(**grouping.options, **fewer)
     details = {"by": in_words(grouping), "not_by": before, "once": grouping.once, "judged": run.has_advantage}
-    return replace(other, issues=(*other.issues, LogIssue("regrouped", details)))
+    return replace(reread, issues=(*reread.issues, LogIssue("regrouped", details)))
 
 
 def with_groups(run: Run, options: ReadOptions) -> Run:
-    """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred.
+    """Return the run in groups: those that a column identifies, or blocks of the size given, configured or inferred.
 
-    The size of a group shows in the whole log; what may mislead a reader is said of the steps that are asked for.
+    The size shows in the whole log; issues that may mislead a reader are those of the steps that are asked for.
     """
     rows = run._source
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
@@ -47,24 +47,24 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
         return _by_places(run, select_steps(rows.sizes, window)["rows"].to_list(), options.places)
     if rows.keyed_by:
         return _by_key(run, select_steps(rows.sizes, window), options.group_size)
-    run = _note_sample(run)
+    run = _with_sample(run)
     if options.group_size:
         return regroup(run, options.group_size)
     size = rows.group_size
     sizes, ids = rows.sizes["rows"].to_list(), _prompt_ids(rows.prompts)
     changes = () if size else tuple(stretches(sizes, rows.advantages, ids))
     if changes:
-        return _in_blocks(_note_changes(run, rows.sizes, changes), changes)
+        return _in_blocks(_with_changes(run, rows.sizes, changes), changes)
     if size is not None and (select_steps(rows.sizes, window)["rows"] % size == 0).all():
         return _in_blocks(run, ((0, size),))
     inferred = infer(sizes, rows.advantages, ids)
     if inferred is None:
         raise no_groups(run)
-    return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.others)
+    return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.smaller)
 
 
 def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
-    """The run in groups of rows that are `places` apart; sizes: the rows of each batch."""
+    """Return the run in groups of rows that are `places` apart; sizes: the rows of each batch."""
     usual = Counter(sizes).most_common(1)[0][0] // places
     whole = all(size == usual * places for size in sizes)
     words = in_words(Grouping(places=places))
@@ -72,7 +72,7 @@ def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
 
 
 def regroup(run: Run, size: int) -> Run:
-    """The run in blocks of this size. InputError where a batch is not whole."""
+    """Return the run in blocks of this size. Raises InputError where a batch is no multiple of it."""
     sizes, _ = _in_window(run)
     _expect_none(sizes.filter(pl.col("rows") % size != 0), run, f"rows that groups of {size} divide")
     before = tuple(issue for issue in run.issues if issue.id not in OF_BLOCKS)
@@ -80,13 +80,14 @@ def regroup(run: Run, size: int) -> Run:
 
 
 def with_clues(run: Run) -> Run:
-    """The run with what shows its groups, from one pass over the log: sizes, first advantages and a sample."""
+    """Return the run with all that shows its groups: sizes, first advantages and a sample, from one pass over it."""
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
     advantages: list[np.ndarray] = []
 
     def seen() -> Iterator[pl.DataFrame]:
+        """Yield the tables of the log, and keep what they show of the groups."""
         for table in rows.read():
             counts = table.group_by(by, maintain_order=True).agg(
                 pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
@@ -103,27 +104,28 @@ def with_clues(run: Run) -> Run:
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """The sizes of batches, and the prompts, of the steps that are asked for."""
+    """Return the sizes of the batches, and the prompts, of the steps that are asked for."""
     rows = run._source
     prompts = None if rows.prompts is None else select_steps(rows.prompts, run.window)
     return select_steps(rows.batches, run.window), prompts
 
 
-def _note_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
-    """The run with an issue that says from which step on its groups have another size."""
+def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
+    """Return the run with an issue that says from which step on its groups have another size."""
     steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
     details = {"sizes": [size for _, size in changes], "from_steps": steps}
     return replace(run, issues=(*run.issues, LogIssue("group-size-changes", details)))
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
+    """Raise InputError for the first of these batches, whose rows make no whole groups."""
     if len(ragged):
         file, rows, step = run.files[ragged["_file"][0]], ragged["rows"][0], ragged["step"][0]
         raise InputError(f"{file}: expected {wanted}, got {rows} in step {step}")
 
 
 def _in_blocks(run: Run, blocks: Blocks) -> Run:
-    """The run in groups of so many rows from the start of each batch."""
+    """Return the run in groups of so many rows from the start of each batch, with issues for cut batches."""
     sizes, prompts = _in_window(run)
     size = size_at(blocks)
     ragged = sizes.filter(pl.col("rows") % size != 0).with_columns(size.alias("size"))
@@ -144,11 +146,11 @@ def _in_blocks(run: Run, blocks: Blocks) -> Run:
 
 
 def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
-    """The run in the groups that a column identifies."""
+    """Return the run in the groups that a column identifies, with issues for groups that are cut or merged."""
     rows = run._source
     usual = group_size or min(sizes["rows"].mode())
     sizes, changes = _with_usual(sizes, usual, changes=group_size is None)
-    run = _note_changes(run, sizes, changes) if changes else run
+    run = _with_changes(run, sizes, changes) if changes else run
     cut = sizes.filter(pl.col("rows") % pl.col("usual") != 0)
     if group_size:
         _expect_none(cut, run, f"groups of {usual} rows by {rows.keyed_by}")
@@ -180,43 +182,43 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
 
 
 def _steps(rows: pl.DataFrame) -> dict[str, int]:
-    """The first step of rows, and how many there are."""
+    """Return the first step of these rows, and how many steps they have."""
     return {"step": rows["step"][0], "steps": rows["step"].n_unique()}
 
 
 def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
-    """The size of blocks that prompts drawn twice in a batch may have merged; none if there is no such size."""
+    """Return the size of blocks that prompts drawn twice in a batch may have merged; () without such a size."""
     rows = sizes["rows"].to_numpy()
     size = int(np.gcd.reduce(rows))
     return (size,) if 1 < size < rows.max() else ()
 
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
-    """The groups with the usual size where they stand, and where it changes during the run: () if it does not."""
-    found: Blocks = ()
+    """Return the groups with the size that is usual where they stand, and where it changes: () if it does not."""
+    changing: Blocks = ()
     if changes:
         mode = pl.col("rows").mode().min()
         alike = (pl.col("rows") == mode).mean() >= WHOLE
-        of = sizes.group_by("batch", maintain_order=True).agg(pl.when(alike).then(mode).alias("size"))
-        runs = [(of["batch"][first], size) for first, size in runs_of(of["size"].to_list())]
-        found = tuple(runs) if len(runs) > 1 else ()
-    blocks = found or ((0, usual),)
-    return sizes.with_columns(size_at(blocks).alias("usual")), found
+        by_batch = sizes.group_by("batch", maintain_order=True).agg(pl.when(alike).then(mode).alias("size"))
+        runs = [(by_batch["batch"][first], size) for first, size in runs_of(by_batch["size"].to_list())]
+        changing = tuple(runs) if len(runs) > 1 else ()
+    blocks = changing or ((0, usual),)
+    return sizes.with_columns(size_at(blocks).alias("usual")), changing
 
 
 # --- prompts ---------------------------------------------------------------------------------------------------------
 
 
 def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
-    """The prompts of each batch, without the last one, which the sample may have cut off."""
+    """Return the prompts of each batch, without the last batch, which the sample may have cut off."""
     if prompts is None or not len(prompts):
         return []
     parts = [part["_key"].to_numpy() for part in prompts.partition_by("batch", maintain_order=True)]
     return parts[:-1] if len(parts) > 1 else parts
 
 
-def _note_sample(run: Run) -> Run:
-    """The run with an issue if no two rows of a batch share their prompt, as a sample of the prompts shows."""
+def _with_sample(run: Run) -> Run:
+    """Return the run with an issue if no two rows of a batch share their prompt, as in a log that is a sample."""
     _, prompts = _in_window(run)
     whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
     if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
@@ -226,7 +228,7 @@ def _note_sample(run: Run) -> Run:
 
 
 def no_groups(run: Run) -> NoGroups:
-    """The error where nothing shows the groups; it names the setting that makes a log a sample, if there is one."""
+    """Return the error where nothing shows the groups; it names the setting, if any, that makes a log a sample."""
     setting = config_lines.log_whole_groups(run.framework)
     whole = f"log all rows, with {setting.splitlines()[0]}, or " if setting else ""
     prompt = quote(run._source.prompt_column or "NAME")
@@ -238,7 +240,7 @@ def no_groups(run: Run) -> NoGroups:
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:
-    """Details of how groups of one batch share a prompt, from a sample of the prompts; None if none do.
+    """Return details of groups of one batch that share a prompt, from a sample of the prompts; None if no groups do.
 
     prompts: batch, step and `_key` of rows in blocks of this size.
     """

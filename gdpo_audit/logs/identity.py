@@ -1,4 +1,4 @@
-"""Which column says that a prompt returns: its text, its tokens, or an id; a place in the batch says nothing of it."""
+"""The column that says that a prompt returns: its text, its tokens, or an id that is no place in the batch."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -7,10 +7,10 @@ import polars as pl
 from gdpo_audit.logs.names import MADE_PROMPT
 from gdpo_audit.logs.texts import PROMPT_TEXTS
 
-# The names of such columns, the surest first.
+# The names of columns that say which prompt a response is to, the surest first.
 NAMES = (*PROMPT_TEXTS, MADE_PROMPT, "prompt_id", "prompt_idx", "prompt_index")
 TOKENS = ("prompt_tokens", "prompt_token_ids", "prompt_ids", "input_ids", "query_tokens")
-_FEWEST = 2  # batches, and prompts of a batch, of which an id that counts them from 0 on is told to be a place
+_FEWEST = 2  # The fewest batches, and prompts in a batch, that show that an id counts the prompts of each batch anew.
 
 
 def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.DataFrame]) -> str | None:
@@ -28,7 +28,7 @@ def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.Dat
 
 
 def is_place(rows: pl.DataFrame) -> bool:
-    """Whether the values of a column count the prompts of each batch anew, in the order in which they come.
+    """Return whether the values of a column count the prompts of each batch anew, in the order in which they come.
 
     >>> is_place(pl.DataFrame({"batch": [1, 1, 1, 2, 2, 2], "value": [0, 0, 1, 0, 1, 1]}))
     True
@@ -42,6 +42,6 @@ def is_place(rows: pl.DataFrame) -> bool:
 
 
 def _counts(values: Iterable[float]) -> bool:
-    """Whether these are 0, 1, 2 … or 1, 2, 3 …, in this order."""
+    """Return whether these values are 0, 1, 2 … or 1, 2, 3 …, in this order."""
     held = list(values)
     return None not in held and held[0] in (0, 1) and held == [held[0] + k for k in range(len(held))]

@@ -14,12 +14,12 @@ from gdpo_audit.logs.names import MADE
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip, count, listing
 
-COLUMNS = 5_000  # of a table
-NAME = 10_000  # characters; a report says the name of a reward a hundred times
+COLUMNS = 5_000  # the most columns of a table
+NAME = 10_000  # the most characters of a name; a report repeats the name of a reward a hundred times
 
 
 def document(file: LogFile, wanted: str) -> object:
-    """A file of JSON. Raises InputError."""
+    """Return the content of a file of JSON. Raises InputError where it is broken."""
     try:
         return json.loads(file.content().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -27,7 +27,7 @@ def document(file: LogFile, wanted: str) -> object:
 
 
 def expect_names(names: Collection[str], where: str) -> None:
-    """Raise InputError for a name that no column can have, one that comes again, and more columns than any log has."""
+    """Raise InputError for names that no column can have, that come twice, or that are more than any log has."""
     expect(len(names) <= COLUMNS, where, f"at most {COLUMNS} columns", len(names))
     repeated = [repr(clip(name)) for name, times in Counter([*names]).items() if times > 1]
     expect(not repeated, where, "columns of different names", f"{listing(repeated, most=5)} more than once")
@@ -38,29 +38,29 @@ def expect_names(names: Collection[str], where: str) -> None:
 
 
 def _is_pattern(name: str) -> bool:
-    """Whether polars takes a name for a pattern of names."""
+    """Return whether polars takes a name for a pattern of names."""
     return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
 def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFrame:
-    """Objects as a table. odd: filled with the columns that are numbers but for a few values."""
+    """Return objects as a table, one row each. odd: filled with the columns that are numbers but for a few values."""
     names = dict.fromkeys(name for item in items for name in item)
     expect(len(names) <= COLUMNS, "table", f"at most {COLUMNS} columns", len(names))
     return table_of(column(name, [item.get(name) for item in items], odd) for name in names)
 
 
 def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
-    """The table of these columns; a list of them would give one without a name another."""
-    return pl.DataFrame({one.name: one for one in columns})
+    """Return the table of these columns; a list of them would give a column without a name another name."""
+    return pl.DataFrame({series.name: series for series in columns})
 
 
 def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Series:
-    """A column of JSON values: numbers, lists and objects as what they are; others, or kinds that mix, as text."""
+    """Return JSON values as a column: numbers, lists and objects as they are; other or mixed kinds as text."""
     name = _utf8(name)
     values = [value.item() if getattr(value, "shape", None) == () else value for value in values]  # of numpy or torch
     kinds = {type(value) for value in values} - {type(None)}
     if str in kinds and {int, float} & kinds and kinds <= {str, int, float}:
-        with suppress(ValueError):  # numbers in quotes among others, as trackers write NaN
+        with suppress(ValueError):  # trackers write NaN in quotes among other numbers
             values, kinds = [None if value is None else float(value) for value in values], {float}
     if not kinds:
         return pl.Series(name, values, pl.Null)
@@ -83,7 +83,7 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
 
 
 def _lists(name: str, values: Sequence[list | None], odd: set[str] | None) -> pl.Series:
-    """A column of lists; an empty one is null."""
+    """Return lists as a column; an empty list is null."""
     inner = column(name, [item for value in values for item in value or ()], odd)
     rows = np.arange(len(values))
     lists = pl.DataFrame({"row": rows.repeat([len(value or ()) for value in values]), "list": inner})
@@ -92,11 +92,12 @@ def _lists(name: str, values: Sequence[list | None], odd: set[str] | None) -> pl
 
 
 def is_number(value: object) -> bool:
-    """Whether a JSON value can be a reward: a number or a boolean."""
+    """Return whether a JSON value can be a reward: a number or a boolean."""
     return isinstance(value, int | float)
 
 
 def _float(value: float | Decimal | None) -> float | None:
+    """Return a number as a float, an integer that is too large as infinity, and None as None."""
     try:
         return None if value is None else float(value)
     except OverflowError:
@@ -104,12 +105,12 @@ def _float(value: float | Decimal | None) -> float | None:
 
 
 def _text(value: object) -> str | None:
-    """A value of JSON as text: nested values and numbers as JSON writes them."""
+    """Return a value of JSON as text: nested values and numbers as JSON writes them."""
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half characters
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # replaces half characters
     return None if value is None else json.dumps(value)
 
 
 def _utf8(text: str) -> str:
-    """A text whose half characters are written as escapes."""
+    """Return a text in which half characters are written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text

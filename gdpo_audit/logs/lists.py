@@ -1,6 +1,6 @@
-"""A line per group or per step, with lists that hold a value per answer, as a row per answer.
+"""Lists with a value per answer, in a row per group or per step, as a row per answer.
 
-Values per answer are told from values per token by their number: in every row several lists have one length.
+The lengths tell values per answer from values per token: in every row several lists have one length.
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gdpo_audit.logs.columns import ROWS_OF_A_FILE
+from gdpo_audit.logs.names import ROWS_OF_A_FILE
 from gdpo_audit.logs.objects import is_called_reward
 from gdpo_audit.logs.roles import ADVANTAGES, role
 from gdpo_audit.logs.tables import Schema, Table, is_number_type, is_unread
@@ -17,11 +17,11 @@ from gdpo_core._errors import InputError
 
 LINE = "__line"  # the column that tells the lines of a log, where these are groups
 KEYED_BY = "the lines of the log"
-SIZES, SIZES_SHARE = 8, 0.25  # of groups, at most; of the rows
-MOSTLY = 0.9  # of the rows in which a list is as long as the rewards, if it is meant to be in each
+SIZES, SIZES_SHARE = 8, 0.25  # the most different sizes of groups, and the most as a share of the rows
+MOSTLY = 0.9  # The share of the rows in which a list is as long as the rewards, if it is meant to be so in each row.
 _OF_TOKENS = re.compile(r"(^|_)(tokens?|token_ids?|input_ids|ids|logprobs?|log_probs?|logps?|masks?)$", re.IGNORECASE)
 _OF_TURNS = re.compile(r"(^|_)(turn|step|token)s?(_|$)", re.IGNORECASE)
-_OF_FUNCTIONS = re.compile(r"name|func|key", re.IGNORECASE)  # lists of the names of rewards
+_OF_FUNCTIONS = re.compile(r"name|func|key", re.IGNORECASE)  # names of lists that name the reward functions
 _ANSWERS = ("completion", "completions", "response", "responses", "output", "outputs", "generation", "prediction")
 _CHATS = (*_ANSWERS, "messages")
 
@@ -37,10 +37,10 @@ class Lists:
 def lists_of_answers(
     tables: Sequence[Table], schema: Schema, named: Collection[str], alone: bool, prompts: Sequence[str]
 ) -> Lists | None:
-    """The columns that hold a value per answer; None where rows are answers.
+    """Return the columns whose lists hold a value per answer; None where rows are answers already.
 
     schema: of all tables. named: the rewards that the caller names. alone: no column of single numbers may be a reward.
-    prompts: columns that say with the step which prompt a row is of. InputError for lists of different lengths.
+    prompts: columns that say with the step which prompt a row is of. Raises InputError for lists of different lengths.
     """
     lists = [name for name, kind in schema.items() if isinstance(kind, pl.List)]
     rewards = [name for name in lists if _holds_rewards(name, schema[name], named)]
@@ -69,9 +69,9 @@ def lists_of_answers(
 
 
 def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts: bool) -> pl.LazyFrame:
-    """A row per answer, with the line that it stands in; empty lines are left out.
+    """Return a row per answer, with the number of the line that it stands in; rows with empty lists are left out.
 
-    number: of the table. texts: with the long texts, in the place of which the others have their lengths.
+    number: of the table. texts: whether the long texts are wanted; else their lengths take their place.
     """
     schema = frame.collect_schema()
     there = [name for name in lists.names if isinstance(schema.get(name), pl.List)]
@@ -98,10 +98,10 @@ def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts
 def lines_are_groups(
     tables: Sequence[Table], lists: Lists, step: str | None, ids: Sequence[str], prompts: Sequence[str]
 ) -> bool:
-    """Whether each row is a group.
+    """Return whether each row is a group.
 
-    It is none where a column of ids tells groups, or a list has several ids or prompts in a row; and not surely where
-    each row has a step of its own and no prompt: then it may be a batch of several groups.
+    It is not where a column of ids tells the groups, or a list has several ids or prompts in one row. It is not surely
+    one where each row has a step of its own and no prompt, as the row may be a batch of several groups.
 
     ids, prompts: columns of the tables that may tell groups.
     """
@@ -118,7 +118,7 @@ def lines_are_groups(
 
 
 def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
-    """Whether a row of lists holds different values."""
+    """Return whether some row holds different values in the list of this column."""
     for table in tables:
         kind = table.schema.get(name)
         if isinstance(kind, pl.List) and not kind.inner.is_nested():
@@ -132,7 +132,7 @@ def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
 
 
 def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool:
-    """Whether a column holds lists of rewards, or of objects of them, by its name."""
+    """Return whether a column is named like rewards, and its lists hold numbers or objects."""
     inner = kind.inner if isinstance(kind, pl.List) else None
     fits = is_number_type(inner) or isinstance(inner, pl.Struct)
     called = is_called_reward(name) and not _OF_TURNS.search(name)
@@ -149,20 +149,20 @@ def members_of_rollouts(kind: pl.DataType) -> list[str]:
 
 
 def _may_be_reward(name: str, kind: pl.DataType) -> bool:
-    """Whether lists of numbers may be rewards, where the log has no other."""
+    """Return whether a column of lists of numbers may be a reward, where the log has no other reward."""
     inner = kind.inner if isinstance(kind, pl.List) else None
-    other = name.lower() in ADVANTAGES or bool(_OF_TOKENS.search(name)) or role(name) == "metric"
-    return is_number_type(inner) and not other
+    named_otherwise = name.lower() in ADVANTAGES or bool(_OF_TOKENS.search(name)) or role(name) == "metric"
+    return is_number_type(inner) and not named_otherwise
 
 
 def _is_chat(kind: pl.DataType) -> bool:
-    """Whether lists are the messages of a chat."""
+    """Return whether lists are the messages of a chat."""
     inner = kind.inner if isinstance(kind, pl.List) else None
     return isinstance(inner, pl.Struct) and {"role", "content"} <= {*inner.to_schema()}
 
 
 def rows_are_answers(schema: Schema) -> bool:
-    """Whether each row is one answer: it has one advantage, or one text of an answer."""
+    """Return whether each row is one answer: it has one advantage, or one text of an answer."""
     by_lower = {name.lower(): kind for name, kind in schema.items()}
     one_advantage = any(is_number_type(by_lower.get(name)) for name in ADVANTAGES)
     text = any(by_lower.get(name) == pl.String for name in _ANSWERS)
@@ -177,7 +177,7 @@ def _per_answer(
     prompts: Sequence[str],
     alone: bool,
 ) -> bool:
-    """Whether lists of one length hold a value per answer, not one per token or per reward function."""
+    """Return whether lists of one length hold a value per answer, not one per token or per reward function."""
     inner = {name: schema[name].inner for name in chosen}  # type: ignore[attr-defined]
     of_answers = [name for name in chosen if inner[name] == pl.String or isinstance(inner[name], pl.List)]
     if any(inner[name] == pl.String and _OF_FUNCTIONS.search(name) for name in chosen):
@@ -187,14 +187,14 @@ def _per_answer(
         return False
     if len(chosen) > 1 or isinstance(inner[rewards[0]], pl.Struct):
         return True
-    # A list alone holds a value per reward function, too, where the rows of a prompt are its answers.
+    # A single list may also hold a value per reward function, if several rows have the same prompt.
     names = [name for name in prompts if name in schema and not schema[name].is_nested()]
     rows = [table.collected(table.fresh.select(names)) for table in tables if {*names} <= {*table.schema}]
     return bool(names) and not any(part.is_duplicated().any() for part in rows)
 
 
 def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema) -> bool:
-    """Whether lists of nothing but numbers have as many lengths as only texts have, and not groups."""
+    """Return whether lists of nothing but numbers have more different lengths than groups have, as texts do."""
     texts = any(not is_number_type(schema[name].inner) for name in chosen)  # type: ignore[attr-defined]
     return not texts and lengths.n_unique() > max(SIZES, SIZES_SHARE * len(lengths))
 
@@ -203,7 +203,7 @@ def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema)
 
 
 def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
-    """The lengths of the lists in each row; null where a row has none."""
+    """Return the lengths of the lists in each row; null where a row has none."""
     there = {name for name in lists if isinstance(table.schema.get(name), pl.List)}
     length = [
         pl.col(name).list.len().cast(pl.Int64) if name in there else pl.lit(None, pl.Int64).alias(name)
@@ -212,10 +212,10 @@ def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
     return table.collected(table.fresh.select(pl.len().alias("_rows"), *length)).drop("_rows")
 
 
-def _share(sizes: pl.DataFrame, name: str, other: str) -> float:
-    """In which share of the rows that have both lists they have one length."""
-    both = sizes.filter(pl.col(name).fill_null(0) > 0) if name != other else sizes
-    return float((both[name] == both[other]).mean() or 0.0) if len(both) else 0.0  # type: ignore[arg-type]
+def _share(sizes: pl.DataFrame, name: str, reference: str) -> float:
+    """Return the share of the rows with both lists in which the two have one length."""
+    both = sizes.filter(pl.col(name).fill_null(0) > 0) if name != reference else sizes
+    return float((both[name] == both[reference]).mean() or 0.0) if len(both) else 0.0  # type: ignore[arg-type]
 
 
 def _expect_one_length(tables: Sequence[Table], sizes: pl.DataFrame, name: str, by: str) -> None:

@@ -9,14 +9,17 @@ from shlex import quote
 
 import polars as pl
 
-# The number of the table in the log, of the row in the table, and of the log event that a row was part of.
+# The columns with the number of the table in the log, of the row in the table, and of the log event of the row.
 FILE, ROW, EVENT = "gdpo::file", "gdpo::row", "gdpo::event"
-# What a form makes of the columns of a log: the step in the name of a file, and the part of a text that is the prompt.
+# The columns that a form makes of others: the step in the name of a file, and the prompt in a text.
 MADE_STEP, MADE_PROMPT = "gdpo::step", "gdpo::prompt"
-# Where some rows are looked at: the group of each, as a number.
+# The column with the group of each row, as a number, where some rows are looked at.
 GROUP_OF_ROW = "gdpo::group"
-MADE = "gdpo::"  # so begins the name of every column that reading adds, and of none that a log may have
+MADE = "gdpo::"  # The start of the name of every column that reading adds; no column of a log may begin so.
 _REWARD = "reward:"
+# The place of a row in a log is the number of its file times this, plus its own number in the file; no file has so many
+# rows.
+ROWS_OF_A_FILE = 1 << 32
 
 
 def reward_column(name: str) -> str:
@@ -40,7 +43,7 @@ def with_bare_names(table: pl.DataFrame) -> pl.DataFrame:
     ['length', 'reward:length', 'acc']
     """
     bare = {name: name.removeprefix(_REWARD) for name in table.columns if name.startswith(_REWARD)}
-    # A reward that is itself called reward:… keeps the prefix, as what is left of it may be the name of another.
+    # A reward whose own name begins with reward: keeps the prefix, because the rest may be another's name.
     taken = {name for name in bare.values() if name in table.columns or name.startswith(_REWARD)}
     return table.rename({column: name for column, name in bare.items() if name not in taken})
 

@@ -1,4 +1,4 @@
-"""Rewards that stand in an object per row as columns: `rewards: {"correct": 1, "format": 0}`, also where it is text."""
+"""Rewards in an object per row as columns: `rewards: {"correct": 1, "format": 0}`, also where it is text."""
 
 import ast
 import json
@@ -16,15 +16,16 @@ from gdpo_core._errors import expect
 from gdpo_core._words import clip
 
 _REWARDS = re.compile(r"(^|_)(rewards?|scores?)($|_)|^components$", re.IGNORECASE)
-_OTHERS = re.compile(r"model|config|kwargs|prompt|spec", re.IGNORECASE)  # as verl's reward_model
-# Objects of numbers that are neither rewards nor judgements.
+# names of other objects, such as verl's reward_model
+_OTHERS = re.compile(r"model|config|kwargs|prompt|spec", re.IGNORECASE)
+# Words in the names of objects of numbers that are neither rewards nor judgements.
 _NO_JUDGEMENTS = re.compile(r"usage|tim(e|ing)|config|param|setting|meta|kwargs|prompt|spec|args|stat", re.IGNORECASE)
-LONGEST = 20_000  # characters of an object that is text
+LONGEST = 20_000  # the most characters of a text that spells an object
 
 
 @dataclass(frozen=True)
 class Member:
-    """A value in an object: the column that it becomes, that of the object, and its name there."""
+    """A value in an object: the column that it becomes, the column of the object, and its name there."""
 
     column: str
     object: str
@@ -32,11 +33,12 @@ class Member:
 
     @property
     def value(self) -> pl.Expr:
+        """The expression of the column that the member becomes."""
         return pl.col(self.object).struct.field(self.name).alias(self.column)
 
 
 def is_called_reward(name: str) -> bool:
-    """Whether a column is called like rewards.
+    """Return whether a column is called like rewards.
 
     >>> [is_called_reward(name) for name in ("rewards_per_func", "score", "reward_model", "metrics")]
     [True, True, False, False]
@@ -45,65 +47,70 @@ def is_called_reward(name: str) -> bool:
 
 
 def is_numbers(kind: object) -> bool:
-    """Whether this is the type of numbers, or of lists of them."""
+    """Return whether this is the type of numbers, or of lists of them."""
     inner = kind.inner if isinstance(kind, pl.List) else kind
     return is_number_type(inner) or (isinstance(kind, pl.List) and inner == pl.Null)
 
 
 def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str, list[str]]:
-    """The members of the objects that hold rewards, by the names of their columns.
+    """Return the members of the objects that hold rewards, by the names of the objects' columns.
 
-    named: the rewards that the caller names, of which some may be members. alone: no other column may be a reward;
-    then objects of any other name count, too.
+    named: the rewards that the caller names, of which some may be members. alone: no other column may be a reward; then
+    objects of any other name count, too.
     """
-    numbers = {name: [m for m, of in fields_of(kind).items() if is_numbers(of)] for name, kind in schema.items()}
+    numbers = {
+        name: [member for member, member_kind in fields_of(kind).items() if is_numbers(member_kind)]
+        for name, kind in schema.items()
+    }
     chosen = [name for name in schema if numbers[name] and (is_called_reward(name) or name in named)]
-    known = {name for of in chosen for name in _names(of, numbers[of])}
+    known = {name for object_name in chosen for name in _names(object_name, numbers[object_name])}
     wanted = {name for name in named if name not in schema and name not in known}
     chosen += [name for name in schema if name not in chosen and wanted & _names(name, numbers[name])]
     if not chosen and alone and not named:
         chosen = [name for name in schema if numbers[name] and _may_judge(name, schema[name])]
-    return {name: [m for m, of in fields_of(schema[name]).items() if _may_stand_alone(of)] for name in chosen}
+    return {
+        name: [member for member, kind in fields_of(schema[name]).items() if _may_stand_alone(kind)] for name in chosen
+    }
 
 
 def _names(object_: str, members: Sequence[str]) -> set[str]:
-    """What the members of an object can be called."""
+    """Return what the members of an object can be called: by their names, alone or behind that of the object."""
     return {name for member in members for name in (member, f"{object_}.{member}")}
 
 
 def _may_stand_alone(kind: pl.DataType) -> bool:
-    """Whether a member of an object of rewards becomes a column: numbers, and what is said beside them."""
+    """Return whether a member of an object of rewards becomes a column: numbers and texts do."""
     return is_numbers(kind) or kind in (pl.Null, pl.String)
 
 
 def _may_judge(name: str, kind: pl.DataType) -> bool:
-    """Whether an object that is not called like rewards may hold them: it holds numbers alone."""
-    only = all(is_numbers(of) or of == pl.Null for of in fields_of(kind).values())
+    """Return whether an object that is not called like rewards may hold them: it holds nothing but numbers."""
+    only = all(is_numbers(member) or member == pl.Null for member in fields_of(kind).values())
     return only and not _NO_JUDGEMENTS.search(name)
 
 
-def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, other: Collection[str]) -> list[Member]:
-    """The columns that the members become: of their own names, or behind that of their object where that is taken.
+def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: Collection[str]) -> list[Member]:
+    """Return the members with the columns that they become, named after the member, and the object where that is taken.
 
-    other: names, in small letters, that mean something else where a column has them.
+    reserved: names, in small letters, that mean something else where a column has them.
     """
     names = [member for members in objects.values() for member in members]
     taken = {name for name in names if names.count(name) > 1 or (name in schema and name not in objects)}
-    taken |= {name for name in names if name.lower() in other or name.startswith("__")}
-    found = list[Member]()
+    taken |= {name for name in names if name.lower() in reserved or name.startswith("__")}
+    made = list[Member]()
     used = {*schema}
-    for of, members in objects.items():
+    for object_name, members in objects.items():
         for name in members:
-            column = f"{of}.{name}" if name in taken or not name else name
+            column = f"{object_name}.{name}" if name in taken or not name else name
             while column in used - {*objects}:
                 column += "_"
             used.add(column)
-            found.append(Member(column, of, name))
-    return found
+            made.append(Member(column, object_name, name))
+    return made
 
 
 def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
-    """The rows with columns in the place of objects, as far as they have these."""
+    """Return the rows with columns in the place of the objects that hold these members."""
     schema = frame.collect_schema()
     there = [m for m in members if m.name in fields_of(schema.get(m.object))]
     gone = {m.object for m in there}
@@ -111,7 +118,7 @@ def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
 
 
 def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
-    """The members without those that a column of the same name repeats, as NeMo-Gym may write them."""
+    """Return the members without those that a column of the same name repeats, as NeMo-Gym may write them."""
     kept = list[Member]()
     for member in members:
         beside = [
@@ -131,7 +138,7 @@ def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[M
 
 
 def texts_of_objects(table: Table) -> list[str]:
-    """The columns of text that are called like rewards and hold an object in each row, as JSON or Python writes it."""
+    """Return the columns of text that are called like rewards and hold an object in each row, in JSON or Python."""
     names = [name for name, kind in table.schema.items() if kind == pl.String and is_called_reward(name)]
     return [
         name
@@ -141,7 +148,7 @@ def texts_of_objects(table: Table) -> list[str]:
 
 
 def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
-    """Columns of objects from such texts. InputError for one that is no object."""
+    """Return the objects in these columns of text, as columns. Raises InputError for a text that is no object."""
     columns = list[pl.Series]()
     for name in names:
         values = list[dict | None]()
@@ -155,7 +162,7 @@ def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
 
 
 def _object(text: str) -> dict | None:
-    """The object that a text is; None if it is none."""
+    """Return the object that a text spells; None if it spells none."""
     text = text.strip()
     if not text.startswith("{") or len(text) > LONGEST:
         return None

@@ -1,27 +1,28 @@
-"""Rewards of 0 or 1 told from their logged total, where the caller knows what a pass of each pays: `--parts`."""
+"""Parts told from their total: rewards of 0 or 1, where the caller knows what a pass of each pays (`--parts`)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Real
 
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs.columns import ROWS_OF_A_FILE, Columns, reward_names, validate_columns
+from gdpo_audit.logs.columns import Columns, reward_names, validate_columns
 from gdpo_audit.logs.json_values import expect_names
-from gdpo_audit.logs.names import reward_column, reward_columns
-from gdpo_audit.logs.run import Run
+from gdpo_audit.logs.names import ROWS_OF_A_FILE, reward_column, reward_columns
+from gdpo_audit.logs.run import Rows, Run
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing, number
 
-MOST = 12  # parts: their passes have 4,096 sums
-DECIMALS, FLOAT32 = 5e-5, 1e-6  # what rounding may do to a total: to four decimals, and per unit of all pays
-SUMS = 32  # of the pays that are asked about, at most: those of five parts
+MOST = 12  # the most parts, whose passes have 4,096 sums
+# The change that rounding may make to a total: to four decimals, and in float32 per unit of all pays.
+DECIMALS, FLOAT32 = 5e-5, 1e-6
+SUMS = 32  # the most sums of pays to ask about: those of five parts
 
 
 def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
-    """What a pass of each part pays, by name. Raises InputError.
+    """Return what a pass of each part pays, by name. Raises InputError.
 
     >>> validate_parts({"correct": 1, "format": 0.5})
     {'correct': 1.0, 'format': 0.5}
@@ -36,9 +37,10 @@ def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
 
 
 def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """(totals, parts) how often each part passed, NaN where not in exactly one way; (totals,) the number of ways.
+    """Return (totals, parts) how often each part passed, and (totals,) in how many ways that makes the total.
 
-    A total and the sum of what was paid may differ by what rounding does to them.
+    The passes are NaN unless there is exactly one way. A total and the sum of what was paid may differ by what rounding
+    does to them.
 
     most: how often each part can pass at most.
 
@@ -46,22 +48,22 @@ def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) ->
     (array([[ 1.,  1.],
            [nan, nan]]), array([1, 0]))
     """
-    passes = np.array([*product(*(range(times + 1) for times in most))], dtype=float)
-    passes = passes[np.argsort(passes @ pays)]
-    sums = passes @ pays
+    combinations = np.array([*product(*(range(times + 1) for times in most))], dtype=float)
+    combinations = combinations[np.argsort(combinations @ pays)]
+    sums = combinations @ pays
     allowed = DECIMALS + FLOAT32 * sums[-1]
     first = np.searchsorted(sums, totals - allowed)
     ways = np.searchsorted(sums, totals + allowed, "right") - first
-    found = passes[np.minimum(first, len(sums) - 1)]
-    found[ways != 1] = np.nan
-    return found, ways
+    passes = combinations[np.minimum(first, len(sums) - 1)]
+    passes[ways != 1] = np.nan
+    return passes, ways
 
 
 def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
-    """The run with the passes of its parts as rewards, in place of their total; parts of equal pay are one reward.
+    """Return the run with the passes of its parts as rewards in place of their total.
 
-    total: the column that is known to be the total of the rewards. Raises InputError for a log that has its parts; so
-    does reading the rows for the first total that no passes explain.
+    Parts of equal pay are one reward. total: the column that is known to be the total of the rewards. Raises InputError
+    for a log that holds its parts; reading the rows does so at the first total that no passes explain.
     """
     by_name = validate_parts(parts)
     pays = [*dict.fromkeys(by_name.values())]
@@ -69,23 +71,10 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
     rewards, most = reward_names([*map(" + ".join, alike)]) or (), [*map(len, alike)]
     expect_names(rewards, "parts")
     validate_columns(Columns(rewards=rewards), rewards, "parts")
-    of, rows = run.rewards[0], run._source
-    totals = reward_column(of)
+    total_column, rows = run.rewards[0], run._source
     got = f"the rewards {listing(run.rewards, most=8)}" + f" and their total {total}" * (total is not None)
-    expect(len(run.rewards) == 1 and total in (None, of), run.path, "one column of totals where --parts is given", got)
-
-    def read() -> Iterator[pl.DataFrame]:
-        for table in rows.read():
-            passes, ways = passes_of(table[totals].to_numpy(), pays, most)
-            unexplained = (ways == 0) & table[totals].is_not_nan().to_numpy()
-            if unexplained.any():
-                first = int(unexplained.argmax())
-                file, row = divmod(table["_place"][first], ROWS_OF_A_FILE)
-                wanted = f"a sum of some of the pays {listing(map(number, pays), most=8)} (--parts) in {of!r}"
-                raise InputError(f"{run.files[file]}, row {row + 1}: expected {wanted}, got {table[totals][first]}")
-            others = table.drop(totals).with_columns(_open=pl.Series(ways > 1))
-            yield others.hstack(pl.DataFrame(passes, schema=reward_columns(rewards)))
-
+    alone = len(run.rewards) == 1 and total in (None, total_column)
+    expect(alone, run.path, "one column of totals where --parts is given", got)
     return replace(
         run,
         rewards=rewards,
@@ -93,14 +82,42 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
         issues=tuple(issue for issue in run.issues if issue.id != "no-components"),
         weights=dict(zip(rewards, pays, strict=True)),
         weights_by="parts",
-        _rows=replace(rows, read=read),
+        _rows=replace(rows, read=_PassReader(rows, run.files, total_column, pays, most, rewards)),
     )
 
 
-def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
-    """Pays, the largest first, of two to five parts, each sum of which occurs among the totals, and nothing else.
+@dataclass(frozen=True)
+class _PassReader:
+    """The reader of a log of totals, which yields the passes of their parts in place of the totals."""
 
-    They are a guess, to four decimals: empty if there are none, or if some totals are sums in several ways.
+    rows: Rows
+    files: Sequence[str]
+    total: str  # the column of totals
+    pays: Sequence[float]
+    most: Sequence[int]  # how often each part can pass at most
+    rewards: Sequence[str]
+
+    def __call__(self) -> Iterator[pl.DataFrame]:
+        """Yield the rows with the passes. Raises InputError for the first total that no passes explain."""
+        totals = reward_column(self.total)
+        for table in self.rows.read():
+            passes, ways = passes_of(table[totals].to_numpy(), self.pays, self.most)
+            unexplained = (ways == 0) & table[totals].is_not_nan().to_numpy()
+            if unexplained.any():
+                first = int(unexplained.argmax())
+                file, row = divmod(table["_place"][first], ROWS_OF_A_FILE)
+                pays = listing(map(number, self.pays), most=8)
+                wanted = f"a sum of some of the pays {pays} (--parts) in {self.total!r}"
+                got = table[totals][first]
+                raise InputError(f"{self.files[file]}, row {row + 1}: expected {wanted}, got {got}")
+            without_total = table.drop(totals).with_columns(_open=pl.Series(ways > 1))
+            yield without_total.hstack(pl.DataFrame(passes, schema=reward_columns(self.rewards)))
+
+
+def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
+    """Return pays, the largest first, of two to five parts whose possible sums are just the totals that occur.
+
+    They are a guess, to four decimals; empty if there are none, or if some totals are sums in several ways.
 
     >>> possible_pays([np.array([0, 0.5, 1.5, 1])]), possible_pays([np.array([0, 0.5, 1])])
     ([1.0, 0.5], [])

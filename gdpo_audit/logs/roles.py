@@ -1,4 +1,4 @@
-"""What the name of a column says: a reward, a metric, a total of rewards, a setting of the run."""
+"""The role that the name of a column tells: reward, metric, total of rewards, or setting of the run."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -8,18 +8,19 @@ import polars as pl
 from gdpo_audit.logs.tables import is_number_type
 
 ADVANTAGES = ("advantage", "advantages", "adv")
-OVERLONG = "overlong_reward"  # of verl
+OVERLONG = "overlong_reward"  # the name of verl's penalty for length
 REWARD_WORDS = {"reward", "rewards", "score", "scores", "penalty", "penalties", "bonus", "correct", "correctness"}
 REWARD_WORDS |= {"accuracy", "acc", "format", "quality"}
-# Words of metrics: anywhere in a name, at its end, or as a whole.
+# Words that make a name a metric's: anywhere in it, at its end, or as the whole name.
 _ANYWHERE = {"kl", "entropy", "logprob", "logprobs", "logp", "logps", "perplexity", "temperature"}
 _LAST = {"len", "length", "lengths", "tokens", "turns", "truncated", "completed"}
 _TIME = {"time", "ms", "sec", "secs", "seconds", "duration", "latency", "elapsed", "std", "var"}
-# How a response ended, or what it is for, in a name such as is_truncated; others, such as is_valid, are judgements.
+# Words for how a response ended, or what it is for, in a name such as is_truncated. Others, such as is_valid, are
+# judgements.
 _STATES = {"finished", "done", "eos", "stopped", "aborted", "clipped", "padded", "masked", "cached", "last", "first"}
 _STATES |= {"train", "training", "eval", "validation", "test", "terminal", "greedy"}
 _WHOLE = {"lr", "learning_rate", "top_p", "top_k", "min_p", "grad_norm", "duration", "latency", "turn", "ppl", "std"}
-# Settings of a run, as far as they have one value in the whole log.
+# Names of settings of a run, if the column has one value in the whole log.
 SETTINGS = {"alpha", "beta", "gamma", "epsilon", "eps", "num_generations", "group_size", "batch_size", "n", "version"}
 SETTINGS |= {
     "max_turns",
@@ -30,19 +31,19 @@ SETTINGS |= {
     "world_size",
 }
 _EITHER = {"num", "count", "n", "level", "difficulty", "confidence", "value", "loss", "baseline", "mean", "avg"}
-# Totals by their names, the surest first.
+# Words in the names of totals, the surest first.
 _TOTALS = (
     {"total", "combined", "aggregate", "aggregated", "composite", "sum", "summed"},
     {"overall", "final", "weighted", "return"},
     {"reward", "rewards", "r"},
     {"score", "scores"},
 )
-_FILLING = {"reward", "rewards", "score", "scores", "of", "the", "raw"}  # words that a total's name may have besides
-SURE = 1  # how many of these sets hold names that nothing but a total has
+_FILLING = {"reward", "rewards", "score", "scores", "of", "the", "raw"}  # further words in a total's name
+SURE = 1  # how many of the sets of _TOTALS hold names that only a total has
 
 
 def role(name: str) -> str:
-    """reward, metric or either, as far as the name of a column says; a name that says nothing is a reward's.
+    """Return reward, metric or either, as far as the name of a column says; a name that says nothing is a reward's.
 
     >>> [role(name) for name in ("has_digit", "responseLen", "kl_reward", "is_completed", "is_valid", "num_sources")]
     ['reward', 'metric', 'reward', 'metric', 'either', 'either']
@@ -64,7 +65,7 @@ def role(name: str) -> str:
 
 
 def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Collection[str] | None) -> tuple[str, ...]:
-    """The columns left out that may have been rewards or advantages, but hold text, or nothing at all.
+    """Return the columns left out that may have been rewards or advantages, but hold text, or nothing at all.
 
     named: the rewards that the caller names; then the others are left out on purpose.
 
@@ -79,13 +80,13 @@ def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Colle
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name, also of one in camel case, in lower case."""
+    """Return the words of a name, which may be in camel case, in lower case."""
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition("/")[2])
     return [word for word in re.split(r"[^a-z0-9]+", parts.lower()) if word]
 
 
 def total_rank(name: str) -> int | None:
-    """How surely the name is that of a total, 0 the surest; None if it is not."""
+    """Return how surely a name is that of a total, 0 the surest; None if it is no total's."""
     words = words_of(name)
     for rank, totals in enumerate(_TOTALS):
         if totals & {*words} and {*words} <= totals | _FILLING:

@@ -1,80 +1,105 @@
-"""The rows of a log in whole batches, and what else its readers ask of them: texts, lengths, clues to its groups."""
+"""The rows of a log in whole batches, and the readers of its texts, its lengths and the clues to its groups."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import polars as pl
 
-from gdpo_audit.logs import columns as cols
 from gdpo_audit.logs import tables
 from gdpo_audit.logs.clues import ROWS as CLUE_ROWS
 from gdpo_audit.logs.clues import Clues, Mask, key_names
-from gdpo_audit.logs.columns import Columns, batches, standard_rows, union_schema
+from gdpo_audit.logs.columns import Columns, union_schema
 from gdpo_audit.logs.form import Form, with_numbers
 from gdpo_audit.logs.forms import GROUPS
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
-from gdpo_audit.logs.order import in_order
-from gdpo_audit.logs.run import PROMPTS, Others, Rows, read_once
+from gdpo_audit.logs.restarts import in_order
+from gdpo_audit.logs.run import PROMPTS, Extracts, KeptFrames, Rows
 from gdpo_audit.logs.scans import frames_of
+from gdpo_audit.logs.standard_rows import batches, hash_column, is_ordered, place, standard_rows
 from gdpo_audit.logs.tables import is_number_type
-from gdpo_audit.logs.texts import COMPLETIONS, texts_of
+from gdpo_audit.logs.texts import COMPLETIONS, TextReader
 
-START = 60  # characters of a prompt
+START = 60  # the characters of a prompt that are read
 
 
 def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
-    """The column with the first of these names that there is, in any case."""
+    """Return the column whose name, in any case, is the first of `names` that there is; None if there is none."""
     by_lower = {name.lower(): name for name in reversed([*columns])}
     return next((by_lower[name] for name in names if name in by_lower), None)
 
 
 def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
-    """The columns of its responses, and their types."""
+    """Return the columns of a form's responses, with their types."""
     names = union_schema(form.tables)
-    return form.of(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
+    return form.to_responses(pl.LazyFrame(schema={ROW: pl.Int64(), FILE: pl.Int64(), **names})).collect_schema()
 
 
 def rows_of(form: Form) -> Rows:
-    """What reads the rows of a log in whole batches."""
-    files = [table.name for table in form.tables]
-    by = ["_file" if name == "step" and form.step is None else name for name in form.batch]
-
-    def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
-        return (standard_rows(frame, wanted, files) for frame in frames_of(form, wanted.read))
-
-    ordered = not form.sorts or cols.is_ordered(frames(Columns(step=form.step)))
-
-    def in_batches() -> Iterator[pl.DataFrame]:
-        if ordered:
-            return batches(frames(form), by)
-        rows = pl.concat(frames(form))
-        if form.asks:
-            return batches(_parts(in_order(rows, files)), [*by, "_pass"])
-        return batches(_parts(rows.sort(by, maintain_order=True)), by)
-
-    def read() -> Iterator[pl.DataFrame]:
-        for rows in in_batches():
-            if form.once is not None:
-                rows = rows.unique(["batch", "_once"], keep="last", maintain_order=True).drop("_once")
-            yield rows if form.mask is None else _unmasked(rows, form.mask)
-
+    """Return what reads the rows of a log in whole batches."""
+    reader = _RowReader(form, ordered=True)
+    if form.sorts and not is_ordered(reader.frames(Columns(step=form.step))):
+        reader = _RowReader(form, ordered=False)
+    told = form.key or form.prompt is None or form.once or form.mask
     return Rows(
-        read=read_once(read),
+        read=KeptFrames(reader.read),
         keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
         keyed_by_text=form.keyed_by_text,
         equal_groups=form.equal_groups,
         prompt_column=None if form.identity == MADE_PROMPT else form.identity,
-        prompts=None if form.key or form.prompt is None or form.once or form.mask else _prompts(form, form.prompt, by),
+        prompts=None if told or form.prompt is None else _prompts(form, form.prompt, reader.by),
         group_size=form.group_size,
-        texts=texts_of(form.tables, lambda table, number: form.of(with_numbers(table, number))),
-        others=_others(form),
+        texts=TextReader(form.tables, reader.responses),
+        extracts=_extracts(form),
         clues=partial(_clues, form),
     )
 
 
+@dataclass(frozen=True)
+class _RowReader:
+    """The reader of a form's rows. ordered: steps never decrease from row to row, so that no row has to be moved."""
+
+    form: Form
+    ordered: bool
+
+    @property
+    def by(self) -> list[str]:
+        """The columns of a run at whose changes a batch ends; a log without steps has one per file."""
+        return ["_file" if name == "step" and self.form.step is None else name for name in self.form.batch]
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files."""
+        return [table.name for table in self.form.tables]
+
+    def responses(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
+        """Return the responses in the table of this number."""
+        return self.form.to_responses(with_numbers(table, number))
+
+    def frames(self, wanted: Columns) -> Iterator[pl.DataFrame]:
+        """Yield these columns of the log, in the order in which it holds them."""
+        return (standard_rows(frame, wanted, self.files) for frame in frames_of(self.form, wanted.read))
+
+    def in_batches(self) -> Iterator[pl.DataFrame]:
+        """Yield the rows in whole batches, sorted where they have to be."""
+        if self.ordered:
+            return batches(self.frames(self.form), self.by)
+        rows = pl.concat(self.frames(self.form))
+        if self.form.asks:
+            return batches(_slices(in_order(rows, self.files)), [*self.by, "_pass"])
+        return batches(_slices(rows.sort(self.by, maintain_order=True)), self.by)
+
+    def read(self) -> Iterator[pl.DataFrame]:
+        """Yield the rows that count in whole batches."""
+        for rows in self.in_batches():
+            if self.form.once is not None:
+                rows = rows.unique(["batch", "_once"], keep="last", maintain_order=True).drop("_once")
+            yield rows if self.form.mask is None else _unmasked(rows, self.form.mask)
+
+
 def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
-    """Return whole batches without the rows that a mask leaves out, or without the advantages of those that count."""
+    """Return whole batches without the rows that a mask leaves out, or, if it counts them, without their advantages."""
     masked = pl.col("advantage") == 0 if mask.column is None else pl.col("_masked")
     if mask.counts:
         advantage = pl.when(masked).then(float("nan")).otherwise(pl.col("advantage"))
@@ -95,7 +120,7 @@ def _clues(form: Form) -> Clues:
     wanted, parts = Columns(step=form.step, advantage=form.advantage), list[pl.DataFrame]()
     for frame in frames_of(form, [*dict.fromkeys([*wanted.names, *keys, *flags])], CLUE_ROWS):
         rows = standard_rows(frame, wanted, [table.name for table in form.tables])
-        hashes = [cols.hash_column(frame, name).fill_null(0).alias(f"key {name}") for name in keys]
+        hashes = [hash_column(frame, name).fill_null(0).alias(f"key {name}") for name in keys]
         numbers = [pl.col(name).cast(pl.Float64, strict=False).alias(f"flag {name}") for name in flags]
         parts.append(rows.hstack(frame.select(*hashes, *numbers)))
         if sum(map(len, parts)) >= CLUE_ROWS:
@@ -114,49 +139,59 @@ def _clues(form: Form) -> Clues:
 
 
 def _may_be_a_key(kind: pl.DataType) -> bool:
-    """Whether a column of this type can name groups: whole numbers, texts, and lists such as chats and tokens."""
+    """Return whether a column of this type can name groups: whole numbers, texts, lists such as chats and tokens."""
     inner = getattr(kind, "inner", kind)
     return inner.is_integer() or inner in (pl.String, pl.Categorical, pl.Enum) or isinstance(inner, pl.Struct)
 
 
 def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
-    """batch, step and `_key` of the first prompts, which show where a group ends."""
+    """Return batch, step and `_key` of the first prompts, which show where a group ends."""
     wanted, parts = Columns(step=form.step), list[pl.DataFrame]()
     for frame in frames_of(form, [*wanted.names, prompt], PROMPTS):
         rows = standard_rows(frame, wanted, [table.name for table in form.tables])
-        parts.append(rows.hstack(frame.select(cols.hash_column(frame, prompt).alias("_key"))))
+        parts.append(rows.hstack(frame.select(hash_column(frame, prompt).alias("_key"))))
         if sum(map(len, parts)) >= PROMPTS:
             break
     return pl.concat(parts).head(PROMPTS).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
 
 
-def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield a table in frames of `tables.ROWS` rows."""
     return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
 
 
-def _others(form: Form) -> Others:
-    """As `Rows.others`."""
-
-    def read(column: str, value: Callable[[pl.DataFrame, str], pl.Expr]) -> Iterator[pl.DataFrame]:
-        for frame in frames_of(form, [column]):
-            yield frame.select(cols.place(), value(frame, column))
-
-    def length(frame: pl.DataFrame, name: str) -> pl.Expr:
-        table = next((table for table in form.tables if name in table.schema), None)
-        counted = table is not None and tables.is_unread(name, table.schema[name], table.kind)
-        text = _text(frame, name)
-        return (text.cast(pl.Int64, strict=False) if counted else text.str.len_chars().cast(pl.Int64)).alias("length")
-
-    def text(frame: pl.DataFrame, name: str) -> pl.Expr:
-        return _text(frame, name).str.slice(0, START).alias("text")
-
+def _extracts(form: Form) -> Extracts:
+    """Return what yields the start of each prompt, under `text`, and the length of each completion, under `length`."""
     completions = first_of(COMPLETIONS, [name for name in kinds_of(form) if name not in form.rewards])
-    values = {"text": (form.identity, text), "length": (completions, length)}
-    return {what: partial(read, column, value) for what, (column, value) in values.items() if column}
+    extracts: dict[str, Callable[[], Iterator[pl.DataFrame]]] = {}
+    if form.identity:
+        extracts["text"] = partial(_starts, form, form.identity)
+    if completions:
+        extracts["length"] = partial(_lengths, form, completions)
+    return extracts
+
+
+def _starts(form: Form, prompts: str) -> Iterator[pl.DataFrame]:
+    """Yield the first characters of each prompt as `text`, beside the `_place` of its response."""
+    for frame in frames_of(form, [prompts]):
+        yield frame.select(place(), _text(frame, prompts).str.slice(0, START).alias("text"))
+
+
+def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
+    """Yield the characters of each completion as `length`, beside the `_place` of its response.
+
+    Some tables hold the number of characters in the place of long texts.
+    """
+    table = next((table for table in form.tables if completions in table.schema), None)
+    counted = table is not None and tables.is_unread(completions, table.schema[completions], table.kind)
+    for frame in frames_of(form, [completions]):
+        text = _text(frame, completions)
+        length = text.cast(pl.Int64, strict=False) if counted else text.str.len_chars().cast(pl.Int64)
+        yield frame.select(place(), length.alias("length"))
 
 
 def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Texts; of a chat its last message, or else its JSON."""
+    """Return a column as texts: of a chat its last message, of any other nested value its JSON."""
     kind, text = frame.schema[name], pl.col(name)
     message = kind.inner if isinstance(kind, pl.List) else None
     if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:
@@ -167,7 +202,7 @@ def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def in_batches(form: Form, name: str) -> pl.DataFrame:
-    """Return some rows of a column as `value`, beside the number of the `batch` that each is of."""
+    """Return some rows of a column as `value`, beside the number of the `batch` that each belongs to."""
     frame = next(frames_of(form, [*dict.fromkeys(n for n in (form.step, name) if n)], CLUE_ROWS))
     rows = standard_rows(frame, Columns(step=form.step), [table.name for table in form.tables])
     by = [pl.col(n) for n in ("_file", "step") if n in form.batch]

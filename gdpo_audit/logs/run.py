@@ -1,4 +1,4 @@
-"""A run: facts about its log, and its responses as tables that are read on demand, group by group."""
+"""A run: facts about its log, and its responses as tables, which are read on demand with their groups numbered."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,14 +17,14 @@ from gdpo_audit.logs.window import select_steps
 from gdpo_core._errors import InputError, expect, reason
 
 IN_MEMORY = 300_000_000  # bytes: the numbers of four million responses with three rewards
-PROMPTS = 10_000  # rows whose prompts are examined
+PROMPTS = 10_000  # rows: of so many the prompts are examined
 SAMPLE = 50_000  # responses from which method and weights are solved; all responses then check the result
 _GOLDEN = (5**0.5 - 1) / 2
-_LEFT_OUT = pl.col("_open").any().over("group")  # with a total whose parts cannot be told
+_LEFT_OUT = pl.col("_open").any().over("group")  # True in the groups with a total whose parts cannot be told
 
 # The first batch of each stretch of batches, and the rows per group there.
 Blocks: TypeAlias = tuple[tuple[int, int], ...]
-Others: TypeAlias = Mapping[str, Callable[[], Iterator[pl.DataFrame]]]
+Extracts: TypeAlias = Mapping[str, Callable[[], Iterator[pl.DataFrame]]]
 
 
 @dataclass(frozen=True)
@@ -37,35 +37,35 @@ class LogIssue:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """The rows of a log, whose groups are still to be found.
+    """The rows of a log before its groups are known, and the readers of all else that an audit may want of it.
 
     read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
         reward (Float64, NaN = missing) under the name of `reward_column`, `advantage` (Float64) and `length` (Int64) if
         the log has them, and `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64),
         equal where the prompt is, if the log has prompts.
-    prompts: batch, step and `_key` of the prompts of some first rows, if the log has prompts and they do not identify
-        the groups.
-    sizes: rows, step and file of each batch, or of each group that a column identifies.
-    advantages: those of the first batches.
-    sample: frames of some batches from all over the run, as `read` yields them.
+    prompts: the batch, step and `_key` of the prompts of some first rows, if the log has prompts and they do not
+        identify the groups.
+    sizes: the rows, step and file of each batch, or of each group that a column identifies.
+    advantages: the logged advantages of the first batches, one array per batch.
+    sample: frames of some batches from all over the run, in the form that `read` yields.
     texts: returns prompts and completions by their `_place`, if the log has any.
-    others: what else the log holds, if it does: the start of each prompt's `text`; the `length` of each completion in
-        characters. Each yields frames of one of these and `_place`.
-    clues: reads some first rows with what may tell groups apart.
+    extracts: yields, under `text`, frames with the start of each prompt, and, under `length`, frames with the number of
+        characters of each completion, both beside `_place`; each only if the log holds it.
+    clues: returns some first rows with what may tell groups apart.
     """
 
     read: Callable[[], Iterator[pl.DataFrame]]
     keyed_by: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
-    keyed_by_text: bool = False  # by the text of prompts, of which a batch may have drawn one twice
-    equal_groups: bool = False  # a keyed group smaller than the others has lost rows
-    prompt_column: str | None = None  # of the log, that says which prompt a response is to
+    keyed_by_text: bool = False  # whether that is a prompt's text, which a batch may have drawn twice
+    equal_groups: bool = False  # whether a keyed group that is smaller than the others has lost rows
+    prompt_column: str | None = None  # the column that says which prompt a response is to
     prompts: pl.DataFrame | None = None
     sizes: pl.DataFrame = field(default_factory=pl.DataFrame)
     advantages: tuple[np.ndarray, ...] = ()
     sample: tuple[pl.DataFrame, ...] = ()
     group_size: int | None = None  # from a configuration file beside the log
     texts: Texts = no_texts
-    others: Others = field(default_factory=dict)
+    extracts: Extracts = field(default_factory=dict)
     clues: Callable[[], Clues] | None = None
 
     @property
@@ -77,7 +77,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Uncounted:
-    """A column among the rewards of a log that does not count, and why; function: it has a place among the weights."""
+    """A column that looks like a reward but does not count, and why.
+
+    function: whether it is a reward function of the trainer, so that it has a place among the weights.
+    """
 
     name: str
     why: str  # in words: "weight 0", or of which reward it is a copy
@@ -91,7 +94,7 @@ class Run:
     Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing) under
     the name of `reward_column`, `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, `_by`
     (String) if `by` is named, and `_place` (Int64), which says where in the files a row stands. A batch is the
-    responses of one training step, over which GDPO's last step runs. A table holds whole batches, and the rows of a
+    responses of one training step, over which GDPO's batch step runs. A table holds whole batches, and the rows of a
     batch and of a group stand together. The numbers of batches and of groups are unique over the run.
     """
 
@@ -108,26 +111,26 @@ class Run:
     issues: tuple[LogIssue, ...] = ()  # found by the reader
     skipped_lines: int = 0
     skipped_files: tuple[str, ...] = ()  # that cannot be read
-    left_out: tuple[str, ...] = ()  # columns that are neither used nor texts that such logs are known to hold
-    lost: tuple[str, ...] = ()  # of these, those that may have been rewards or advantages, but hold no number
+    left_out: tuple[str, ...] = ()  # columns that are not used, but for texts that such logs usually hold
+    lost: tuple[str, ...] = ()  # the columns left out that may have been rewards or advantages, but hold no number
     configured_method: str | None = None  # that a configuration file beside the log asks for
     weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
     by: str | None = None  # the column whose values are looked at one by one
-    by_default: bool = False  # nobody asked for it
+    by_default: bool = False  # whether the reader chose `by`, as nobody asked for a column
     window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
     weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum), config or parts
-    uncounted: tuple[Uncounted, ...] = ()  # not in `rewards`
-    in_order: tuple[str, ...] = ()  # where there are such: the names of all these columns, as in the log
-    rewards_named: bool = False  # by the caller, so that they stand
-    has_steps: bool = True  # a column numbers them; else each file is one
+    uncounted: tuple[Uncounted, ...] = ()  # columns that are not in `rewards`, as they do not count
+    in_order: tuple[str, ...] = ()  # rewards and uncounted columns in the log's order; empty if every one counts
+    rewards_named: bool = False  # whether the caller named the rewards, so that no audit changes them
+    has_steps: bool = True  # whether a column numbers the steps; else each file is one step
     prompt_column: str | None = None  # whose changes may show where a group ends
-    length_column: str | None = None  # read as the length, though it may be a reward as well
+    length_column: str | None = None  # the column that is read as the length, though it may be a reward as well
     total: str | None = None  # the column that the rewards add up to, or nearly
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
-    _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
-    _places: int | None = field(default=None, repr=False)  # where rows of a batch that are so far apart are a group
-    # The same log read with other options, such as other rewards, where it can be read again.
+    _blocks: Blocks = field(default=(), repr=False)  # sizes of the groups, where these are blocks of rows
+    _places: int | None = field(default=None, repr=False)  # how far apart the rows of a group stand, if not in a block
+    # Reads the same log again with other options, such as other rewards; None where it cannot be read again.
     _read_with: "Callable[..., Run] | None" = field(default=None, repr=False, compare=False)
 
     @property
@@ -142,14 +145,14 @@ class Run:
 
     @property
     def _source(self) -> Rows:
-        """The rows that its reader gave it."""
+        """The rows of the log, as its reader reads them."""
         assert self._rows is not None, "a run that was sent to another process has none"
         return self._rows
 
     def tables(self) -> Iterator[pl.DataFrame]:
-        """The responses, some ten thousand to a few hundred thousand at a time.
+        """Yield the responses in tables of some ten thousand to a few hundred thousand rows.
 
-        InputError if there is no row, or no value of any reward.
+        Raises InputError if there is no row, or no value of any reward.
         """
         responses, values = 0, 0
         for table in self._tables_of(self._source.read()):
@@ -163,13 +166,16 @@ class Run:
 
     @property
     def sample(self) -> list[pl.DataFrame]:
-        """Whole batches from all over the run, with `SAMPLE` responses or one batch; its groups have other numbers."""
+        """Whole batches from all over the run: `SAMPLE` responses, or one batch if that is larger.
+
+        Groups are numbered anew.
+        """
         if self.window is not None or not self._source.sample:
             return spread(self.tables(), SAMPLE)
         return list(self._tables_of(iter(self._source.sample)))
 
     def _tables_of(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """The tables that these frames of the log make, without empty ones."""
+        """Yield the tables that these frames of the log make, and leave out empty ones."""
         columns = ["batch", "step", "group", "_place", *reward_columns(self.rewards)]
         columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
         for table in self._numbered(frames):
@@ -178,7 +184,7 @@ class Run:
                 yield table.select(*columns, "^(_prompt_key|_masked)$")
 
     def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """The responses of these steps in numbered groups, with those that `tables` leaves out."""
+        """Yield the responses of the chosen steps in numbered groups, also the groups that `tables` leaves out."""
         number = partial(_number_blocks, blocks=self._blocks) if self._blocks else _number_keys
         number = number if self._places is None else partial(_number_places, places=self._places)
         first = 0
@@ -191,9 +197,11 @@ class Run:
             first = table["group"][-1] + 1
             yield select_steps(table, self.window)
 
-    @cached_property
-    def undecided(self) -> tuple[int, int]:
-        """The groups left out because a total in them is a sum of the pays of `parts` in several ways; their rows."""
+    def count_undecided(self) -> tuple[int, int]:
+        """Return how many groups, and rows in them, are left out because a total in them has several sums of pays.
+
+        A log of totals whose parts pay what the caller says (`--parts`) is read once for that.
+        """
         if self.weights_by != "parts":
             return 0, 0
         left = [table.filter(_LEFT_OUT)["group"] for table in self._numbered(self._source.read())]
@@ -201,19 +209,19 @@ class Run:
 
     @property
     def texts(self) -> Texts:
-        """What reads the prompts and completions of some responses, by their `_place`."""
+        """The function that reads the prompts and completions of some responses, by their `_place`."""
         return no_texts if self._rows is None else self._rows.texts
 
     @property
-    def others(self) -> Others:
-        """As `Rows.others`."""
-        return {} if self._rows is None else self._rows.others
+    def extracts(self) -> Extracts:
+        """Return what reads the start of each prompt's text and the length of each completion, if the log has them."""
+        return {} if self._rows is None else self._rows.extracts
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """All responses: step, group, the rewards, advantage if logged, length if known.
+        """All responses in one table: step, group, the rewards, the advantage if logged, the length if known.
 
-        A reward has its own name here, or reward:NAME where that is the name of another of these columns.
+        A reward has its own name here, or reward:NAME where another of these columns has that name.
         """
         whole = pl.concat(list(self.tables())).drop("batch", "_place", "_prompt_key", strict=False)
         return with_bare_names(whole)
@@ -221,7 +229,7 @@ class Run:
 
 @contextmanager
 def one_error(where: str) -> Iterator[None]:
-    """Turn an error that reading a damaged file raises, or one behind a URL, into an InputError."""
+    """Turn the error of a damaged file, or of a file behind a URL, into an InputError that begins with `where`."""
     try:
         yield
     except DAMAGED as error:
@@ -233,7 +241,7 @@ def one_error(where: str) -> Iterator[None]:
 
 
 def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
-    """Whole batches from all over a run, with so many responses at most, or a single batch of more.
+    """Return whole batches from all over a run, with at most `most` responses in all, or a single batch that has more.
 
     >>> [part["batch"].to_list() for part in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
     [[0, 2]]
@@ -250,35 +258,36 @@ def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
 
 
 def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
-    """The table with this share of its batches, chosen by their numbers; none where it has none of them."""
-    # The golden ratio spreads them evenly, and is in step with nothing that comes every few steps.
+    """Return the part of a table that holds this share of its batches, as a list of one, or of none without a batch."""
+    # Multiples of the golden ratio spread evenly, and are in step with nothing that comes every few batches.
     part = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
     return [part] * (len(part) > 0)
 
 
-def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
-    """The same frames, which the first pass holds in memory, unless they take more than `IN_MEMORY`."""
-    held: list[pl.DataFrame] | None = None
-    room = IN_MEMORY
+class KeptFrames:
+    """The frames of a log, which the first pass keeps in memory; frames of more than `IN_MEMORY` are read each time."""
 
-    def frames() -> Iterator[pl.DataFrame]:
-        nonlocal held, room
-        if held is not None:
-            yield from held
+    def __init__(self, read: Callable[[], Iterator[pl.DataFrame]]) -> None:
+        self._read = read
+        self._kept: list[pl.DataFrame] | None = None
+        self._room = IN_MEMORY
+
+    def __call__(self) -> Iterator[pl.DataFrame]:
+        """Yield the frames, from memory if an earlier pass kept them."""
+        if self._kept is not None:
+            yield from self._kept
             return
         passed: list[pl.DataFrame] = []
         size = 0.0
-        for frame in read():
+        for frame in self._read():
             size += frame.estimated_size()
-            passed = [*passed, frame] if size <= room else []
+            passed = [*passed, frame] if size <= self._room else []
             yield frame
-        held, room = (passed, room) if size <= room else (None, 0)
-
-    return frames
+        self._kept, self._room = (passed, self._room) if size <= self._room else (None, 0)
 
 
 def size_at(blocks: Blocks) -> pl.Expr:
-    """The rows per group in each batch."""
+    """Return an expression for the group size in each batch, which changes at the first batch of each block."""
     size = pl.lit(blocks[0][1])
     for batch, later in blocks[1:]:
         size = pl.when(pl.col("batch") >= batch).then(pl.lit(later)).otherwise(size)
@@ -286,19 +295,22 @@ def size_at(blocks: Blocks) -> pl.Expr:
 
 
 def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFrame:
-    """Add `group`, from `first` on: blocks of rows from the start of each batch, of which the last may be shorter."""
+    """Add `group`, numbered from `first` on: blocks of rows from the start of each batch; the last may be shorter."""
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
     return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group") + first)
 
 
 def _number_places(table: pl.DataFrame, first: int, places: int) -> pl.DataFrame:
-    """Add `group`, from `first` on: the rows of a batch that are `places` apart, together."""
+    """Add `group`, numbered from `first` on: the rows of a batch that are `places` apart, which then stand together."""
     place = pl.int_range(pl.len()).over("batch") % places
     table = table.with_columns(place.alias("_at")).sort("batch", "_at", maintain_order=True)
     return table.with_columns(pl.struct("batch", "_at").rle_id().cast(pl.Int64).alias("group") + first).drop("_at")
 
 
 def _number_keys(table: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Add `group`, from `first` on: the rows of a batch that share `_key`, together, in the order of their first."""
+    """Add `group`, numbered from `first` on: the rows of a batch that share `_key`, which then stand together.
+
+    The groups of a batch are in the order of their first rows.
+    """
     table = table.with_row_index("group").with_columns(pl.col("group").first().over("batch", "_key"))
     return table.sort("group", maintain_order=True).with_columns(pl.col("group").rle_id().cast(pl.Int64) + first)

@@ -9,7 +9,7 @@ from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.names import EVENT, FILE, MADE, ROW
 from gdpo_audit.logs.tables import BROKEN, Table
 
-AT_ONCE = 100  # files in one plan, which holds all of them open
+AT_ONCE = 100  # the most files in one plan, which holds all of them open
 _PATH = f"{MADE}path"
 
 
@@ -61,7 +61,7 @@ def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFr
 
 
 def _alike(form: Form, first: int, most: int) -> range:
-    """Return the numbers of tables from the first on that one plan can read: Parquet files with the same columns."""
+    """Return the numbers of the tables from `first` on that one plan can read: Parquet files with the same columns."""
     tables, stop = form.tables, first + 1
     if tables[first].scanned is None or form.several:
         return range(first, stop)
@@ -82,7 +82,7 @@ def _at_once(form: Form, numbers: range, names: Sequence[str], size: int) -> pl.
     try:
         rows = _scan(files, include_file_paths=_PATH, row_index_name=ROW).head(size + 1)
         rows = rows.with_columns(pl.col(_PATH).replace_strict(files, [*numbers], return_dtype=pl.Int64).alias(FILE))
-        rows = form.of(rows.drop(_PATH).with_columns(row - row.first().over(FILE)))
+        rows = form.to_responses(rows.drop(_PATH).with_columns(row - row.first().over(FILE)))
         schema = rows.collect_schema()
         frame = rows.select(value_of(name, schema) for name in names).collect()
     except BROKEN:

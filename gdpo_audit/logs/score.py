@@ -8,25 +8,26 @@ import polars as pl
 
 from gdpo_audit.logs.names import GROUP_OF_ROW
 
-_ROUND_OFF = 1e-6  # relative, of a total that was added up and logged in float32
-_SPARE = 20  # equations beyond those that any column would solve, before a total is said to follow inside each group
-_SHOWING = 200  # groups that are solved one by one, at most
-_NOTHING = 3.0  # standard errors: a fitted weight that is nearer to 0 is taken to be 0
+_ROUND_OFF = 1e-6  # the relative round-off of a total that was added up and logged in float32
+# The equations to spare, beyond those that any column would solve, before a total is said to follow inside each group.
+_SPARE = 20
+_SHOWING = 200  # the most groups that are solved one by one
+_NOTHING = 3.0  # the standard errors up to which a fitted weight is taken to be 0
 _RANK = 1e-9
 _DIGITS = (1, 2, 3, 4, 5, 6, 8)
 
 
 @dataclass(frozen=True)
 class Score:
-    """How a score comes from rewards: score = Σ weight · reward + a constant."""
+    """A total as a sum of rewards: total = Σ weight · reward + a constant."""
 
     exact: bool
-    weights: Mapping[str, float] | None  # per reward that varies; None: not exact, or other weights fit too
-    error: float  # the largest difference
-    parts: int  # how many independent rewards it is made of
-    spare: int  # different rows beyond those that any column would fit
-    explained: float  # the part of its variance that the rewards explain
-    fitted: Mapping[str, float] | None = None  # the weights that come nearest; None where exact, or several do
+    weights: Mapping[str, float] | None  # per reward that varies; None where not exact, or where other weights fit too
+    error: float  # the largest difference of the total from the weighted sum
+    parts: int  # the number of independent rewards that it is made of
+    spare: int  # the different rows beyond those that any column would fit
+    explained: float  # the share of its variance that the rewards explain
+    fitted: Mapping[str, float] | None = None  # the weights that come nearest; None where exact, or where several do
 
 
 def weights_of(
@@ -58,20 +59,20 @@ def weights_of(
     allowed = _ROUND_OFF * max(np.abs(total).max(), np.abs(x * w).max())
     counts = np.abs(w) * np.ptp(x, 0) > allowed
     spare = len(np.unique(x, axis=0)) - len(independent) - int(abs(rest.mean()) > allowed)
-    found = Score(error <= allowed, None, error, int(counts.sum()), spare, explained)
-    if found.exact:
+    fit = Score(error <= allowed, None, error, int(counts.sum()), spare, explained)
+    if fit.exact:
         w[~counts] = 0
         rounded = ([float(f"{weight:.{digits}g}") for weight in w] for digits in _DIGITS)
         weights = next((r for r in rounded if _error(x, total, np.array(r)) <= allowed), w.tolist())
     elif (inside := _inside_groups(columns, independent, score)) is not None:
         weights, counted = inside, sum(map(bool, inside))
-        found = replace(found, exact=True, error=0.0, parts=counted, spare=_SPARE, explained=1.0)
+        fit = replace(fit, exact=True, error=0.0, parts=counted, spare=_SPARE, explained=1.0)
     else:
-        return replace(found, fitted=None if dependent else _fitted(x, rest, w, independent))
+        return replace(fit, fitted=None if dependent else _fitted(x, rest, w, independent))
     if any(name not in flags for name in dependent):
-        return found
+        return fit
     by_name = dict(zip(independent, weights, strict=True)) | dict.fromkeys(dependent, 0.0)
-    return replace(found, weights={name: by_name[name] for name in rewards if name in by_name})
+    return replace(fit, weights={name: by_name[name] for name in rewards if name in by_name})
 
 
 def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
@@ -79,21 +80,22 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
     numbers = pl.col(score, *rewards)
     columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, f"^{GROUP_OF_ROW}$")
     whole = columns.drop_nulls()
-    if len(whole) < len(rewards) + 2:  # as where each task has rewards of its own
+    if len(whole) < len(rewards) + 2:  # as in a log whose tasks have rewards of their own
         whole = columns.with_columns(pl.col(*rewards).fill_null(0.0)).drop_nulls()
     return whole.filter(pl.all_horizontal(numbers.is_finite()))
 
 
 def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[float] | None:
-    """Return weights with which the rewards make the total inside every group but for a constant; None if they do not.
+    """Return weights with which the rewards make the total inside every group but for a constant; None without any.
 
-    What the sum is multiplied by may differ from group to group, as where sources scale their scores.
+    The sum may be multiplied by a number that differs from group to group, as where sources scale their scores.
     """
     if GROUP_OF_ROW not in columns.columns:
         return None
     group = np.unique(columns[GROUP_OF_ROW].to_numpy(), return_inverse=True)[1]
 
     def centred(values: np.ndarray) -> np.ndarray:
+        """Return the values minus the mean of their group."""
         return values - (np.bincount(group, values) / np.bincount(group))[group]
 
     total, x = centred(columns[score].to_numpy()), np.stack([centred(columns[name].to_numpy()) for name in names], 1)
@@ -121,13 +123,13 @@ def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np
     if x.shape[1] == 1:
         return np.ones(1)
     order = np.argsort(group, kind="stable")
-    found = list[np.ndarray]()
+    directions = list[np.ndarray]()
     for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
-        if len(rows) > x.shape[1] + 1 and np.linalg.matrix_rank(x[rows]) == x.shape[1] and len(found) < _SHOWING:
+        if len(rows) > x.shape[1] + 1 and np.linalg.matrix_rank(x[rows]) == x.shape[1] and len(directions) < _SHOWING:
             w = np.linalg.lstsq(x[rows], total[rows], rcond=None)[0]
             if np.abs(w).max() > 0:
-                found.append(w / np.abs(w).max())
-    return np.median(found, axis=0) if found else None
+                directions.append(w / np.abs(w).max())
+    return np.median(directions, axis=0) if directions else None
 
 
 def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) -> dict[str, float]:
@@ -142,14 +144,14 @@ def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) ->
 
 
 def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """The columns that are linearly independent of earlier ones and a constant, and the others."""
+    """Return the names of columns that are linearly independent of earlier ones and a constant, and the rest."""
     independent: list[str] = []
     dependent: list[str] = []
     basis: list[np.ndarray] = []
     for name, x in values.items():
         rest = x - x.mean()
         size = np.linalg.norm(rest)
-        for _ in range(2):  # once leaves round-off
+        for _ in range(2):  # a single pass leaves round-off
             for direction in basis:
                 rest = rest - (direction @ rest) * direction
         length = np.linalg.norm(rest)
@@ -162,5 +164,5 @@ def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]
 
 
 def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
-    """Half the range of the differences: the constant is free."""
+    """Return half the range of what the weighted sum leaves of the total, as the constant is free."""
     return float(np.ptp(score - x @ w) / 2)

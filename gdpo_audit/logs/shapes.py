@@ -1,4 +1,4 @@
-"""The tables of a log as one row per answer with a number per reward, whatever shape they have: what all forms share.
+"""Tables of any shape as one row per answer with a number per reward: the step that all forms share.
 
 Objects become columns, lists become rows, a folder per step becomes a column; what needs nothing stays as it is.
 """
@@ -20,16 +20,17 @@ from gdpo_audit.logs.roles import ADVANTAGES, role
 from gdpo_audit.logs.tables import Schema, Table, is_number_type
 from gdpo_core._words import count
 
-OTHER = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
+RESERVED = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
 PROMPTS = ("prompt", "prompts", "input", "question")
-FUNCTIONS = range(2, 17)  # rewards in a list per answer
+FUNCTIONS = range(2, 17)  # how many rewards a list per answer may hold
 
-Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]  # a table, its rows, its number, texts
+# The change of a table's rows: takes the table, its rows, its number, and whether these have the texts.
+Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The tables of a log in their new shape, and what their form has to know of it.
+    """The tables of a log in their new shape, and what their form has to know of that shape.
 
     several: whether a row of the files holds several answers. lines: whether their lines are the groups.
     texts: columns of numbers that were written as text beside lists of numbers, so that they are no rewards.
@@ -45,8 +46,8 @@ class Shape:
     left_out: tuple[str, ...] = ()
     method: str | None = None
 
-    def of(self, form: Form) -> Form:
-        """The form of these tables, with what their shape says of groups and methods."""
+    def applied_to(self, form: Form) -> Form:
+        """Return a form of these tables, with what their shape says of groups and methods."""
         form = replace(form, method=form.method or self.method)
         if not self.several:
             return form
@@ -58,7 +59,7 @@ class Shape:
 
 
 def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, where: str) -> Shape:
-    """The tables of a log in the shape that the forms read. known: the framework, if the caller named it."""
+    """Return the tables of a log in the shape that the forms read. known: the framework, if the caller named it."""
     framework = known or framework_of(tables, where)
     shape = Shape(tables, options, framework)
     schema = union_schema(tables)
@@ -76,17 +77,17 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 
 
 def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
-    """Whether the form of a framework leaves a shape to find, as its own logs have the one that it reads."""
-    if framework == "ms_swift":  # its events have a list of steps, too
-        one = any(is_number_type(schema.get(name)) for name in STEPS)
-        return known is None and one and isinstance(schema.get("completion"), pl.List)
+    """Return whether the tables may need another shape: logs of a framework itself have the one that its form reads."""
+    if framework == "ms_swift":  # its own events have a list of steps, too
+        single_step = any(is_number_type(schema.get(name)) for name in STEPS)
+        return known is None and single_step and isinstance(schema.get("completion"), pl.List)
     if framework == "nemo_rl":
         return known is None and not TOKENS & {*schema}
     return framework in ("generic", "trl")
 
 
 def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
-    """The tables after a change of their rows, also where they are read again with their texts."""
+    """Return the tables after a change of their rows, which is made again where they are read with their texts."""
 
     def again(table: Table, number: int) -> pl.LazyFrame:
         return change(table, table.again(), number, True)
@@ -106,7 +107,7 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
 
 
 def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
-    """Rewards in objects, and in lists with a value per answer, as columns of numbers in rows of answers."""
+    """Return objects of rewards as columns, and lists with a value per answer as rows."""
     named = shape.options.rewards or ()
     if named and all(is_number_type(schema.get(name)) for name in named):
         return shape
@@ -116,7 +117,7 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
 
 
 def _with_texts_read(shape: Shape) -> Shape:
-    """Texts that are objects, as objects."""
+    """Return texts that spell objects as objects."""
     texts = [objects.texts_of_objects(table) for table in shape.tables]
     if not any(texts):
         return shape
@@ -129,7 +130,7 @@ def _with_texts_read(shape: Shape) -> Shape:
 
 
 def _with_rollouts_apart(shape: Shape) -> Shape:
-    """Return lists of rollouts, each an object with its rewards, as a list per member, which has a value per answer."""
+    """Return a list of rollouts, each an object with its rewards, as a list per member with a value per answer."""
     schema = union_schema(shape.tables)
     members = {name: lists.members_of_rollouts(kind) for name, kind in schema.items()}
     members = {name: [m for m in names if m not in schema] for name, names in members.items() if names}
@@ -149,12 +150,12 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 
 
 def _unnested(shape: Shape) -> Shape:
-    """Objects of rewards as columns, by their names in the rewards that the caller names, too."""
+    """Return objects of rewards as columns, and the rewards that the caller names by the names of these columns."""
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
-    found = objects.objects_in(schema, named, _alone(schema))
-    if not found:
+    holders = objects.objects_in(schema, named, _alone(schema))
+    if not holders:
         return shape
-    members = objects.without_copies(shape.tables, objects.members_of(found, schema, OTHER))
+    members = objects.without_copies(shape.tables, objects.members_of(holders, schema, RESERVED))
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
         return objects.unnested(frame, members)
@@ -165,7 +166,7 @@ def _unnested(shape: Shape) -> Shape:
 
 
 def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Schema) -> tuple[str, ...]:
-    """The rewards that the caller names, as columns: an object stands for its members."""
+    """Return the rewards that the caller names, as columns: an object stands for its members."""
     columns = dict[str, None]()
     for name in named:
         of_object = [m.column for m in members if m.object == name and objects.is_numbers(schema.get(m.column))]
@@ -175,7 +176,7 @@ def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Sc
 
 
 def _exploded(shape: Shape) -> Shape:
-    """Lists with a value per answer as a row per answer."""
+    """Return lists with a value per answer as a row per answer."""
     tables = [_with_lists(table) for table in shape.tables]
     schema, options = union_schema(tables), shape.options
     by_lower = {name.lower(): name for name in reversed([*schema])}
@@ -183,28 +184,29 @@ def _exploded(shape: Shape) -> Shape:
     prompts = [by_lower[name] for name in PROMPTS if name in by_lower]
     step = options.named("step") or next((by_lower[name] for name in STEPS if name in by_lower), None)
     which = [name for name in (step, *prompts[:1]) if name]
-    found = lists.lists_of_answers(tables, schema, options.rewards or (), _alone(schema), which if prompts else [])
-    if found is None:
+    told_by = which if prompts else []
+    answer_lists = lists.lists_of_answers(tables, schema, options.rewards or (), _alone(schema), told_by)
+    if answer_lists is None:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        return lists.exploded(table, frame, found, number, texts)
+        return lists.exploded(table, frame, answer_lists, number, texts)
 
-    lines = lists.lines_are_groups(tables, found, step, ids, prompts)
+    lines = lists.lines_are_groups(tables, answer_lists, step, ids, prompts)
     tables = _changed(tables, change)
-    texts = [n for n in found.names if schema[n] == pl.List(pl.String) and not objects.is_called_reward(n)]
+    texts = [n for n in answer_lists.names if schema[n] == pl.List(pl.String) and not objects.is_called_reward(n)]
     numbers = [n for n in texts if any(_are_numbers(table, n) for table in tables[:1] if n in table.schema)]
     of_texts = frozenset(name.lower() for name in numbers)
-    return replace(shape, tables=tables, several=found.several, lines=lines, texts=of_texts)
+    return replace(shape, tables=tables, several=answer_lists.several, lines=lines, texts=of_texts)
 
 
 def _are_numbers(table: Table, name: str) -> bool:
-    """Whether the first texts of a column are numbers."""
+    """Return whether the first texts of a column are numbers."""
     return all(map(is_numeric_text, first_values(table, [name], SAMPLE)[name]))
 
 
 def _with_lists(table: Table) -> Table:
-    """The table with lists in the place of arrays, all of one length, as polars calls them."""
+    """Return the table with lists in the place of arrays, which are lists of one length in polars."""
     arrays = [name for name, kind in table.schema.items() if isinstance(kind, pl.Array) and len(kind.shape) == 1]
     if not arrays:
         return table
@@ -212,16 +214,19 @@ def _with_lists(table: Table) -> Table:
 
 
 def _with_functions(shape: Shape) -> Shape:
-    """A list of rewards per answer, all of one length, as a column for each: `rewards[0]` is the first function's."""
+    """Return a list of rewards per answer as a column per reward function: `rewards[0]` is the first function's.
+
+    This is done where all lists have one length.
+    """
     schema = union_schema(shape.tables)
     sizes: dict[str, int] = {}
     for name, kind in schema.items():
         numbers = isinstance(kind, pl.List) and is_number_type(kind.inner) and objects.is_called_reward(name)
         if numbers and (shape.several or lists.rows_are_answers(schema)):
             each = pl.col(name).list.len().drop_nulls().unique()
-            found = {n for t in shape.tables if name in t.schema for n in t.collected(t.fresh.select(each))[name]}
-            if len(found) == 1 and min(found) in FUNCTIONS:
-                sizes[name] = min(found)
+            lengths = {n for t in shape.tables if name in t.schema for n in t.collected(t.fresh.select(each))[name]}
+            if len(lengths) == 1 and min(lengths) in FUNCTIONS:
+                sizes[name] = min(lengths)
     if not sizes:
         return shape
 
@@ -238,9 +243,9 @@ def _with_functions(shape: Shape) -> Shape:
 
 
 def _alone(schema: Schema) -> bool:
-    """Whether no column of single numbers may be a reward."""
+    """Return whether no column of single numbers may be a reward."""
     return not any(
-        is_number_type(kind) and name.lower() not in OTHER and not name.startswith("__") and role(name) != "metric"
+        is_number_type(kind) and name.lower() not in RESERVED and not name.startswith("__") and role(name) != "metric"
         for name, kind in schema.items()
     )
 
@@ -249,10 +254,10 @@ def _alone(schema: Schema) -> bool:
 
 
 def _of_episodes(shape: Shape, trainer: str) -> Shape:
-    """A row per trajectory of the episodes that a trainer logs."""
+    """Return a row per trajectory of the episodes that a trainer logs."""
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        return episodes.of_tinker(frame, OTHER) if trainer == "tinker" else episodes.of_rllm(frame)
+        return episodes.of_tinker(frame, RESERVED) if trainer == "tinker" else episodes.of_rllm(frame)
 
     tables = _changed(shape.tables, change)
     if trainer == "rllm":
@@ -264,7 +269,7 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
 
 
 def _with_steps(shape: Shape) -> Shape:
-    """A step in each table, where only the folders around the files say it."""
+    """Return the tables with a column of steps, where only the folders around the files say the step."""
     named = {name.lower() for table in shape.tables for name in table.schema}
     steps = [step_in(table.name) for table in shape.tables]
     if named & {*STEPS} or shape.options.named("step") or None in steps or len({*steps}) < 2:
@@ -277,7 +282,7 @@ def _with_steps(shape: Shape) -> Shape:
 
 
 def _without_copies(shape: Shape) -> Shape:
-    """The tables without rows that stand in one before, as the same id says."""
+    """Return the tables without rows that an earlier table holds too, as the same id says."""
     again = episodes.copies(shape.tables)
     if not again:
         return shape

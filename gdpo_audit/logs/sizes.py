@@ -1,4 +1,4 @@
-"""The size of the groups of a log, where groups are blocks of rows: what prompts and advantages show of it."""
+"""The size of groups that are blocks of rows, as the prompts and advantages of a log show it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from math import gcd
 
 import numpy as np
 
-USUAL = 0.6  # share of batches that a size must divide: an evaluation may have written the others
-CHANCE = 0.01  # a smaller size must be less likely than this to fit by chance
-DRAWS = 400  # shuffles that estimate this probability
-WHOLE = 0.8  # share of the groups of a batch that have its usual size, where that is the run's at the time
-FEW_PROMPTS = 0.1  # how often two groups share a prompt, from which on prompts alone show no change of size
-LEAST = 3  # batches in a row whose groups have another size than before: fewer may be an evaluation's
-_BLOCKS = 64  # shuffled at most
+USUAL = 0.6  # the share of the batches that a size must divide; an evaluation may have written the others
+CHANCE = 0.01  # the largest probability that a smaller size fits by chance
+DRAWS = 400  # the shuffles that estimate this probability
+WHOLE = 0.8  # The share of the groups of a batch that have its usual size, if that is the run's size at the time.
+FEW_PROMPTS = 0.1  # How often two groups share a prompt, from which on prompts alone show no change of size.
+LEAST = 3  # the fewest batches in a row that show another size; fewer may be an evaluation's
+_BLOCKS = 64  # the most blocks that are shuffled
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Size:
     """A group size that advantages or prompts show."""
 
     size: int
-    others: tuple[int, ...] = field(default=(), repr=False)  # smaller sizes that fit too, perhaps by chance
+    smaller: tuple[int, ...] = field(default=(), repr=False)  # other sizes that fit too, perhaps by chance
 
 
 def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
-    """The group size of a log whose groups are blocks of one size; None if nothing shows it.
+    """Return the group size of a log whose groups are blocks of one size; None if nothing shows it.
 
     sizes: the rows of each batch. advantages: as logged, of the first batches; they sum to 0 in every group.
     prompts: the prompt id of each row, of the first batches; it changes only where a group ends.
@@ -42,8 +42,8 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
     fits = [g for g in divisors(largest or rows) if live and _fits(g, live)]
     for size in fits:
         if largest is None and size == rows:
-            return None  # advantages centred over the whole batch sum to 0 as well
-        if all(_chance(size, other, live) < CHANCE for other in fits if other > size and other % size == 0):
+            return None  # advantages that are centred over the whole batch sum to 0 as well
+        if all(_chance(size, larger, live) < CHANCE for larger in fits if larger > size and larger % size == 0):
             return Size(size, tuple(g for g in fits if g < size))
         if largest is None:
             return None
@@ -53,18 +53,18 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
 def stretches(
     sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]
 ) -> list[tuple[int, int]]:
-    """The first batch and the group size of each stretch of batches, where the size changes during the run; else none.
+    """Return the first batch and the group size of each stretch of batches; an empty list if the size never changes.
 
     The arguments are those of `infer`. Prompts show the sizes, and advantages where there are none.
 
     >>> stretches([4] * 8, [], [np.repeat([n], 4) for n in range(4)] + [np.repeat([n, 2 * n], 2) for n in range(4, 8)])
     [(0, 4), (4, 2)]
     """
-    own = [_whole(ids) for ids in prompts] if prompts else _own_sizes(sizes, advantages)
-    runs = runs_of(own)
+    size_of_batch = [_whole(ids) for ids in prompts] if prompts else _sizes_by_advantages(sizes, advantages)
+    runs = runs_of(size_of_batch)
     if len(runs) < 2:
         return []
-    found: list[tuple[int, int]] = []
+    changes: list[tuple[int, int]] = []
     for (first, size), (end, _) in zip(runs, [*runs[1:], (len(sizes), 0)], strict=True):
         if prompts:
             part = slice(first, end)
@@ -73,16 +73,19 @@ def stretches(
                 return []
             size = inferred.size
             if not any(np.abs(a).max(initial=0) > 0 for a in advantages[part]):
-                smaller = reduce(gcd, (other for _, other in runs))
+                smaller = reduce(gcd, (stretch_size for _, stretch_size in runs))
                 if _chance_of_prompts(size, smaller, prompts[part], prompts) > CHANCE:
                     return []
-        if not found or found[-1][1] != size:
-            found.append((first, size))
-    return found if len(found) > 1 else []
+        if not changes or changes[-1][1] != size:
+            changes.append((first, size))
+    return changes if len(changes) > 1 else []
 
 
 def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
-    """How likely some part of a run looks like groups of `size` as `smaller` ones that share prompts by chance."""
+    """Return how likely a part of a run looks like groups of `size` though they are `smaller`.
+
+    Prompts that are drawn twice may make it look so.
+    """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())
     alike_ones = [ids for ids in part if (_whole(ids) or 1) % size == 0]
@@ -92,9 +95,9 @@ def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prom
     return len(prompts) * alike**together if alike < FEW_PROMPTS else 1.0
 
 
-def runs_of(own: Sequence[int | None]) -> list[tuple[int, int]]:
-    """The first batch and the size of each stretch of batches of one size; short stretches are left out."""
-    known = [(batch, size) for batch, size in enumerate(own) if size is not None]
+def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
+    """Return the first batch and the size of each stretch of batches of one size; short stretches are left out."""
+    known = [(batch, size) for batch, size in enumerate(size_of_batch) if size is not None]
     runs: list[list[tuple[int, int]]] = []
     for batch, size in known:
         if runs and runs[-1][0][1] == size:
@@ -102,19 +105,22 @@ def runs_of(own: Sequence[int | None]) -> list[tuple[int, int]]:
         else:
             runs.append([(batch, size)])
     long = [run for run in runs if len(run) >= LEAST]
-    found: list[tuple[int, int]] = []
+    stretches_of_run: list[tuple[int, int]] = []
     for run in long:
-        if not found or found[-1][1] != run[0][1]:
-            found.append((run[0][0] if found else 0, run[0][1]))
-    return found
+        if not stretches_of_run or stretches_of_run[-1][1] != run[0][1]:
+            stretches_of_run.append((run[0][0] if stretches_of_run else 0, run[0][1]))
+    return stretches_of_run
 
 
-def _own_sizes(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
-    """The group size of each batch as its advantages show it: a smaller one than usual in batches in a row."""
+def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
+    """Return the group size of each batch as its advantages show it; None for a batch without any.
+
+    A batch counts as smaller than usual only if batches beside it are, too.
+    """
     inferred = infer(sizes, advantages, [])
     usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]
     live = [n for n, a in enumerate(advantages) if np.abs(a).max(initial=0) > 0 and np.isfinite(a).all()]
-    own: list[int | None] = [usual if inferred and n in live else None for n in range(len(advantages))]
+    size_of_batch: list[int | None] = [usual if inferred and n in live else None for n in range(len(advantages))]
     enough = CHANCE / max(len(live), 1)
     for size in divisors(usual)[-2::-1]:
         fits = [len(advantages[n]) % size == 0 and _sums_to_zero(advantages[n], size) for n in live]
@@ -123,17 +129,18 @@ def _own_sizes(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[i
             run = live[begin + 1 : end]
             if len(run) >= LEAST and _chance(size, usual, [advantages[n] for n in run], enough) < enough:
                 for n in run:
-                    own[n] = size
-    return own
+                    size_of_batch[n] = size
+    return size_of_batch
 
 
 def divisors(n: int) -> list[int]:
+    """Return the divisors of n from 2 on."""
     return [g for g in range(2, n + 1) if n % g == 0]
 
 
 def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
-    """The largest size that divides every stretch of equal prompts in most batches; None if that is 1."""
-    batches: Counter[int] = Counter()  # by the largest size that divides their stretches
+    """Return the largest size that divides every stretch of equal prompts in most batches; None if that is 1."""
+    batches: Counter[int] = Counter()  # the number of batches by the largest size that divides their stretches
     for ids in prompts:
         batches[_whole(ids) or 1] += 1
     sizes = {size for length in batches for size in divisors(length)}
@@ -142,7 +149,10 @@ def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
 
 
 def _whole(ids: np.ndarray) -> int | None:
-    """The largest size that divides every stretch of equal prompts of a batch, which may be cut; None if it is 1."""
+    """Return the largest size that divides every stretch of equal prompts of a batch; None if it is 1.
+
+    The last stretch may be cut.
+    """
     ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     lengths = np.diff(np.concatenate([[0], ends, [len(ids)]])).tolist()
     whole = reduce(gcd, lengths[:-1], 0)
@@ -152,19 +162,19 @@ def _whole(ids: np.ndarray) -> int | None:
 
 
 def _sums_to_zero(values: np.ndarray, size: int) -> bool:
-    """Whether every block of `size` sums to 0, up to the round-off of float32."""
+    """Return whether every block of `size` sums to 0, up to the round-off of float32."""
     blocks = values.reshape(-1, size)
     return bool((np.abs(blocks.sum(1)) <= 1e-5 * np.abs(blocks).sum(1) + 1e-6 * np.abs(values).max()).all())
 
 
 def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
-    """Whether blocks of this size sum to 0 in nearly all batches that the size divides."""
+    """Return whether blocks of this size sum to 0 in nearly all batches that the size divides."""
     whole = [a for a in live if len(a) % size == 0]
     return bool(whole) and sum(_sums_to_zero(a, size) for a in whole) >= 0.9 * len(whole)
 
 
 def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = CHANCE) -> float:
-    """How likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks with rows in random order."""
+    """Return how likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks in random order."""
     blocks = [block for a in live if len(a) % larger == 0 for block in a.reshape(-1, larger) if np.abs(block).max() > 0]
     draw, log = np.random.default_rng(0), 0.0
     for block in blocks[:_BLOCKS]:

@@ -1,6 +1,6 @@
-"""Any file as lazy tables of polars: Parquet, CSV, TSV, JSON lines, JSON, W&B's tables, trackio's databases.
+"""Lazy tables of polars from any file: Parquet, CSV, TSV, JSON lines, JSON, W&B's tables, trackio's databases.
 
-Behind this module nothing knows of formats: a table has columns with types, nested ones among them.
+Behind this module nothing knows of formats: a table has columns with types, nested types among them.
 """
 
 import csv
@@ -27,26 +27,27 @@ from gdpo_core._words import clip
 Schema: TypeAlias = Mapping[str, pl.DataType]  # the columns of a table, or the fields of an object
 
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
-# What polars raises where a file is damaged, or gone. Its other errors are of an operation on columns, which is ours.
+# The errors that polars raises where a file is damaged, or gone. Its other errors are of an operation on columns, which
+# is our fault.
 DAMAGED = (pl.exceptions.ComputeError, pl.exceptions.NoDataError, pl.exceptions.PanicException, OSError)
-ROWS = 250_000  # per frame, about
-RECORDS = 10_000  # of a CSV at a time as Python has them
-HEAD = 100  # lines of JSON that are parsed twice
-MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
-# Long texts, of which a reader needs no more than how long they are.
+ROWS = 250_000  # the rows of a frame, about
+RECORDS = 10_000  # the records of a CSV that Python holds at a time
+HEAD = 100  # the lines of JSON that are parsed twice
+MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # values that are missing, in CSV
+# The names of long texts, of which a reader needs no more than their length.
 UNREAD = ("completion", "completions", "response", "output", "messages")
 SEPARATORS = (",", ";", "\t", "|")
-_NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 writes it
-_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # which JSON can hold and polars cannot
-_EPISODE = {"episode_id", "trajectories"}  # an object that is a whole file of rLLM
+_NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 prints it
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # JSON can hold half a character, and polars cannot
+_EPISODE = {"episode_id", "trajectories"}  # the members of an object that is a whole file of rLLM
 _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a log: its name in messages, its columns, and what reads it again with its long texts.
+    """A table of a log: its name in messages, its columns, and a function that reads it again with its long texts.
 
-    odd: columns of text that are numbers but for a few values, which are errors where the column is read.
+    odd: the columns of text that are numbers but for a few values, which are errors where the column is read.
     scanned: the Parquet file that holds just these rows; None for any other table.
     """
 
@@ -60,12 +61,12 @@ class Table:
 
     @property
     def fresh(self) -> pl.LazyFrame:
-        """The rows, of a Parquet file in a frame of their own: polars keeps with each what it knew of the file."""
+        """The rows; for a Parquet file in a new frame, as polars keeps with each frame what it learnt of the file."""
         return self.again() if self.kind == "parquet" else self.frame
 
     @cached_property
     def schema(self) -> Mapping[str, pl.DataType]:
-        """The columns and their types. InputError for a file that is damaged, or a name that no column can have."""
+        """The columns and their types. Raises InputError for a damaged file, and for a name that no column can have."""
         try:
             columns = self.fresh.collect_schema()
         except BROKEN as error:
@@ -79,7 +80,7 @@ class Table:
         return self.collected(self.fresh.select(pl.len())).item()
 
     def collected(self, rows: pl.LazyFrame) -> pl.DataFrame:
-        """Rows made of this table. Raises InputError where it is damaged."""
+        """Return the rows that a plan makes of this table. Raises InputError where the table is damaged."""
         try:
             return rows.collect()
         except BROKEN as error:
@@ -89,7 +90,7 @@ class Table:
 
     @property
     def is_whole(self) -> bool:
-        """Whether each of its columns can be read, with nothing made of them."""
+        """Whether each column can be read as it stands."""
         try:
             for name in self.schema:
                 self.fresh.select(name).collect()
@@ -98,7 +99,7 @@ class Table:
         return True
 
     def unreadable(self, error: BaseException) -> InputError:
-        """The error of a table whose rows cannot be read."""
+        """Return the error of a table whose rows cannot be read."""
         why = reason(error)[:200]
         if self.kind != "parquet":
             return InputError(f"{self.name}: expected a table that can be read, got {why}")
@@ -106,18 +107,18 @@ class Table:
 
 
 def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
-    """The tables in a file; of a database those of one run. Raises InputError.
+    """Return the tables in a file, or those of one run in a database. Raises InputError.
 
-    broken: filled with the number of lines that were left out as they are no JSON objects; None: these are errors.
-    texts: with the long texts too.
+    broken: filled with the number of lines that were left out because they are no JSON objects; None: such lines are
+    errors. texts: whether the long texts are read, not only their lengths.
     """
     kind, odd = format_of(file), {*file.odd}
     if file.run is not None:
         expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
     if kind == "parquet":
-        of = "table" if file.frame is not None else kind
+        table_kind = "table" if file.frame is not None else kind
         scanned = file.plain_path if file.frame is None else None
-        return [_checked(Table(file.name, _scan(file), of, partial(_scan, file), file.path, file.odd, scanned))]
+        return [_checked(Table(file.name, _scan(file), table_kind, partial(_scan, file), file.path, file.odd, scanned))]
     if kind == "trackio":
         named = trackio(file, odd)
     elif kind == "wandb":
@@ -130,6 +131,7 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
         named = [(file.name, _json(file, odd) if kind == "json" else _csv(file, kind, odd))]
 
     def again(number: int) -> pl.LazyFrame:
+        """Read the table of this number once more, with its long texts."""
         return tables_of(file, broken, texts=True)[number].frame
 
     frames = [frame if kind == "jsonl" else _read(frame.lazy(), texts) for _, frame in named]
@@ -141,12 +143,12 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
 
 @lru_cache(maxsize=1_000)
 def _shared(columns: tuple[tuple[str, pl.DataType], ...]) -> Mapping[str, pl.DataType]:
-    """Return columns and their types as the same object wherever they are the same: most files of a log have one."""
+    """Return columns and their types as one object for all tables that have the same, as most files of a log do."""
     return pl.Schema(columns)
 
 
 def one_of_each(tables: Sequence[Table]) -> list[Table]:
-    """Return the first table of each kind: what its columns, their types and its format say holds for the others."""
+    """Return the first table of each kind: the others of a kind have the same columns, types and format."""
     kinds: dict[tuple, Table] = {}
     for table in tables:
         kinds.setdefault((id(table.schema), table.kind, table.odd), table)
@@ -154,35 +156,35 @@ def one_of_each(tables: Sequence[Table]) -> list[Table]:
 
 
 def _checked(table: Table) -> Table:
-    """The table, if it has columns that can be read. Raises InputError."""
+    """Return the table if it has columns that can be read. Raises InputError."""
     expect(bool(table.schema) or table.kind != "jsonl", table.name, "at least one response", "0 rows")
     return table
 
 
 def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
-    """The table, with the number of their characters in columns of long texts if these are not wanted."""
+    """Return the rows; unless `texts` is set, columns of long texts hold the number of their characters."""
     long = (name for name, kind in table.collect_schema().items() if is_unread(name, kind))
     sizes = [pl.col(name).str.len_chars().cast(pl.String) for name in long]
     return (table if texts else table.with_columns(sizes)).collect()
 
 
-def is_unread(name: str, kind: object, of: str = "") -> bool:
-    """Whether a table that is no Parquet holds the number of characters in the place of these texts."""
-    return name.lower() in UNREAD and kind == pl.String and of not in ("parquet", "table")
+def is_unread(name: str, kind: object, table_kind: str = "") -> bool:
+    """Return whether a table of this kind holds, for this column, the number of characters instead of the text."""
+    return name.lower() in UNREAD and kind == pl.String and table_kind not in ("parquet", "table")
 
 
 def fields_of(kind: object) -> Schema:
-    """Return the fields of a type of objects; none of any other type."""
+    """Return the fields of a type of objects; an empty mapping for any other type."""
     return kind.to_schema() if isinstance(kind, pl.Struct) else {}  # type: ignore[return-value]
 
 
 def is_number_type(kind: object) -> bool:
-    """Whether a column of this type can be a reward."""
+    """Return whether a column of this type can be a reward."""
     return isinstance(kind, pl.DataType) and (kind.is_numeric() or kind == pl.Boolean)
 
 
 def _scan(file: LogFile) -> pl.LazyFrame:
-    """Return the rows of a Parquet file, or those that need no file."""
+    """Return the plan that reads the rows of a Parquet file, or the rows that need no file."""
     if file.frame is not None:
         return file.frame
     return pl.scan_parquet(file.plain_path or io.BytesIO(file.content()), glob=False)
@@ -192,7 +194,7 @@ def _scan(file: LogFile) -> pl.LazyFrame:
 
 
 def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
-    """All records; numbers or booleans where all values of a column are, anything else as text."""
+    """Return all records of a CSV or TSV; a column holds numbers or booleans if all its values are, else text."""
     content = file.content().removeprefix(_BOM)
     first = f"{file.name}, line 1"
     expect(b"\0" not in content[: 1 << 16], first, kind.upper(), "bytes that are no text")
@@ -208,7 +210,9 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
     names = next(records, [])
     parts = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
     while some := list(islice(records, RECORDS)):
-        parts.append(table_of(pl.Series(*one) for one in zip(names, zip(*some, strict=True), strict=True)))
+        parts.append(
+            table_of(pl.Series(name, values) for name, values in zip(names, zip(*some, strict=True), strict=True))
+        )
     frame = pl.concat(parts)
     if b"np." in content:
         frame = frame.with_columns(pl.all().str.replace(_NUMPY, "${1}${2}"))
@@ -216,10 +220,10 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
 
 
 def _separator(text: str, kind: str) -> str:
-    """The character that makes the first line more than one column; by default the one that the ending promises."""
+    """Return the character that makes the first line several columns; by default the one that the ending promises."""
     start = text[: 1 << 16].lstrip("\r\n")
     usual = "\t" if kind == "tsv" else ","
-    for separator in (usual, *(other for other in SEPARATORS if other != usual)):
+    for separator in (usual, *(candidate for candidate in SEPARATORS if candidate != usual)):
         with suppress(csv.Error):
             if len(next(csv.reader(io.StringIO(start, newline=""), delimiter=separator), [])) > 1:
                 return separator
@@ -227,14 +231,14 @@ def _separator(text: str, kind: str) -> str:
 
 
 def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterator[list[str]]:
-    """The names of the columns, and then the values of each record; empty lines are none.
+    """Yield the names of the columns, and then the values of each record; empty lines are no records.
 
     Raises InputError for a record with more or fewer values than columns.
     """
     names, line, empty = list[str](), 1, False
-    # as it is read: the whole text in a StringIO has four bytes for each of the file's
+    # The text is decoded while it is read, because the whole in a StringIO takes four bytes for each of the file's.
     lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")
-    csv.field_size_limit(2**31 - 1)  # of the process; polars has none
+    csv.field_size_limit(2**31 - 1)  # the limit is the process's; polars has none
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for record in reader:
@@ -251,6 +255,7 @@ def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterat
 
 
 def _names(file: LogFile, names: list[str]) -> list[str]:
+    """Return the names of the columns. Raises InputError for names that no column can have, and for numbers."""
     expect_names(names, file.name)
     numbers = (name for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", name, re.I))
     number = next(numbers, None)
@@ -259,7 +264,7 @@ def _names(file: LogFile, names: list[str]) -> list[str]:
 
 
 def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
-    """A column of text as numbers or booleans, if all its values are."""
+    """Return a column of text as numbers or booleans if all its values are."""
     filled = len(texts) - texts.null_count()
     if not filled:
         return pl.Series(texts.name, [None] * len(texts), pl.Null)
@@ -277,7 +282,10 @@ def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
 
 
 def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], texts: bool) -> pl.DataFrame:
-    """The lines as polars reads them; Python, several times as slow, reads NaN, kinds that mix and broken lines."""
+    """Return the lines of JSON as a table.
+
+    polars reads them; Python, which takes several times as long, reads NaN, columns that mix kinds, and broken lines.
+    """
     content = file.content().removeprefix(_BOM)
     if broken is None and not _HALF_CHARACTER.search(content):
         with suppress(*BROKEN):
@@ -288,16 +296,16 @@ def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], tex
 
 
 def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
-    """Whether polars made text of numbers, as some values are text."""
+    """Return whether polars turned numbers into text because other values of the column are text."""
     texts = [name for name, kind in schema.items() if pl.String in (kind, getattr(kind, "inner", None))]
     values = (item.get(name) for item in items for name in texts)
     return any(is_number(x) for value in values for x in (value if isinstance(value, list) else [value]))
 
 
 def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterator[dict]:
-    """The object of each line; NaN and Infinity are numbers, blank lines are ignored.
+    """Yield the object of each line; NaN and Infinity are numbers, and blank lines are ignored.
 
-    Raises InputError for the first line that is not a JSON object, or skips and counts such lines.
+    Raises InputError for the first line that is not a JSON object; if `broken` is given, such lines are counted there.
     """
     bad = 0
     for number, line in enumerate(io.BytesIO(content), start=1):
@@ -321,7 +329,7 @@ def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterat
 
 
 def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """A document: an array of objects."""
+    """Return a document of JSON, an array of objects, as a table. Raises InputError for any other document."""
     wanted = "an array of objects, one per response"
     content = document(file, wanted)
     if isinstance(content, dict) and content.keys() >= _EPISODE:

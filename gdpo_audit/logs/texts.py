@@ -1,4 +1,4 @@
-"""The prompts and completions of a few responses, read where a report shows them: no audit waits for texts."""
+"""Prompts and completions of a few responses, read when a report shows them, so that no audit waits for texts."""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -8,8 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
-from gdpo_audit.logs.columns import ROWS_OF_A_FILE
-from gdpo_audit.logs.names import ROW
+from gdpo_audit.logs.names import ROW, ROWS_OF_A_FILE
 from gdpo_audit.logs.tables import DAMAGED, Table, is_number_type
 from gdpo_core._errors import InputError
 from gdpo_core._words import excerpt
@@ -19,9 +18,9 @@ COMPLETIONS = (
     *("completion", "completions", "response", "responses", "output", "outputs"),
     *("generation", "prediction", "predicted"),
 )
-CHATS = ("messages", "content", "text", "texts")  # the prompt and the completion in one
+CHATS = ("messages", "content", "text", "texts")  # columns that hold the prompt and the completion together
 _NAMES = {*PROMPT_TEXTS, *COMPLETIONS, *CHATS}
-LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # characters
+LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # the characters that are shown
 _GONE = (InputError, *DAMAGED, ValueError, RecursionError, MemoryError)
 
 
@@ -32,41 +31,47 @@ class PromptAndCompletion(NamedTuple):
     completion: str | None
 
 
-Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]]  # by `_place`
+Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]]  # returns texts by `_place`
 
 
 def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
-    """What a log without texts says."""
+    """Return no texts, for a log that has none."""
     return {}
 
 
-def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> Texts:
-    """A function that reads the texts of a log; a file that is gone or changed by then has none.
+class TextReader:
+    """The reader of a log's texts; a file that is gone or changed since then has none.
 
-    responses: turns a table of this number into one row per response, numbered by `ROW`.
+    responses: turns the table of this number into one row per response, numbered by `ROW`.
     """
-    marks = [_mark(table) for table in tables]
 
-    def read(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
-        found: dict[int, PromptAndCompletion] = {}
+    def __init__(self, tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> None:
+        self._tables, self._responses = tables, responses
+        self._marks = [_mark(table) for table in tables]
+
+    def __call__(self, places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
+        """Return the prompts and completions of the responses at these places."""
+        by_place: dict[int, PromptAndCompletion] = {}
         for number, some in groupby(sorted(places), key=lambda place: place // ROWS_OF_A_FILE):
             rows = [place % ROWS_OF_A_FILE for place in some]
             with suppress(*_GONE):
-                if _mark(tables[number]) == marks[number]:
-                    whole = responses(tables[number].again(), number)
-                    names = [n for n, kind in whole.collect_schema().items() if n.lower() in _NAMES]
-                    texts = [n for n in names if not is_number_type(whole.collect_schema()[n])]
-                    if not texts:
-                        continue
-                    records = whole.filter(pl.col(ROW).is_in(rows)).select(ROW, *texts).collect().to_dicts()
-                    found |= {number * ROWS_OF_A_FILE + record.pop(ROW): texts_in(record) for record in records}
-        return found
+                if _mark(self._tables[number]) == self._marks[number]:
+                    by_place |= self._in_table(number, rows)
+        return by_place
 
-    return read
+    def _in_table(self, number: int, rows: Sequence[int]) -> dict[int, PromptAndCompletion]:
+        """Return the texts of these rows of a table, by place; an empty dict for a table without texts."""
+        whole = self._responses(self._tables[number].again(), number)
+        kinds = whole.collect_schema()
+        texts = [name for name, kind in kinds.items() if name.lower() in _NAMES and not is_number_type(kind)]
+        if not texts:
+            return {}
+        records = whole.filter(pl.col(ROW).is_in(rows)).select(ROW, *texts).collect().to_dicts()
+        return {number * ROWS_OF_A_FILE + record.pop(ROW): texts_in(record) for record in records}
 
 
 def _mark(table: Table) -> tuple[int, int] | None:
-    """What shows that a file on a disk changed: its size and when it was written."""
+    """Return a file's size and when it was written, which show a change; None for a table without a file on disk."""
     with suppress(OSError):
         state = table.path.stat() if table.path is not None else None
         return None if state is None else (state.st_size, state.st_mtime_ns)
@@ -74,7 +79,7 @@ def _mark(table: Table) -> tuple[int, int] | None:
 
 
 def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
-    """The prompt and the completion in the columns of a response.
+    """Return the prompt and the completion in the columns of a response.
 
     >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
     PromptAndCompletion(prompt='2 + 2?', completion='4')
@@ -97,7 +102,10 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
 
 
 def _split_chat(chat: object) -> tuple[object, object]:
-    """What stands before the first answer of the assistant, and the rest; of texts without roles the last alone."""
+    """Return the part of a chat before the first answer of the assistant, and the rest.
+
+    Of texts without roles the last one alone is the rest.
+    """
     if not isinstance(chat, list):
         return None, chat
     roles = [message.get("role") if isinstance(message, dict) else None for message in chat]
@@ -106,7 +114,7 @@ def _split_chat(chat: object) -> tuple[object, object]:
 
 
 def readable(value: object) -> str | None:
-    """A text as it is; a chat as lines `role: content`, or the content of its one message.
+    """Return a text as it is, a chat as lines `role: content`, and a chat of one message as its content.
 
     >>> print(readable([{"role": "user", "content": "Hi"}, {"role": "user", "content": [{"text": "2 + 2?"}]}]))
     user: Hi
@@ -122,7 +130,7 @@ def readable(value: object) -> str | None:
 
 
 def _content(part: object) -> str:
-    """The text of a message, or of a part of one; what has no text as JSON."""
+    """Return the text of a message, or of a part of one; as JSON where it has no text."""
     if isinstance(part, dict):
         inner = part.get("content") or part.get("text")
         if inner:

@@ -17,23 +17,28 @@ from gdpo_audit.logs.json_values import records
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count
 
-MAX_BYTES = 1 << 30  # of a file
-MAX_VALUES = 50_000_000  # that a file may hold once its lists are written out
-DEPTH = 20  # levels of lists and objects
+MAX_BYTES = 1 << 30  # the most bytes of a file
+MAX_VALUES = 50_000_000  # the most values of a file, once its lists are written out
+DEPTH = 20  # the most levels of lists and objects
 _ZIP, _MEMBER = b"PK\3\4", b"data.pkl"
-_SAFE_SINCE = (2, 6)  # before, a file could run code in spite of weights_only
-_ROWS = ("samples", "rows", "rollouts", "trajectories", "data")  # names of a list of rows, slime's the first
-_CLOSE = 3 / 4  # of the number of responses: such a column lacks some; one per prompt is at most half as long
+_SAFE_SINCE = (2, 6)  # in older versions a file could run code in spite of weights_only
+_ROWS = ("samples", "rows", "rollouts", "trajectories", "data")  # the names of a list of rows, slime's first
+# The share of the number of responses from which on a column lacks some values; a column of prompts has at most half as
+# many.
+_CLOSE = 3 / 4
 _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
 
 
 def is_torch(name: str, start: bytes) -> bool:
-    """Whether a file is one of torch: by its ending, or as a zip that begins with pickled data."""
+    """Return whether a file is one of torch: by its ending, or as a zip that begins with pickled data."""
     return name.lower().endswith(TENSORS) or (start.startswith(_ZIP) and _MEMBER in start[30:300])
 
 
 def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
-    """The rows in a file. Raises InputError for a file that holds something else, with what makes a log of it."""
+    """Return the rows in a file of torch.
+
+    Raises InputError for a file without rows, with advice on how to convert it.
+    """
     expect(path is not None, name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
     content = _loaded(name, path)
     rows = _rows(content, name)
@@ -52,7 +57,7 @@ def _loaded(name: str, path: Path | None) -> Any:
     """Load a file with torch.load, which then runs none of its code."""
     assert path is not None
     _expect_small(name, path)
-    import torch  # takes seconds, and most logs are none of its files
+    import torch  # the import takes seconds, and most logs are none of torch's files
 
     version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
     expect(version >= _SAFE_SINCE, name, "torch 2.6 or newer, whose torch.load is safe", f"torch {torch.__version__}")
@@ -61,7 +66,7 @@ def _loaded(name: str, path: Path | None) -> Any:
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except MemoryError:
         raise
-    except Exception as error:  # of pickle, zip, torch and whatever a broken file makes of them
+    except Exception as error:  # pickle, zip and torch raise errors of many classes for a broken file
         why = clip(re.split(r"\(Could this|Please file|Check the doc", reason(error))[0].strip(" ."), 120)
         if content.startswith(_ZIP) and not zipfile.is_zipfile(path):
             raise InputError(f"{name}: expected a whole file of torch.save, got one without its end") from None
@@ -77,7 +82,7 @@ def _expect_small(name: str, path: Path) -> None:
             with zipfile.ZipFile(path) as archive:
                 size = max(size, sum(info.file_size for info in archive.infolist()))
     except (OSError, zipfile.BadZipFile, ValueError):
-        return  # torch says what is wrong
+        return  # torch says what is wrong with the file
     expect(size <= MAX_BYTES, name, f"at most {count(MAX_BYTES, 'byte')} in a file of torch", count(size))
 
 
@@ -127,21 +132,21 @@ def _rows(content: Any, where: str) -> list | None:
 
 
 def _size(value: Any) -> int | None:
-    """The number of values of a tensor or a list; None of anything else."""
+    """Return the number of values of a tensor or a list; None for anything else."""
     if isinstance(value, list | tuple):
         return len(value)
     return len(value) if getattr(value, "ndim", 0) else None
 
 
 def _usual(sizes: Mapping[str, int]) -> int | None:
-    """The number of responses: of values in what is called a reward, else the most usual one."""
+    """Return the number of responses: the length of columns called a reward, or else the most usual length."""
     called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
     every = called or [*sizes.values()]
     return max(every, key=every.count) if every else None
 
 
 def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
-    """A value as JSON has it: tensors as numbers and lists. left: how many values may still come."""
+    """Return a value as JSON has it, tensors as numbers and lists. left: how many values may still come."""
     expect(depth < DEPTH, name, f"at most {DEPTH} levels of lists", "more")
     value = _dense(value, name)
     if hasattr(value, "tolist"):

@@ -1,4 +1,4 @@
-"""Tables that experiment trackers keep of TRL's completions: W&B's `*.table.json` and trackio's SQLite databases."""
+"""Tables in which experiment trackers keep TRL's completions: W&B's `*.table.json`, and trackio's SQLite databases."""
 
 import json
 import re
@@ -20,10 +20,10 @@ from gdpo_audit.logs.json_values import column, document, expect_names, records,
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count, listing
 
-PATIENCE = 2.0  # seconds that a database may stay locked
-LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
-RUNS = 10_000  # of a database
-KEY = "completions"  # what TRL logs its table as
+PATIENCE = 2.0  # the seconds that a database may stay locked
+LONGEST = 20.0  # the seconds that a database may compute, as a column can be an expression without an end
+RUNS = 10_000  # the most runs of a database
+KEY = "completions"  # the key under which TRL logs its table
 _COLUMNS = ("id", "run_name", "step", "metrics")
 
 
@@ -31,7 +31,7 @@ _COLUMNS = ("id", "run_name", "step", "metrics")
 
 
 def expect_one_run(where: str, names: Sequence[str]) -> None:
-    """Raise InputError unless names of tables of W&B show one key and each number once: a run logs one at a time."""
+    """Raise InputError unless the tables of W&B are of one run, which logs under one key and each number once."""
     tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
     keys = dict.fromkeys(map(key_of, (table for _, table in tables)))
     expect(len(keys) < 2, where, "the tables of one run under one key", f"those of {listing(keys, most=5)}")
@@ -42,7 +42,7 @@ def expect_one_run(where: str, names: Sequence[str]) -> None:
 
 
 def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """The table of a `*.table.json`: names in `columns`, rows in `data`."""
+    """Return the table of a `*.table.json`, which has names in `columns` and rows in `data`."""
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
     content: Any = document(file, wanted)
     names: Any
@@ -62,7 +62,7 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
 
 
 def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
-    """The tables of completions of one run of a database with their names, in the order in which they were logged."""
+    """Return the tables of completions of one run of a database, with their names, in the order of logging."""
     tables: list[tuple[str, pl.DataFrame]] = []
     try:
         with closing(_open(file)) as database:
@@ -74,7 +74,7 @@ def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
                 where = f"{file.name}::{name}, table {len(tables) + 1}"
                 if rows := _rows(text, where):
                     tables.append((where, records(rows, odd)))
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of names that are no UTF-8
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a name that is no UTF-8 raises the latter
         why = clip(reason(error), 120)
         locked = "one that another program keeps locked: wait until it has written, or audit a copy"
         got = locked if re.search("locked|busy", why) else f"one that cannot be read: {why}"
@@ -84,10 +84,10 @@ def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
 
 
 def _open(file: LogFile) -> sqlite3.Connection:
-    """A connection that only reads."""
+    """Return a connection to the database that only reads."""
     if file.plain_path is None:
         database, content = sqlite3.connect(":memory:"), file.content()
-        # Bytes 18 and 19 say 2 where the file had a write-ahead log, which memory has not.
+        # Bytes 18 and 19 are 2 where the file had a write-ahead log, which a database in memory cannot have.
         database.deserialize(content[:18] + b"\1\1" + content[20:])
         return database
     uri = f"file:{quote(str(file.plain_path.absolute()))}"
@@ -97,21 +97,21 @@ def _open(file: LogFile) -> sqlite3.Connection:
 
 
 def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
-    """The expression that identifies runs, its value for the run that was asked for, and the name of that run.
+    """Return the expression that identifies runs, its value for the run that was asked for, and that run's name.
 
-    Without a run asked for, only those count that logged a table of completions, if any did.
+    Without a run asked for, only runs count that logged a table of completions, if any did.
     """
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
     fits = {*_COLUMNS} <= {*columns}
     got = f"the columns {', '.join(columns)}" if columns else "no such table"
     expect(fits, file.name, f"a trackio database, with the columns {', '.join(_COLUMNS)} in a table metrics", got)
-    # Old databases have no ids of runs, and those that were brought up to date may have none of old runs.
+    # Old databases have no ids of runs. Databases that were brought up to date may have none for their old runs.
     identity = f"coalesce({'run_id, ' * ('run_id' in columns)}run_name, '')"
     logged = f"max(instr(metrics, '{KEY}') > 0)"
     query = f"SELECT {identity}, coalesce(run_name, ''), {logged} FROM metrics GROUP BY 1, 2 ORDER BY min(id)"
-    found = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), RUNS)]
-    expect(bool(found), file.name, "a run that logged completions", "a database without runs")
-    runs = [run for *run, shows in found if shows and file.run is None] or [run for *run, _ in found]
+    logged_runs = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), RUNS)]
+    expect(bool(logged_runs), file.name, "a run that logged completions", "a database without runs")
+    runs = [run for *run, shows in logged_runs if shows and file.run is None] or [run for *run, _ in logged_runs]
     chosen = [run for run in runs if file.run is None or file.run in run]
     if len(chosen) == 1:
         return identity, chosen[0][0], chosen[0][1]
@@ -124,7 +124,7 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
 
 
 def _rows(text: object, where: str) -> list[dict]:
-    """The rows of the table in one entry of a run; none of an entry without one."""
+    """Return the rows of the table in one entry of a run; an empty list for an entry without a table."""
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     if not isinstance(text, str) or KEY not in text:
         return []

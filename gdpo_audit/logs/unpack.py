@@ -1,4 +1,4 @@
-"""Bytes as the readers take them: gzip unpacked up to a limit."""
+"""Bytes of a file, unpacked from gzip up to a limit."""
 
 import gzip
 import io
@@ -9,18 +9,18 @@ from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import count
 
 ENDING = ".gz"
-MAX_RATIO = 200  # of unpacked to packed bytes; rewards as text reach about 20
-FREE = 1 << 20  # unpacked bytes up to which the ratio does not count
+MAX_RATIO = 200  # the most unpacked bytes per packed byte; rewards as text reach about 20
+FREE = 1 << 20  # the unpacked bytes up to which the ratio does not count
 CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
-# The first bytes of what polars would unpack without a limit, and of what is no UTF-8.
+# The first bytes of formats that polars would unpack without a limit, and of texts that are no UTF-8.
 REFUSED = {_GZIP: "a gzip in a gzip; unpack it", b"(\xb5/\xfd": "zstd; unpack it"}
 REFUSED |= dict.fromkeys((b"x\x01", b"x\x9c", b"x\xda"), "zlib; unpack it")
 REFUSED |= dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16; save it as UTF-8")
 
 
 def unpacked_name(name: str) -> str:
-    """The name of a file without the ending that says how it is packed.
+    """Return the name of a file without the ending that says how it is packed.
 
     >>> unpacked_name("run/log.csv.gz"), unpacked_name("log.csv")
     ('run/log.csv', 'log.csv')
@@ -29,12 +29,12 @@ def unpacked_name(name: str) -> str:
 
 
 def format_suffix(name: str) -> str:
-    """The ending of a file's name that says its format: ".csv" of "log.CSV.gz"."""
+    """Return the ending of a file's name that says its format: ".csv" of "log.CSV.gz"."""
     return PurePath(unpacked_name(name)).suffix.lower()
 
 
 def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
-    """The bytes of a file, unpacked where its first bytes show a gzip; then at most `most` of them.
+    """Return a file's bytes, unpacked where its first bytes show a gzip, then at most `most` of them.
 
     Raises InputError, while it is read, for a file that is damaged or unpacks to more.
     """
@@ -48,18 +48,20 @@ def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
 
 
 class _BoundedReader(io.RawIOBase):
-    """What a packed file unpacks to, no more than a limit of bytes."""
+    """The content of a packed file, no more than a limit of bytes."""
 
     def __init__(self, packed: gzip.GzipFile, name: str, limit: int) -> None:
         self.packed, self.name, self.limit, self.got = packed, name, limit, 0
 
     def readable(self) -> bool:
+        """Return True, as a reader does."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Read unpacked bytes into the buffer. Raises InputError beyond the limit."""
         try:
             part = self.packed.read(len(buffer))
-        except Exception as error:  # gzip and zlib have their own
+        except Exception as error:  # gzip and zlib raise errors of their own
             raise InputError(f"{self.name}: expected a file that can be unpacked, got {reason(error)}") from None
         self.got += len(part)
         expect(self.got <= self.limit, self.name, f"at most {count(self.limit, 'byte')} unpacked", "more")

@@ -1,4 +1,4 @@
-"""Some steps of a run: `--steps 100:150` and `--last 50`."""
+"""A window of steps in a run: `--steps 100:150` and `--last 50`."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._words import count
 
-Steps = tuple[int | None, int | None]  # the first and the last one; None: as far as the log goes
+Steps = tuple[int | None, int | None]  # the first and the last step; None: as far as the log goes
 
 
 def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:
-    """The arguments `steps` and `last` of `read_run`, of which one at most is given; InputError names the argument."""
+    """Return the arguments `steps` and `last` of `read_run`, of which at most one is given. Raises InputError."""
     expect(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
     if steps is None:
         return None, None if last is None else int(last)  # type: ignore[call-overload]
@@ -27,7 +27,7 @@ def validate_window(steps: object, last: object) -> tuple[Steps | None, int | No
 
 
 def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | None) -> tuple[int, int] | None:
-    """The first and the last logged step that is asked for; None where all are. logged: steps in any order.
+    """Return the first and the last logged step that is asked for; None where all are. logged: steps in any order.
 
     Raises InputError, which says what the log holds, if no step is asked for.
 
@@ -54,5 +54,5 @@ def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | No
 
 
 def select_steps(table: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
-    """The rows of these steps; window: as `window_of` gives it."""
+    """Return the rows of these steps; window: as `window_of` gives it."""
     return table if window is None else table.filter(pl.col("step").is_between(*window))

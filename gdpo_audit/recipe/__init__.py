@@ -1,1 +1,1 @@
-"""What made the logged advantages: method, convention and weights, or that it is not known."""
+"""Recipes of logged advantages: the method, convention and weights that made them, or that these are unknown."""

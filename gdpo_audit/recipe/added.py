@@ -1,4 +1,4 @@
-"""Finds a column that was added to the advantages after a method had made them, such as a KL penalty."""
+"""A search for a column that was added to the advantages after a method had made them, such as a KL penalty."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ import polars as pl
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.recipe.recipe import Recipe
 
-_LEAST = 8  # groups that show how much of the column was added, each by itself
-_ALIKE = 1e-3  # how far these may be apart, relatively
-_FITS = 1e-5  # of the advantages: what a linear function of the columns may miss in a group
+_LEAST = 8  # the fewest groups that each show how much of the column was added
+_ALIKE = 1e-3  # how far apart these amounts may be, relatively
+_FITS = 1e-5  # the part of the advantages that a linear function of the columns may miss in a group
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Added:
 
     column: str
     times: float
-    over: str  # what the mean was taken over: batch or group; empty where none was taken off
+    over: str  # the scope of the mean that was taken off, batch or group; empty where none was
     recipe: Recipe
 
 
-Solve = Callable[[list[pl.DataFrame]], Recipe | None]  # the recipe that makes every advantage of some tables
+Solve = Callable[[list[pl.DataFrame]], Recipe | None]  # returns the recipe that makes every advantage of some tables
 
 
 def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column: str, solve: Solve) -> Added | None:

@@ -1,4 +1,4 @@
-"""Finds a recipe whose advantages were changed in each batch afterwards: whitened, or divided over other rows."""
+"""A search for recipes whose advantages were changed in each batch afterwards: whitened, or divided over other rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,14 +6,15 @@ from dataclasses import replace
 import polars as pl
 import torch
 
+from gdpo_audit.recipe.guesses import FITTED, along_direction, degrees_of_freedom
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, tensors_of
-from gdpo_audit.recipe.solve import FITTED, SPARE, along_direction, candidates, degrees_of_freedom
+from gdpo_audit.recipe.solve import SPARE, candidates
 from gdpo_audit.recipe.weights import solution_of, terms_of
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-METHODS = {"gdpo": ("factor",), "grpo_batch_std": ("factor",), "grpo": ("whitened", "factor")}
-_WHOLE = 0.05  # how far a number of rows may be from a whole one
-_BATCHES = 3  # of fewer, a free factor for each says too little
+LAST_CHANGES = {"gdpo": ("factor",), "grpo_batch_std": ("factor",), "grpo": ("whitened", "factor")}
+_WHOLE = 0.05  # how far a number of rows may be from a whole number
+_BATCHES = 3  # the fewest batches: with fewer, a free factor for each leaves too little to check
 
 
 def solve_after(
@@ -31,10 +32,10 @@ def solve_after(
     wanted = torch.tensor([1.0] * len(rewards) if weights is None else [*weights], dtype=torch.float64)
     best: tuple[float, Recipe] | None = None
     for method, convention, _ in candidates(log, framework):
-        for after in METHODS.get(method, ()):
-            found = _attempt(log, method, convention, after, wanted)
-            if found is not None and (best is None or found[0] < best[0] / 2):
-                best = found
+        for after in LAST_CHANGES.get(method, ()):
+            attempt = _attempt(log, method, convention, after, wanted)
+            if attempt is not None and (best is None or attempt[0] < best[0] / 2):
+                best = attempt
     return None if best is None else _with_rows(log, best[1])
 
 

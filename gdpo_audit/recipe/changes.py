@@ -1,4 +1,4 @@
-"""Weights that change during a run: which recipe made which batch."""
+"""Weights that change during a run, and the recipe that made each batch."""
 
 import math
 from collections import Counter
@@ -13,95 +13,104 @@ from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, tensors_of
 from gdpo_audit.recipe.solve import solve, solve_weights
 from gdpo_audit.recipe.weights import UNDIVIDED
 
-_EXPLAINED = 0.75  # of the batches that one recipe does not reproduce: a gate leaves more, evaluations leave fewer
-_TOGETHER = 16  # batches that are solved together at most, where one alone shows too little
-_TRIED = 6  # batches of a log that no recipe explains, each of which has to be explained alone
-_KNOWN = 3  # recipes of earlier batches that may have come back
-_HOPELESS = 50  # batches that nothing explains, if they are more than those that weights do: more would take long
+# The share of the batches that one recipe does not reproduce which changing weights have to explain. A gate leaves more
+# unexplained, evaluations leave less.
+_EXPLAINED = 0.75
+_TOGETHER = 16  # the most batches that are solved together, where a single batch shows too little
+_TRIED = 6  # The batches of an unexplained log that are tried, each of which a recipe has to explain by itself.
+_KNOWN = 3  # the recipes of earlier batches that may have come back
+# The batches that nothing explains after which the search ends, as it would take long, unless weights explain more
+# batches than that.
+_HOPELESS = 50
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
-    """The recipe of a batch, where its method with some weights makes each of the first batches alone; else None."""
+    """Return the recipe of a batch whose method, with some weights, makes each first batch by itself; else None."""
     live = (part for part in _batches(sample) if part["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))
-    found = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
+    recipe = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
     for part in first:
-        found = None if found is None else solve_weights([part], run.rewards, found)
-    # Where nothing is divided, weights whose scale is open are another method's, times a factor of the batch.
-    return None if found is None or (found.up_to_scale and found.method in UNDIVIDED) else found
+        recipe = None if recipe is None else solve_weights([part], run.rewards, recipe)
+    # Where nothing is divided, weights whose scale is open belong to another method, times a factor of the batch.
+    return None if recipe is None or (recipe.up_to_scale and recipe.method in UNDIVIDED) else recipe
 
 
 def recipes_by_batch(
     run: Run, recipe: Recipe, batches: Sequence[int], bad: set[int], whole: set[int]
 ) -> dict[int, Recipe]:
-    """The recipe of each batch, where weights that change explain those that the run's recipe does not; else none.
+    """Return the recipe of each batch, if changing weights explain what the run's recipe does not; else {}.
 
-    batches: the run's, in order; bad: those that its recipe does not explain; whole: those that lack no rows.
+    batches: the run's, in order; bad: the batches that its recipe does not explain; whole: the batches that lack no
+    rows.
 
-    A batch has the recipe of the one before it for as long as that reproduces it, or as the log leaves it open.
+    A batch has the recipe of the batch before it for as long as that recipe reproduces it, or the log leaves it open.
     """
-    found, known = dict[int, Recipe](), [recipe]
+    by_batch, known = dict[int, Recipe](), [recipe]
     missed = 0
-    phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()  # what may tell more of the last recipe, or of the next
+    # batches that may tell more of the last recipe, and of the next
+    phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()
     for part in _batches(run.tables()):
         batch = part["batch"][0]
         if batch not in whole or (len(known) == 1 and batch not in bad):
             continue
         log = tensors_of(part, run.rewards)
-        again = next((one for one in known[::-1] if _reproduces(one, log)), None)
+        again = next((recipe for recipe in known[::-1] if _reproduces(recipe, log)), None)
         if again is not None:
             phase = [*phase[-_TOGETHER:], part] if again is known[-1] and _open(again) else []
-            known = [*(one for one in known if one is not again), again]
-            found[batch] = again
+            known = [*(recipe for recipe in known if recipe is not again), again]
+            by_batch[batch] = again
             continue
         options = [[*before, part] for before in (phase, waiting) if before]
         for some in (*options, [part]):
             if (new := solve_weights(some, run.rewards, known[-1])) is not None:
                 new = _scaled_to(known[-1], new, some, run.rewards)
-                found |= {one["batch"][0]: new for one in some}
+                by_batch |= {table["batch"][0]: new for table in some}
                 phase, waiting, known = some if _open(new) else [], [], [*known[-_KNOWN:], new]
                 break
         else:
             waiting, missed = [*waiting[-_TOGETHER:], part], missed + 1
-            if missed > max(_HOPELESS, len(bad & found.keys())):
+            if missed > max(_HOPELESS, len(bad & by_batch.keys())):
                 return {}
-    if len(bad & found.keys()) < _EXPLAINED * len(bad):
+    if len(bad & by_batch.keys()) < _EXPLAINED * len(bad):
         return {}
     last = recipe
-    first = next(batch for batch in batches if batch in found)
+    first = next(batch for batch in batches if batch in by_batch)
     parts = takewhile(lambda part: part["batch"][0] != first, _batches(run.tables()))
-    if all(_reproduces(found[first], tensors_of(p, run.rewards)) for p in parts if p["batch"][0] in whole):
-        last = found[first]  # before, a reward was constant, and its weight not to be seen: that is no change
-    return {batch: (last := found.get(batch, last)) for batch in batches}
+    if all(_reproduces(by_batch[first], tensors_of(p, run.rewards)) for p in parts if p["batch"][0] in whole):
+        last = by_batch[first]  # before it, a reward was constant, so that its weight did not show: that is no change
+    return {batch: (last := by_batch.get(batch, last)) for batch in batches}
 
 
 def most_common(recipes: Sequence[Recipe]) -> Recipe:
-    """The recipe of most batches; of several the last."""
+    """Return the recipe of most batches; of several, the last."""
     count = Counter(recipes)
     return max(reversed(recipes), key=lambda recipe: count[recipe])
 
 
 def _batches(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield the batches of these tables one by one."""
     return (part for table in tables for part in table.partition_by("batch", maintain_order=True))
 
 
 def _reproduces(recipe: Recipe, log: Tensors) -> bool:
+    """Return whether a recipe computes every logged advantage of these batches."""
     comparison = compare(log, recipe)
     return not bool((comparison.error > comparison.allowed).any())
 
 
 def _open(recipe: Recipe) -> bool:
-    """Whether more batches may say more about its weights."""
+    """Return whether more batches may say more about a recipe's weights."""
     return bool(recipe.unknown or recipe.grid)
 
 
 def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
-    """The new recipe; where its scale is open, with the one that leaves most of the old weights as they are."""
+    """Return the new recipe; an open scale is set so that most of the old weights stay as they are."""
     pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
     if not new.up_to_scale or not pairs:
         return new
 
     def kept(factor: float) -> tuple[int, float]:
+        """Return how many weights a factor leaves as they were, and how near to 1 it is: a key to sort by."""
         return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(math.log(factor))
 
     factor = max((x / y for x, y in pairs), key=kept)

@@ -1,4 +1,4 @@
-"""A recipe for advantages, what it makes of a log, and how far that is from what is logged."""
+"""A recipe for advantages, what it computes for a log, and how far that is from what is logged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,55 +10,55 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.logs.names import reward_column, reward_columns
+from gdpo_audit.recipe.round_off import float32_error
 from gdpo_core._groups import Batch, make_batch
-from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
+from gdpo_core._statistics import ROUNDED
 from gdpo_core.conventions import Convention
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.methods import Steps
 from gdpo_core.registry import method_for
 
 # How far a logged advantage may be from the recipe's, in addition to the framework's float32 round-off.
 TOLERANCE = 2e-5
-# Where all of a group are equal, leave-one-out may divide the round-off of their mean by that of their std, its root.
-_ALIKE = 1e-3
-# Two logged advantages farther apart than this differ by more than round-off.
+# The smallest difference of two logged advantages that is no round-off.
 _DIFFERENT = 1e-3
-# Multiples of the same advantages may differ by this part of their size.
+# The part of their size by which multiples of the same advantages may differ.
 _MULTIPLE = 1e-4
-# What a log's numbers are rounded to, the coarsest first: so many decimals, or a float of few bits.
+# The grids that a log's numbers may be rounded to, the coarsest first: so many decimals, or a float of few bits.
 GRIDS: dict[str, int | torch.dtype] = {
     **{f"{n} decimals": n for n in (2, 3, 4)},
     "bf16": torch.bfloat16,
     "float16": torch.float16,
 }
-# What may have been done to the advantages of a batch after the method made them, in words that follow it.
+# The changes that may have come after the method, in words that follow its name in a sentence.
 AFTER = {"whitened": "and then whitened over the batch", "factor": "times a factor for each batch"}
 _SAME = 1e-7  # the relative distance of a number from the same one in float32
-_FITTED = 1.5  # times the rounding, as weights that are fitted to rounded numbers come only near
+_FITTED = 1.5  # The multiple of the rounding that is allowed, because weights fitted to rounded numbers come only near.
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How advantages were made: the method, convention and weights that reproduce the logged ones, or most of them."""
+    """A recipe of advantages: the method, convention and weights that reproduce the logged ones, or most of them."""
 
     method: str  # a key of NAMES
     convention: str  # a key of ALL_CONVENTIONS
-    weights: tuple[float, ...]  # one per reward; those that are unknown are only one choice of many
-    unknown: tuple[int, ...]  # rewards whose weight the log does not determine, such as one that never varies
+    weights: tuple[float, ...]  # one per reward; an unknown weight is only one choice of many
+    unknown: tuple[int, ...]  # the rewards whose weight the log does not determine, as of a reward that never varies
     up_to_scale: bool  # whether the log leaves a common factor of the weights open
     grid: str = ""  # of GRIDS: how coarsely the advantages are logged
-    convention_open: bool = False  # whether others make the same on that grid, and the framework does not tell
-    after: str = ""  # of AFTER: what came after the method
-    batch_rows: tuple[int, int] | None = None  # the fewest and most responses of its step over the batch, if not logged
+    # whether other conventions make the same on that grid, and the framework does not tell
+    convention_open: bool = False
+    after: str = ""  # a key of AFTER, the change that came after the method
+    # The fewest and the most responses that its batch step ran over, where the log does not hold all of them.
+    batch_rows: tuple[int, int] | None = None
 
     @property
     def known(self) -> tuple[float | None, ...]:
-        """The weights; None where the log does not show one."""
+        """The weights, with None where the log does not show one."""
         return tuple(None if k in self.unknown else w for k, w in enumerate(self.weights))
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What came after the method, in words that follow it in a sentence.
+        """The changes that came after the method, in words that follow its name in a sentence.
 
         >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
         ('logged with 4 decimals',)
@@ -88,11 +88,11 @@ class Tensors:
 
     @property
     def rounding(self) -> Tensor:
-        """(responses,) how far each logged advantage may be from what it was before it was rounded."""
+        """(responses,) how far each logged advantage may be from its value before it was rounded."""
         return half_step(self.grid, self.advantages.nan_to_num())
 
     def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
-        """The log as a `Batch` under a convention; weights: one per reward, 1 by default."""
+        """Return the log as a `Batch` under a convention; weights: one per reward, 1 by default."""
         lengths = self._batch.lengths if convention.last_step == "tokens" else None
         batch = replace(self._batch, convention=convention, lengths=lengths)
         if weights is None:
@@ -101,6 +101,7 @@ class Tensors:
 
     @cached_property
     def _batch(self) -> Batch:
+        """The log as a `Batch`, checked once for all conventions and weights."""
         return make_batch(self.rewards, groups=self.group, lengths=self.lengths, batches=self.batch)
 
     @property
@@ -118,11 +119,12 @@ class Tensors:
 
     @property
     def batches(self) -> int:
+        """The number of batches."""
         return int(self.batch[-1]) + 1
 
 
 def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
-    """The table of a run as tensors. The rows of a group, and of a batch, have to follow one another."""
+    """Return the table of a run as tensors. The rows of a group, and of a batch, have to follow one another."""
     values = torch.empty(len(rewards), len(table), dtype=torch.float64)  # (rewards, responses)
     for row, name in zip(values.numpy(), rewards, strict=True):
         row[:] = table[reward_column(name)].to_numpy()
@@ -132,7 +134,7 @@ def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
     lengths = None
     if "length" in table.columns and not table["length"].null_count():
         tokens = table["length"].to_numpy()
-        # Lengths that are no counts of tokens cannot be weights; such a log is read without them.
+        # Lengths that are no counts of tokens cannot be weights, so that the log is read without them.
         if bool(((tokens >= 1) & (tokens == np.floor(tokens)) & np.isfinite(tokens)).all()):
             lengths = torch.from_numpy(tokens.copy())
 
@@ -149,7 +151,7 @@ def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
 
 
 def starts_of(number: np.ndarray) -> np.ndarray:
-    """Where each run of equal numbers starts.
+    """Return where each run of equal numbers starts.
 
     >>> starts_of(np.array([4, 4, 7, 4])).tolist()
     [0, 2, 3]
@@ -158,7 +160,7 @@ def starts_of(number: np.ndarray) -> np.ndarray:
 
 
 def with_weights(batch: Batch, weights: Sequence[float] | Tensor) -> Batch:
-    """The same batch with other weights, one per reward, without reading it again."""
+    """Return the batch with other weights, one per reward."""
     w = torch.as_tensor(weights, dtype=batch.rewards.dtype)
     return replace(batch, weights=w.view_as(batch.weights))
 
@@ -173,13 +175,16 @@ class Comparison:
 
 
 def compare(log: Tensors, recipe: Recipe) -> Comparison:
-    """The log's advantages beside the recipe's; a batch is reproduced if no error is larger than allowed."""
+    """Compare the log's advantages with the recipe's. A batch is reproduced if no error is larger than allowed."""
     batch = log.read(ALL_CONVENTIONS[recipe.convention], recipe.weights)
     return compare_with(replace(log, grid=recipe.grid), recipe.method, batch, recipe.after)
 
 
 def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Comparison:
-    """Compare with what a method makes of a batch, which holds the log's rewards, the convention and the weights."""
+    """Compare the log's advantages with what a method computes for this batch of its rewards.
+
+    batch: holds the log's rewards, the convention and the weights.
+    """
     formula, batch = method_for(method, batch)
     steps = formula(batch)
     computed = batch.zero_unrewarded(steps.advantages).flatten()
@@ -187,7 +192,8 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
     if after:
         computed, factor = _after(after, computed, log)
         allowed = allowed * factor
-    # A large one loses more in its last steps: the mean is taken off, n / (n - 1) comes, and the log stores it.
+    # A large advantage loses more digits in its last steps: the mean is taken off, n / (n - 1) is multiplied, and the
+    # log stores it.
     allowed = allowed + (ROUNDED * computed.abs().nan_to_num(posinf=0.0)).clamp(min=TOLERANCE)
     if log.grid:
         allowed = allowed + _FITTED * log.rounding
@@ -196,12 +202,13 @@ def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Co
 
 
 def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
-    """Return advantages as they are after a batch step over each batch, and what each was multiplied by."""
+    """Return advantages as they are after a last change of each batch, and the factor that multiplied each of them."""
     index, there = log.batch_of_response, ~log.advantages.isnan() & computed.isfinite()
     count = computed.new_zeros(log.batches).index_add_(0, index, there.to(computed))
     known = computed.masked_fill(~there, 0)
 
     def total(x: Tensor) -> Tensor:
+        """Return (batches,) the sum of the values in each batch."""
         return x.new_zeros(log.batches).index_add_(0, index, x)
 
     if after == "whitened":
@@ -215,7 +222,7 @@ def _after(after: str, computed: Tensor, log: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
-    """(groups,) whether a group's logged advantages are a positive multiple of the computed ones.
+    """Return (groups,) whether a group's logged advantages are a positive multiple of the computed ones.
 
     False where an advantage of the group is missing. A group that is a multiple and not reproduced was scaled together
     with other responses: an evaluation wrote into the same file.
@@ -223,6 +230,7 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
     index, computed = log.group_of_response, comparison.computed
 
     def total(x: Tensor) -> Tensor:
+        """Return (groups,) the sum of the values in each group."""
         return x.new_zeros(len(log.batch)).index_add_(0, index, x)
 
     size = total(computed.square())
@@ -233,7 +241,7 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
 
 
 def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
-    """The groups in which two responses have equal rewards, and lengths if known, but different advantages.
+    """Return the groups in which two responses with equal rewards, and lengths if known, have different advantages.
 
     Such advantages depend on something that the log does not hold. None where no advantages are logged.
     """
@@ -246,7 +254,7 @@ def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
 
 
 def half_step(grid: str, x: Tensor) -> Tensor:
-    """How far rounding to a grid can move a number, and a little more; 0 without a grid.
+    """Return how far rounding to a grid can move a number, and a little more; 0 without a grid.
 
     >>> [round(half_step(grid, torch.tensor([1.0])).item(), 5) for grid in ("2 decimals", "bf16")]
     [0.005, 0.00391]
@@ -256,12 +264,12 @@ def half_step(grid: str, x: Tensor) -> Tensor:
     size = GRIDS[grid]
     if isinstance(size, int):
         return 0.5 * 10.0**-size + 2 * _SAME * x.abs()
-    of = torch.finfo(size)
-    return (of.eps / 2 + 2 * _SAME) * x.abs().clamp(min=of.tiny)
+    floats = torch.finfo(size)
+    return (floats.eps / 2 + 2 * _SAME) * x.abs().clamp(min=floats.tiny)
 
 
 def grid_of(x: Tensor) -> str:
-    """The coarsest grid that holds all these numbers, NaN left out; "" for none.
+    """Return the coarsest grid that holds all these numbers, NaN left out; "" for none.
 
     >>> grid_of(torch.tensor([0.1234, -1.5])), grid_of(torch.tensor([0.5, -0.12345]))
     ('4 decimals', '')
@@ -272,40 +280,3 @@ def grid_of(x: Tensor) -> str:
         if bool(((x - held).abs() <= 2 * _SAME * x.abs()).all()):
             return grid
     return ""
-
-
-def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
-    """A bound on the round-off of a framework that computes in float32; a small std enlarges it.
-
-    (…, prompts, rollouts) or (responses,), or a single 0. It is 0 where the values of a group add up exactly.
-    """
-    c, group, in_z = batch.convention, batch.group, steps.z is not None
-    terms = batch.rewards if in_z else batch.weights * batch.rewards
-    terms = terms.nan_to_num() if batch.missing else terms
-    rounded = (terms * GRAIN).frac_() != 0
-    if not rounded.any():
-        return terms.new_zeros(1)
-    inexact = group.total(rounded.to(terms)) > 0
-    if not in_z:  # a sum rounds at its own size, whichever of its rewards is no round number
-        inexact = inexact.any(0, keepdim=True)
-    error = ROUNDED * group.total(terms.abs()) / group.count * inexact
-    error = error if in_z else error.sum(0)
-    if steps.z is not None or method in ("grpo", "max_rl"):
-        std = steps.group.std
-        alike = error.new_zeros(1)
-        if c.leave_one_out:  # one std per response; the bound is that of the smallest
-            alike = (group.lowest(-std) == 0) * (error > 0)
-            std = group.lowest(std.masked_fill(std == 0, 1))
-        eps = 0.0 if method == "max_rl" else c.group_eps if in_z else c.sum_eps  # it divides by no eps
-        error = normalised_in_float32(error, std, eps, group.count)
-        error = error + _ALIKE * alike
-    error = (batch.weights.abs() * error).sum(0) if in_z else error
-    error = group.broadcast(error) + torch.zeros_like(steps.advantages)
-    if steps.batch is None:
-        return error
-    over = batch.group if in_z and c.last_step == "group" else batch.all_responses
-    count = over.broadcast(over.total(torch.ones_like(error)))
-    if in_z:  # the round-off of one group moves the mean and the std of its whole batch
-        typical = (over.broadcast(over.total(error.square())) / count).sqrt()
-        error = error + typical * (1 + steps.advantages.abs().nan_to_num())
-    return normalised_in_float32(error, over.broadcast(steps.batch.std), c.batch_eps if in_z else c.sum_eps, count)

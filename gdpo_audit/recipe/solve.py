@@ -1,4 +1,4 @@
-"""Finds the recipe: solves each method and convention for its weights, and takes the one that computes the log best."""
+"""The search for a recipe: each method and convention is solved for its weights, and the best fit to the log wins."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,56 +10,51 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.logs.names import reward_columns
+from gdpo_audit.recipe.guesses import (
+    APART,
+    COARSEST,
+    FITTED,
+    KNOWN_SCALE,
+    KNOWN_ZERO,
+    Guess,
+    Weights,
+    along_direction,
+    degrees_of_freedom,
+    is_plausible,
+    open_weights,
+    rms,
+    round_weights,
+    shows_scale,
+)
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, grid_of, tensors_of
 from gdpo_audit.recipe.weights import UNDIVIDED, Solution, Terms, eps_of, scale_of, separate, solution_of, terms_of
 from gdpo_core._groups import Batch
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS, conventions_to_try
 
-# The methods that most logs are made by, and others.
+# The methods that most logs are made by, and then the others.
 _METHODS = (
     ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std"),
     ("reinforce_pp_baseline", "mo_grpo", "reinforce_pp", "max_rl"),
 )
-# A recipe has to reproduce this share of the batches with a signal; one that few use, fitted weights and rounded
-# advantages, which may fit some batches by chance, more.
+# The share of the batches with a signal that a recipe has to reproduce. It is larger for methods that few use, for
+# fitted weights, and for rounded advantages, which may all fit some batches by chance.
 _FEWEST, _FEWEST_FITTED = 1 / 3, 1 / 2
-# Nearly all, where advantages have so few sizes, as in groups of two, that a recipe only has to explain their signs.
+# The same share, and the most sizes of advantages, where these are so few, as in groups of two, that a recipe only has
+# to explain their signs.
 _FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
-# A root mean square error that counts as exact, and one that explains nothing, relative to the advantages.
+# The root mean square errors that count as exact and as explaining nothing, relative to the advantages.
 _EXACT, _UNLIKE = 2e-6, 0.2
-# The largest standard error of a known weight, relative to it; of a weight of 0, relative to the largest weight; and of
-# a known scale.
-_KNOWN_WEIGHT, _KNOWN_ZERO, _KNOWN_SCALE = 3e-3, 1e-5, 0.05
-# The complexity of weights that are no round numbers.
-FITTED = 1000
-# Where the scale is open, the largest weight is one of these, of those that make the other weights simplest.
-_LARGEST = (1, *range(2, 13), 15, 20)
-# A weight is changed by no more than this part of it to make it a round number.
-_COARSEST = 0.02
-_DENOMINATORS = (3, 6, 7, 9, 11, 12)
-_LEAST = 1e-290  # of a number that can be round
-# A scale may be off by this part of it, besides its error.
-_SCALE_OFF = 1e-3
-# Nobody chooses one weight so much smaller than another.
-_FAR_APART = 1e-5
-# Nobody chooses weights so small that eps is more than a correction: such a part of the std. With smaller weights one
-# method can imitate another.
-_EPS_AT_MOST = 0.25
-# A log with more responses than this has more equations than weights.
-_MANY = 4096
-# Equations to spare before the weights of a batch are trusted; more where the numbers are rounded.
+# The equations to spare before the weights of a batch are trusted; more are needed where the numbers are rounded.
 SPARE, _SPARE_ROUNDED = 4, 8
-# Other readings of a log are looked for in its first batches, with about so many responses.
+# The responses, about, of the first batches in which other readings of a log are looked for.
 _ENOUGH = 2000
-# Weights of rounded advantages may miss some batches; where they reproduce this share, better ones do all.
+# The share of the batches that weights of rounded advantages reproduce, from which on better weights reproduce all.
 _ROUNDED = 0.5
 # The complexity of a single weight of one digit.
 _ONE_DIGIT = 2
-# Weights this far apart, relatively, are different ones; and those of two exact batches.
-_APART, _SHOWN = 0.01, 1e-3
+# The relative distance of the weights of two exact batches, which shows that they are different.
+_SHOWN = 1e-3
 
-Weights = tuple[float, ...]
-Guess = tuple[Weights, int]  # weights to try, and their complexity
 Solved = tuple[Terms, Solution]
 
 
@@ -68,13 +63,16 @@ class Attempt:
     """A recipe with weights for one method and convention, and how well it reproduces the log."""
 
     recipe: Recipe
-    complexity: int  # of its weights: 0 for those asked for and for ones, about one per digit, else FITTED
-    share: float  # of the batches with a signal, the share that it reproduces
-    error: float  # root mean square error in these batches
+    complexity: int  # of its weights: 0 if they were asked for or are ones, else about one per digit, or FITTED
+    share: float  # the share of the batches with a signal that it reproduces
+    error: float  # the root mean square error in these batches
 
     @property
     def claims(self) -> int:
-        """What fits by luck if it is false: its complexity; 0 where weights only explain signs or one stands alone."""
+        """The complexity of what the log has to confirm: of the weights, as those of a false recipe fit only by luck.
+
+        It is 0 where the weights only explain signs, or a single weight stands alone.
+        """
         known = len(self.recipe.weights) - len(self.recipe.unknown)
         return 0 if known <= self.recipe.up_to_scale else self.complexity
 
@@ -82,10 +80,10 @@ class Attempt:
 def solve(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
-    """The recipe that reproduces most of the logged advantages of these tables; None where none comes near.
+    """Return the recipe that reproduces most of the logged advantages of these tables; None where none comes near.
 
-    weights: one per reward, tried first. Where the weights change during the run, those of most batches are returned.
-    What several recipes that make the same advantages do not agree on is said to be unknown.
+    weights: one per reward, tried first. Where the weights change during the run, the weights of most batches are
+    returned. Where several recipes make the same advantages, what they do not agree on is said to be unknown.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -95,60 +93,63 @@ def solve(
     table = pl.concat([table.select(columns) for table in tables])
     log = tensors_of(table, rewards)
     given = None if weights is None else tuple(float(w) for w in weights)
-    found, grid = _search(log, framework, given), grid_of(log.advantages)
-    # A few rounded numbers are exactly what some odd weights make.
+    attempt, grid = _search(log, framework, given), grid_of(log.advantages)
+    # A few rounded numbers can be exactly what some odd weights make.
     most = 2 * len(rewards) if _few_sizes(log) else FITTED - 1
-    if grid and not (found and found.share == 1 and found.error <= _EXACT and found.complexity <= most):
+    if grid and not (attempt and attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= most):
         log = replace(log, grid=grid)
-        found = _search(log, framework, given)
-    if found is None:
+        attempt = _search(log, framework, given)
+    if attempt is None:
         return None
-    is_given = found.recipe.weights == given
-    if not log.grid and (is_given or len(found.recipe.unknown) == len(rewards)):
-        return found.recipe
-    comparison, index = compare(log, found.recipe), log.batch_of_response
+    is_given = attempt.recipe.weights == given
+    if not log.grid and (is_given or len(attempt.recipe.unknown) == len(rewards)):
+        return attempt.recipe
+    comparison, index = compare(log, attempt.recipe), log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (comparison.error > comparison.allowed).float())
     size, good = index.bincount(minlength=log.batches), wrong == 0
     first = good & ((size * good).cumsum(0) - size < _ENOUGH)
     part = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
-    recipe = _agree(log, found, _attempts(part, framework, given, by_chance=True))
-    recipe = replace(found.recipe, convention_open=recipe.convention_open) if is_given else recipe
+    recipe = _agree(log, attempt, _attempts(part, framework, given, by_chance=True))
+    recipe = replace(attempt.recipe, convention_open=recipe.convention_open) if is_given else recipe
     return replace(recipe, convention_open=False) if recipe.convention in FRAMEWORKS[framework].conventions else recipe
 
 
 def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: Recipe) -> Recipe | None:
-    """The recipe with the weights that make all advantages of these tables; None where none do, or too few show it."""
+    """Return the recipe, of the method of `like`, whose weights make all advantages of these tables.
+
+    None where no weights do, or the tables are too small to show it.
+    """
     log = replace(tensors_of(pl.concat(tables), rewards), grid=like.grid)
     terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
     solution = solution_of(terms, log.batches)
     if degrees_of_freedom(log, terms, solution) < (_SPARE_ROUNDED if log.grid else SPARE):
         return None
-    found = _attempt(log, like.method, like.convention, like.weights, (terms, solution))
-    if found is None or found.share < 1 or len(found.recipe.unknown) == len(rewards):
+    attempt = _attempt(log, like.method, like.convention, like.weights, (terms, solution))
+    if attempt is None or attempt.share < 1 or len(attempt.recipe.unknown) == len(rewards):
         return None
-    return replace(found.recipe, convention_open=like.convention_open)
+    return replace(attempt.recipe, convention_open=like.convention_open)
 
 
-def same_weights(one: Recipe, other: Recipe) -> bool:
-    """Whether two recipes of one method have the same weights: up to scale, but where that changes the advantages.
+def same_weights(first: Recipe, second: Recipe) -> bool:
+    """Return whether two recipes of one method have the same weights; their scale counts only where it shows.
 
     >>> from gdpo_audit.recipe.recipe import Recipe
     >>> same_weights(*(Recipe("grpo", "trl", w, (), False) for w in ((1.0, 0.5), (2.0, 1.0))))
     True
     """
-    known = [k for k in range(len(one.weights)) if k not in (*one.unknown, *other.unknown)]
-    a, b = (torch.tensor([recipe.weights[k] for k in known], dtype=torch.float64) for recipe in (one, other))
+    known = [k for k in range(len(first.weights)) if k not in (*first.unknown, *second.unknown)]
+    a, b = (torch.tensor([recipe.weights[k] for k in known], dtype=torch.float64) for recipe in (first, second))
     if not a.any():
         return not b.any()
     most = a.abs().argmax()
-    factor = b[most] / a[most] if one.up_to_scale or other.up_to_scale or one.method not in UNDIVIDED else 1.0
-    off, nothing = (_COARSEST, _APART) if one.grid or other.grid else (_SHOWN, _KNOWN_ZERO)
+    factor = b[most] / a[most] if first.up_to_scale or second.up_to_scale or first.method not in UNDIVIDED else 1.0
+    off, nothing = (COARSEST, APART) if first.grid or second.grid else (_SHOWN, KNOWN_ZERO)
     near = (b - factor * a).abs() <= factor * (off * a.abs() + nothing * a[most].abs())
     return bool(near.all() and factor > 0)
 
 
 def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | None:
-    """The likeliest attempt that reproduces the log about as well as the best one does."""
+    """Return the likeliest attempt that reproduces the log about as well as the best one does."""
     attempts: list[Attempt] = []
     for attempt in _attempts(log, framework, given):
         attempts.append(attempt)
@@ -158,9 +159,9 @@ def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | No
 
 
 def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bool = False) -> Iterator[Attempt]:
-    """The best attempt with each method and convention that reproduces enough of the log, the likeliest first.
+    """Yield the best attempt with each method and convention that reproduces enough of the log, the likeliest first.
 
-    by_chance: also those whose log has no more equations than unknowns, so that chance alone may make them fit.
+    by_chance: whether to yield attempts on logs that have no more equations than unknowns, which chance may make fit.
     """
     few_sizes = _few_sizes(log)
     solved: dict[tuple[object, ...], Solved] = {}
@@ -178,15 +179,15 @@ def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bo
 
 
 def _few_sizes(log: Tensors) -> bool:
-    """Whether the advantages have so few sizes that a recipe only has to explain their signs."""
+    """Return whether the advantages have so few sizes that a recipe only has to explain their signs."""
     sizes = (log.advantages.abs() * 1e4).round()
     return len(sizes[sizes > 0].unique()) <= _FEW_SIZES
 
 
 def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
-    """Methods and conventions, the likeliest first, without those that compute the same on this log.
+    """Yield methods and conventions, the likeliest first, without those that compute the same on this log.
 
-    The third item is equal for candidates with the same direction of the weights, which is solved for once.
+    The third item is equal for candidates whose weights have the same direction, which is solved for once.
     """
     missing, count = log.rewards.isnan(), log.rewards.shape[-1]
     any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
@@ -194,7 +195,7 @@ def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[o
     known, names = set(), conventions_to_try(framework)
     for name, method in (pair for several in _METHODS for pair in product(names, several)):
         c = ALL_CONVENTIONS[name]
-        # The parts of the convention that make a difference on such a log.
+        # The points of the convention that make a difference on this log.
         open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)
         of_group = (c.leave_one_out, c.mean_of_others)
         terms: tuple[object, ...] = (method in ("grpo", "max_rl"), *open_points, *of_group)
@@ -218,10 +219,10 @@ def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[o
 def _attempt(
     log: Tensors, method: str, convention: str, given: Weights | None, solved: Solved, by_chance: bool = False
 ) -> Attempt | None:
-    """The best weights for one method and convention; None if these cannot have made the log."""
+    """Return the best weights for one method and convention; None if these cannot have made the log."""
     terms, solution = solved
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
-    # Leave-one-out divides each response of a group by another std, so that only weights at hand can be tried.
+    # Leave-one-out divides each response of a group by another std, so that weights cannot be solved for, only tried.
     solvable = not (batch.convention.leave_one_out and method in ("grpo", "max_rl"))
     if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
         return None
@@ -233,26 +234,28 @@ def _attempt(
         factor, error, fits = scale_of(solution, terms, batch, method)
         if fits < _FEWEST / 2:
             return None
-        unknown = _open_weights(solution)
-        if factor is not None and error <= _KNOWN_SCALE:
+        unknown = open_weights(solution)
+        if factor is not None and error <= KNOWN_SCALE:
             measured = factor * solution.directions[:, 0]
-        guesses += _along_direction(solution, factor, error, wanted)
+        guesses += along_direction(solution, wanted, factor, error)
     elif solvable:
         apart = separate(solution, terms, wanted)
-        guesses += [(round_weights(times * apart), FITTED) for times in (1, 1000)]  # the larger, the less eps matters
-    # Where the weights only explain signs, they claim nothing.
+        # eps matters less for larger weights
+        guesses += [(round_weights(times * apart), FITTED) for times in (1, 1000)]
+    # Where the weights only explain signs, there is nothing that chance could have made fit.
     signs_only = method == "grpo" and not solution.is_direction
     equations = math.inf if by_chance or signs_only else degrees_of_freedom(log, terms, solution)
     attempts = []
     for weights, complexity in guesses:
-        if not _plausible((weights, complexity), unknown, terms, eps_of(batch.convention, method), equations):
+        if not is_plausible((weights, complexity), unknown, terms, eps_of(batch.convention, method), equations):
             continue
         share, off = _judge(log, log.read(batch.convention, weights), method, live)
-        told = measured is not None and _shows_scale((weights, complexity), solution, measured, error)
+        told = measured is not None and shows_scale((weights, complexity), solution, measured, error)
         # In a single batch another method can make the advantages larger or smaller by any factor.
         told &= complexity < FITTED or share * int(live.sum()) >= 1.5
         known = [w for k, w in enumerate(weights) if k not in unknown]
-        open_ones = unknown if any(known) or not any(weights) else range(count)  # 0 beside nothing is nothing
+        # weights of 0 beside unknown ones determine nothing
+        open_ones = unknown if any(known) or not any(weights) else range(count)
         up_to_scale = not (told or (measured is not None and weights == given))
         recipe = Recipe(method, convention, weights, tuple(open_ones), up_to_scale, log.grid)
         attempts.append(Attempt(recipe, complexity, share, off))
@@ -262,17 +265,20 @@ def _attempt(
 
 
 def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
-    """Those that reproduce about as many batches as the best, with at most `slack` times its error; in their order."""
+    """Return the attempts that are about as good as the best one, in their order.
+
+    They reproduce nearly as many batches, with at most `slack` times its error.
+    """
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
-    # An error below that of the rounding is chance: the log has few different numbers.
-    of_rounding = _rms(log.rounding[log.advantages.isfinite()]) / math.sqrt(3) if log.grid else 0.0
+    # An error below that of the rounding is chance, as the log has few different numbers.
+    of_rounding = rms(log.rounding[log.advantages.isfinite()]) / math.sqrt(3) if log.grid else 0.0
     least = max(min(attempt.error for attempt in attempts), of_rounding)
     return [attempt for attempt in attempts if attempt.error <= max(_EXACT, slack * least)]
 
 
 def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
-    """The share of the live batches that are reproduced, and their root mean square error."""
+    """Return the share of the live batches that are reproduced, and the root mean square error in these."""
     comparison = compare_with(log, method, batch)
     error, index = comparison.error, log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (error > comparison.allowed).float())
@@ -280,174 +286,58 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
     if not good.any():
         return 0.0, math.inf
     share = (good.sum() / live.sum()).item()
-    off, size = (_rms(x[good[index]].nan_to_num()) for x in (error, log.advantages))
-    # Where round-off may be as large as the advantages, as sums cancel there, batches explain nothing.
+    off, size = (rms(x[good[index]].nan_to_num()) for x in (error, log.advantages))
+    # Batches in which round-off may be as large as the advantages, because sums cancel there, explain nothing.
     return (0.0, math.inf) if share < 1 and off > max(_UNLIKE * size, 10 * _EXACT) else (share, off)
-
-
-def _rms(x: Tensor) -> float:
-    """The root mean square of numbers; 0 of none."""
-    return x.square().mean().sqrt().item() if x.numel() else 0.0
-
-
-# --- which weights to try --------------------------------------------------------------------------------------------
-
-
-def _along_direction(solution: Solution, factor: float | None, error: float, wanted: Tensor) -> list[Guess]:
-    """Weights along the one direction that fits: the simplest, and those that fit best."""
-    direction = solution.directions[:, 0]
-    scales = [float(largest) for largest in _LARGEST]
-    if factor is not None and error <= _KNOWN_SCALE:
-        one = direction[(direction * solution.size).abs().argmax()].item()
-        scales = [number / one for _, number in simple_near(factor * one, 3 * error + _SCALE_OFF)]
-    simple = [_simple(scale, solution, wanted) for scale in scales]
-    simplest_ones = sorted((guess for guess in simple if guess is not None), key=lambda guess: guess[1])[:1]
-    return [*simplest_ones, (round_weights(solution.completed((factor or 1.0) * direction, wanted)), FITTED)]
-
-
-def along_direction(solution: Solution, wanted: Tensor) -> list[Guess]:
-    """Return weights along the one direction that fits, of which the log shows the ratio alone, the simplest first."""
-    return _along_direction(solution, None, math.inf, wanted)
-
-
-def _shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
-    """Whether the log shows the scale of a guess; measured: its weights by the divisors, with a relative error."""
-    weights, complexity = guess
-    # What the advantages show of the scale only roughly, several weights of one digit each show.
-    settled = len(weights) - solution.null_space.shape[1]
-    surest = int((measured * solution.size).abs().argmax())
-    near = abs(weights[surest] / measured[surest].item() - 1) <= 3 * error + _SCALE_OFF
-    return near and (3 * error <= _APART or (complexity <= settled and settled > 1))
-
-
-def _open_weights(solution: Solution) -> list[int]:
-    """Rewards whose weight the log leaves open: its standard error is too large, and it need not be 0 either."""
-    weights, error, size = solution.directions[:, 0], solution.error, solution.size
-    # A reward of very small size can be invisible at any weight; then a weight of 0 is not certain either.
-    zero = (error * size <= _KNOWN_ZERO * (weights * size).abs().max()) & (error <= _KNOWN_WEIGHT)
-    known = (error <= _KNOWN_WEIGHT * weights.abs()) | zero
-    return sorted({*solution.open_rewards, *(int(k) for k in (~known | (size == 0)).nonzero().flatten())})
-
-
-def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
-    """The simplest weights within three standard errors; None where one of them is near no round number.
-
-    Those that the log leaves open stay about as they are.
-    """
-    weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
-    numbers, complexity = list[float](), 1
-    for k, (w, e) in enumerate(zip(weights, (3 * scale * solution.error).tolist(), strict=True)):
-        if k in solution.open_rewards:
-            near = [(0, number) for _, number in simple_near(w, 1e-6)] or [(0, w)]
-        else:
-            near = [(0, 0.0)] if abs(w) <= e else simple_near(w, min(_COARSEST, e / abs(w) + 1e-5))
-        if not near:
-            return None
-        numbers.append(near[0][1])
-        complexity += near[0][0]
-    return tuple(numbers), complexity
-
-
-def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
-    """The nearest numbers with few digits, and fractions, within a relative tolerance of x, the simplest first.
-
-    Each with its complexity before it: 0 for ±1, else about its digits. None near 0 and infinity, where no digits are.
-
-    >>> simple_near(0.2500001, 1e-5), simple_near(0.333334, 1e-5), simple_near(0.1234567, 1e-5), simple_near(1.01, 0.05)
-    ([(2, 0.25)], [(2, 0.3333333333333333)], [], [(0, 1.0), (3, 1.01)])
-    """
-    if not _LEAST < abs(x) < 1 / _LEAST:
-        return []
-    numbers = {float(f"{x:.{digits - 1}e}"): digits for digits in (3, 2, 1)}
-    for below in _DENOMINATORS if abs(x) < 100 else ():
-        above = round(x * below)
-        if math.gcd(above, below) == 1:
-            numbers[above / below] = 2 if below == 3 else 4
-    near = ((0 if abs(number) == 1 else digits, number) for number, digits in numbers.items())
-    return sorted(pair for pair in near if abs(pair[1] - x) <= tolerance * abs(x))
-
-
-def round_weights(weights: Tensor) -> tuple[float, ...]:
-    """Weights rounded to eight digits; with fewer, the advantages of large rewards would not be reproduced."""
-    nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
-    return tuple(0.0 if abs(w) <= nothing else float(f"{w:.8g}") for w in weights.tolist())
-
-
-# --- which weights are plausible: chance, or another convention, can reproduce a log too ------------------------------
-
-
-def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
-    """Whether someone may have chosen these weights; those asked for, and ones, always.
-
-    unknown: indices of the weights that the log cannot tell. equations: see `degrees_of_freedom`.
-    """
-    weights, complexity = guess
-    if complexity == 0:
-        return True
-    w, part = torch.tensor(weights, dtype=torch.float64), terms.part > 0
-    known = [abs(x) for k, x in enumerate(weights) if x and k not in unknown]
-    std, apart = _rms((w @ terms.x)[part]), _rms((w[:, None] * terms.x)[:, part])
-    enough = complexity < FITTED or equations > 0
-    near = min(known, default=math.inf) >= _FAR_APART * w.abs().max().item()
-    return enough and near and std > max(_FAR_APART * apart, eps / _EPS_AT_MOST)  # else the rewards cancel
-
-
-def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
-    """The number of independent equations in the log minus the number of unknowns; infinite for a large log."""
-    if terms.x.shape[1] > _MANY:
-        return math.inf
-    part, group = terms.part > 0, log.group_of_response
-    different = terms.different(part, group) - len(group[part].unique())
-    live = terms.unit[(terms.x != 0).any(0)].unique()
-    return different - len(live) - (int((solution.size > 0).sum()) - 1)
 
 
 # --- what other recipes that make the same advantages do not agree on ------------------------------------------------
 
 
-def _agree(log: Tensors, found: Attempt, others: Iterator[Attempt]) -> Recipe:
-    """The simplest recipe that makes these advantages, with unknown what the others that make them say otherwise."""
-    recipe, count = found.recipe, len(found.recipe.weights)
-    made_by, readings = (recipe.method, recipe.convention), [found]
-    for other in others:
-        same = (other.recipe.method, other.recipe.convention) == made_by
-        if not same and other.share >= (_ROUNDED if log.grid else 1) and _as_good(log, other, found):
-            readings.append(other)
-    best = found if log.grid else min(readings, key=lambda attempt: attempt.claims)
+def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
+    """Return the simplest recipe that makes these advantages, without what other such recipes say differently."""
+    recipe, count = chosen.recipe, len(chosen.recipe.weights)
+    made_by, readings = (recipe.method, recipe.convention), [chosen]
+    for attempt in alternatives:
+        same = (attempt.recipe.method, attempt.recipe.convention) == made_by
+        if not same and attempt.share >= (_ROUNDED if log.grid else 1) and _as_good(log, attempt, chosen):
+            readings.append(attempt)
+    best = chosen if log.grid else min(readings, key=lambda attempt: attempt.claims)
     recipe = best.recipe
-    # Numbers that are as round by chance, of a single weight or of rounded advantages, say little.
+    # A single weight, and weights of rounded advantages, may be round numbers by chance, which says little.
     single = sum(map(bool, recipe.known)) == 1 and best.complexity > _ONE_DIGIT
     anything = log.grid or best.complexity >= FITTED or single
     most = math.inf if anything else max(best.complexity, 1) + 1 + count
-    for other in readings:
-        if other is not best and other.claims <= most:
-            recipe = _less_certain(recipe, other.recipe)
-    # Where nothing is divided, another convention makes the same of the same weights only, not of a multiple.
-    others_of_method = [one for one in readings if one is not best and one.recipe.method == recipe.method]
-    one, *alike = (replace(reading.recipe, up_to_scale=False) for reading in (best, *others_of_method))
+    for reading in readings:
+        if reading is not best and reading.claims <= most:
+            recipe = _less_certain(recipe, reading.recipe)
+    # Where nothing is divided, another convention makes the same advantages only with the same weights, not with a
+    # multiple of them.
+    by_method = [reading for reading in readings if reading is not best and reading.recipe.method == recipe.method]
+    first, *alike = (replace(reading.recipe, up_to_scale=False) for reading in (best, *by_method))
     divides = recipe.method not in UNDIVIDED
-    is_open = bool(log.grid) and divides and any(same_weights(one, other) for other in alike)
+    is_open = bool(log.grid) and divides and any(same_weights(first, second) for second in alike)
     return replace(recipe, convention_open=is_open)
 
 
-def _as_good(log: Tensors, other: Attempt, found: Attempt) -> bool:
-    """Whether another recipe reproduces the whole log about as well."""
-    batch = log.read(ALL_CONVENTIONS[other.recipe.convention], other.recipe.weights)
-    live = terms_of(log, batch, other.recipe.method).live_batches(log.batches)
-    share, error = _judge(log, batch, other.recipe.method, live)
-    return share >= (_ROUNDED if log.grid else 0.98) * found.share and error <= max(2 * _EXACT, 3 * found.error)
+def _as_good(log: Tensors, alternative: Attempt, chosen: Attempt) -> bool:
+    """Return whether another attempt reproduces the whole log about as well as the chosen one."""
+    batch = log.read(ALL_CONVENTIONS[alternative.recipe.convention], alternative.recipe.weights)
+    live = terms_of(log, batch, alternative.recipe.method).live_batches(log.batches)
+    share, error = _judge(log, batch, alternative.recipe.method, live)
+    return share >= (_ROUNDED if log.grid else 0.98) * chosen.share and error <= max(2 * _EXACT, 3 * chosen.error)
 
 
-def _less_certain(recipe: Recipe, other: Recipe) -> Recipe:
-    """The recipe without what the other one says otherwise."""
-    unknown = {*recipe.unknown, *other.unknown}
+def _less_certain(recipe: Recipe, alternative: Recipe) -> Recipe:
+    """Return the recipe with unknown weights, or an open scale, where an alternative says something else."""
+    unknown = {*recipe.unknown, *alternative.unknown}
     known = [k for k in range(len(recipe.weights)) if k not in unknown]
     if not known:
         return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=True)
-    w, v = (torch.tensor([r.weights[k] for k in known], dtype=torch.float64) for r in (recipe, other))
+    w, v = (torch.tensor([r.weights[k] for k in known], dtype=torch.float64) for r in (recipe, alternative))
     surest = w.abs().argmax()
     scale = (v[surest] / w[surest]).item() if w[surest] else 1.0
-    apart = (v - scale * w).abs() > _APART * (scale * w).abs()
+    apart = (v - scale * w).abs() > APART * (scale * w).abs()
     unknown |= {k for k, differs in zip(known, apart.tolist(), strict=True) if differs}
-    up_to_scale = recipe.up_to_scale or other.up_to_scale or abs(scale - 1) > _APART
+    up_to_scale = recipe.up_to_scale or alternative.up_to_scale or abs(scale - 1) > APART
     return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=up_to_scale)

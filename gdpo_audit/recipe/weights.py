@@ -1,4 +1,4 @@
-"""What the logged advantages determine of the weights, for one method and convention.
+"""The weights that logged advantages determine, for one method and convention.
 
 In every unit (a group or a batch) a method divides by one number, so the advantages are a = Xw / c, with the terms X
 that it adds up, the weights w and a number c > 0 that the log does not hold.
@@ -12,31 +12,33 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gdpo_audit.recipe.recipe import TOLERANCE, Tensors, float32_error, with_weights
-from gdpo_core._groups import Batch, skipping_missing
+from gdpo_audit.recipe.recipe import TOLERANCE, Tensors, with_weights
+from gdpo_audit.recipe.round_off import float32_error
+from gdpo_core._groups import Batch
+from gdpo_core._reductions import skipping_missing
 from gdpo_core._statistics import centre
 from gdpo_core.conventions import Convention
 from gdpo_core.registry import method_for, method_named
 
-# Relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.
+# The relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.
 FLOAT32 = 2e-7
 _BOUND = 6
 # The part of the variance of Xw orthogonal to a that counts as round-off of the log.
 _ORTHOGONAL = 1e-7
-# A combination of rewards with less than this part of their variance is round-off.
+# The part of the rewards' variance below which the variance of a combination of them is round-off.
 _NOTHING = 1e-11
-_LARGEST = 1e100  # of an advantage; what is larger is none, as its square is infinite
+_LARGEST = 1e100  # the largest advantage; a larger number is none, as its square is infinite
 # The relative error of the scale where a method divides by nothing.
 _SCALE_UNDIVIDED = 1e-5
 _BATCHES_TRIED = 32
 _ROUNDS = 200
-# Methods that divide by nothing after they added up.
+# The methods that divide by nothing after they added up.
 UNDIVIDED = ("grpo_no_std", "mo_grpo")
-# Methods that divide what they added up by a number of each group, and those that add no eps to what they divide by.
+# The methods that divide what they added up by a number of each group, and those that add no eps to their divisor.
 BY_GROUP, WITHOUT_EPS = ("grpo", "max_rl"), (*UNDIVIDED, "max_rl")
-# So much larger than that of chance is the error of weights where it repeats itself.
+# The factor by which the error of weights is larger than chance makes it where it repeats itself.
 _REPEATED = 3
-# A unit's divisor may be off by this part of it, besides what rounding does.
+# The part of a unit's divisor by which it may be off, in addition to rounding.
 _DIVISOR_OFF = 1e-3
 
 
@@ -46,33 +48,33 @@ class Terms:
 
     x: Tensor  # (rewards, responses); 0 where the response takes no part
     a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
-    part: Tensor  # (responses,) 1 where it does, else 0
+    part: Tensor  # (responses,) 1 where the response takes part, else 0
     unread: Tensor  # (responses,) whether an advantage other than 0 is logged where the method gives none
-    round_off: Tensor  # (responses,) of x, relative to the round-off of 1
+    round_off: Tensor  # (responses,) the round-off of x, relative to the round-off of 1
     rounding: Tensor  # (responses,) how far a may be from what it was before it was rounded; 0 where it takes no part
     unit: Tensor  # (responses,) the unit of each response: a group or a batch
     shifted: bool  # whether a mean of the unit that x does not show may have been subtracted
     batch: Tensor  # (units,) the batch of each unit
 
     def total(self, value: Tensor) -> Tensor:
-        """(…, responses) summed over each unit, (…, units)."""
+        """Return (…, units) the sum over each unit of (…, responses)."""
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
 
     def mean(self, value: Tensor, trust: Tensor) -> Tensor:
-        """(…, responses) the mean over the unit of each response that may have been subtracted."""
+        """Return (…, responses) the mean over each response's unit that may have been subtracted; 0 where none was."""
         if not self.shifted:
             return torch.zeros_like(value)
         weight = self.total(trust)
         return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
     def different(self, some: Tensor, group: Tensor) -> int:
-        """The number of different terms in each group, added up over the groups; some: (responses,) which count."""
+        """Return the number of different terms in each group, added up; some: (responses,) which ones count."""
         draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         mark = (self.x.T @ draw * 1e6).round()[some]  # equal for equal terms
         return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
 
     def live_batches(self, batches: int) -> Tensor:
-        """(batches,) whether some reward varies within a group of the batch, and advantages are logged there.
+        """Return (batches,) whether some reward varies within a group of the batch, and advantages are logged there.
 
         Those that the method cannot read at all, as values are missing, are no less of the log.
         """
@@ -81,7 +83,7 @@ class Terms:
 
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
-    """The terms, computed by the method itself: z where it has one, else what each reward alone gives without std."""
+    """Return the terms, as the method computes them: z where it has one, else each reward alone, without std."""
     count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
     if formula.decoupled:
@@ -90,7 +92,7 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
         round_off = float32_error("mo_grpo", batch, steps)
     else:
         undivided = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
-        x = torch.stack([undivided(with_weights(batch, one)).advantages for one in torch.eye(count)])
+        x = torch.stack([undivided(with_weights(batch, single)).advantages for single in torch.eye(count)])
         nothing = x.isnan().any(0)
         if method == "reinforce_pp":
             over = batch.all_responses
@@ -126,7 +128,7 @@ class Solution:
 
     @property
     def is_direction(self) -> bool:
-        """Whether the log leaves a single direction."""
+        """Whether the log leaves a single direction of the weights."""
         return self.directions.shape[1] == 1
 
     @property
@@ -135,12 +137,12 @@ class Solution:
         return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
 
     def completed(self, weights: Tensor, wanted: Tensor) -> Tensor:
-        """(rewards,) the weights with the part of the wanted ones that the log leaves open."""
+        """Return (rewards,) the weights, with the wanted ones in so far as the log leaves them open."""
         return weights + self.null_space @ (self.null_space.T @ wanted)
 
 
 def solution_of(terms: Terms, batches: int) -> Solution:
-    """The weights that most batches agree on; batches that do not fit them are left out."""
+    """Return the weights that most batches agree on; batches that do not fit them are left out."""
     size = (terms.x.square().sum(1) / terms.part.sum().clamp(min=1)).sqrt()
     varying = size > 0
     constant = torch.eye(len(size), dtype=size.dtype)[:, ~varying]
@@ -154,17 +156,17 @@ def solution_of(terms: Terms, batches: int) -> Solution:
 
     value, vector = torch.linalg.eigh(moments.every[0])
     nothing = value <= _NOTHING * value.sum()
-    if nothing.all():  # groups of one, whose mean is all they have
+    if nothing.all():  # in groups of one the mean is all that there is
         return unsolved
     unseen, visible = vector[:, nothing], vector[:, ~nothing]
     value, vector = torch.linalg.eigh(visible.T @ moments.orthogonal[0] @ visible)
     round_off = moments.round_off[0]
     small = value <= max(10 * _NOTHING * moments.variance.item(), round_off.item(), value[0].item())
     small |= value <= ((visible.T @ moments.rounding[0] @ visible) @ vector * vector).sum(0)
-    parallel, other = visible @ vector[:, small], visible @ vector[:, ~small]
+    parallel, across = visible @ vector[:, small], visible @ vector[:, ~small]
 
     def per_reward(columns: Tensor) -> Tensor:
-        """Columns for terms of size 1 as columns of weights."""
+        """Return columns of weights from columns for terms of size 1."""
         w = size.new_zeros(len(size), columns.shape[1])
         w[varying] = columns / size[varying, None]
         return w
@@ -176,8 +178,8 @@ def solution_of(terms: Terms, batches: int) -> Solution:
         return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
     # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
     residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.part.sum()).sqrt()
-    error = per_reward((other.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
-    if bool(terms.rounding.any()):  # it is the same in responses that are the same
+    error = per_reward((across.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
+    if bool(terms.rounding.any()):  # rounding is the same in responses that are the same
         error = _REPEATED * error
     largest = directions.abs().max()
     return Solution(null_space, directions / largest, fits, size, error / largest)
@@ -188,27 +190,28 @@ class _Moments:
     """Sums of products of the terms, which are scaled to size 1 in each unit; the first axis numbers the batches."""
 
     every: Tensor  # (batches, rewards, rewards) X'X
-    orthogonal: Tensor  # (batches, rewards, rewards) the same of the part of X orthogonal to a
+    orthogonal: Tensor  # (batches, rewards, rewards) X'X of the part of X that is orthogonal to a
     along: Tensor  # (batches, rewards) X'a
     round_off: Tensor  # (batches,) the orthogonal part that round-off can make with weights of size 1
     rounding: Tensor  # (batches, rewards, rewards) w' S w is what the rounding of a can make of it
 
     @property
     def variance(self) -> Tensor:
-        """(batches,) of all rewards together."""
+        """(batches,) the variance of all rewards together."""
         return self.every.diagonal(dim1=1, dim2=2).sum(1)
 
     def summed(self, batches: Tensor) -> "_Moments":
-        """The same of all the batches that are marked together."""
+        """Return the sums over the marked batches, as one batch."""
         moments = (self.every, self.orthogonal, self.along, self.round_off, self.rounding)
         return _Moments(*(moment[batches].sum(0, keepdim=True) for moment in moments))
 
 
 def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
+    """Return the moments of each batch; x: the terms of the rewards that vary, scaled to size 1."""
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.part).clamp(min=1)
     trust = terms.part / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
-    # A last step that subtracts a mean hides the mean of Xw.
+    # A batch step that subtracts a mean hides the mean of Xw.
     x = (x - terms.mean(x, trust)) * trust.sqrt()
     a = (terms.a - terms.mean(terms.a, trust)) * trust.sqrt()
     every = total((x[:, None] * x[None]).view(k * k, -1)).T.view(-1, k, k)
@@ -222,7 +225,7 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
 
 
 def _agreeing_batches(moments: _Moments) -> Tensor:
-    """(batches,) the batches that fit one direction: of those tried, the one that most batches fit.
+    """Return (batches,) the batches that fit one direction: of several that are tried, the one that most batches fit.
 
     Tried are the best direction of all batches together, of single batches, and of a few together.
     """
@@ -245,7 +248,7 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
 
 
 def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
-    """(…, rewards) the direction with the smallest part orthogonal to a, among those in which the rewards vary."""
+    """Return (…, rewards) the direction with the smallest part orthogonal to a, where the rewards vary along it."""
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
     white = vector * root[..., None, :]
@@ -255,15 +258,18 @@ def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
 
 
 def eps_of(c: Convention, method: str) -> float:
-    """What the convention adds to the std of the method's sums; 0 where that does not show the scale of the weights."""
+    """Return what the convention adds to the std of the method's sums; 0 where the weights' scale does not show."""
     if method == "gdpo":
         return c.batch_eps if c.batch_eps_to == "std" else 0.0
     return 0.0 if method in WITHOUT_EPS else c.sum_eps
 
 
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
-    """What the divisors of the units say: the factor of the direction that gives the weights, None where they show
-    none; its relative error; and the share of the units that are divided as the method divides."""
+    """Return what the divisors of the units say of the scale: a factor, its relative error, and the share that fits.
+
+    The factor turns the direction into the weights, and is None where the divisors show none. The share is that of the
+    units that are divided as the method divides.
+    """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x
     a = (terms.a - terms.mean(terms.a, terms.part)) * terms.part
@@ -291,7 +297,7 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
 
 
 def _median(values: Tensor, weights: Tensor) -> float | None:
-    """The weighted median, which a few batches of another scale hardly move; None without weights above 0."""
+    """Return the weighted median, which a few batches of another scale hardly move; None without weights above 0."""
     if not (weights > 0).any():
         return None
     values, order = values[weights > 0].sort()
@@ -300,14 +306,14 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """The nearest weights found to the wanted ones under which no unit's advantages point against the logged ones."""
+    """Return weights near the wanted ones under which no unit's advantages point against the logged ones."""
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]
     return solution.completed(solution.directions @ separating(along, solution.directions.T @ wanted), wanted)
 
 
 def separating(columns: Tensor, start: Tensor) -> Tensor:
-    """The nearest vector found to the start that is on the same side as every column."""
+    """Return a vector near the start that is on the same side as every column."""
     y, columns = start, torch.nn.functional.normalize(columns, dim=0)
     for _ in range(_ROUNDS):
         wrong = columns[:, y @ columns <= 1e-3 * y.norm()]

@@ -15,7 +15,7 @@ MAX_ANSWER = 4000  # characters; far longer text can keep the Python parser busy
 
 @dataclass(frozen=True)
 class Call:
-    """One call as an answer sent it."""
+    """A call of a function as an answer sent it."""
 
     function: str
     args: dict[str, object]
@@ -23,11 +23,14 @@ class Call:
 
 
 class UnreadableAnswer(Exception):
-    """Why an answer holds no call that can be read, as the end of a sentence."""
+    """Raised for an answer without a call that can be read; the text says why, as the end of a sentence."""
 
 
 def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
-    """The calls of an answer, and what is wrong with their wrapping ("" for bare calls); raises UnreadableAnswer."""
+    """Return the calls of an answer, and what is wrong with their wrapping ("" for bare calls).
+
+    Raises UnreadableAnswer.
+    """
     if len(answer) > MAX_ANSWER:
         raise UnreadableAnswer(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")
     text = answer.strip()
@@ -49,7 +52,7 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
 
 
 def _python_calls(task: Task, source: str) -> list[Call] | None:
-    """The calls that `source` is made of, or None; raises UnreadableAnswer if an argument is no plain value."""
+    """Return the calls that `source` is made of, or None. Raises UnreadableAnswer if an argument is no plain value."""
     try:
         with warnings.catch_warnings():  # such as that of 5apples, of which the verdict says more
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -99,6 +102,6 @@ def _is_plain(value: object, depth: int = 0) -> bool:
 
 
 def show_calls(calls: Sequence[Call]) -> str:
-    """The calls as a reason quotes them."""
+    """Return the calls as a reason quotes them."""
     shown = [f"{c.function}({', '.join(f'{k}={show(v)}' for k, v in c.args.items())})" for c in calls]
     return " and ".join(shown[:3]) + (" and more" if len(shown) > 3 else "")

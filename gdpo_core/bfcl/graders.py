@@ -22,7 +22,7 @@ REWARDS = ("correctness", "style", "conciseness")
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an answer earns one reward, or how much of it, and why in one sentence."""
+    """A verdict: whether an answer earns one reward, or how much of it, and why in one sentence."""
 
     passed: bool | float
     reason: str
@@ -43,7 +43,7 @@ class Grades:
 
 
 def grade(task: Task, answer: str) -> Grades:
-    """Grade one answer from its text alone; InputError if it is not text.
+    """Grade one answer from its text alone. Raises InputError if it is not text.
 
     >>> from gdpo_core.bfcl import load_task
     >>> task = load_task("data/tasks/1_interest.json")
@@ -122,7 +122,7 @@ def _conciseness(task: Task, calls: Sequence[Call]) -> Verdict:
 
 
 def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
-    """Why a call is not the wanted one, or None."""
+    """Return why a call is not the wanted one; None if it is."""
     [(function, accepted)] = wanted.items()
     if call.function != function:
         return f"{call.function} is called, but {function} is needed"
@@ -143,7 +143,7 @@ def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
 
 
 def _deletable(task: Task, function: str, name: str, value: object) -> str | None:
-    """Why the call would be the same without this parameter, or None."""
+    """Return why the call would be the same without this parameter; None if it would not."""
     schema = parameters_of(task, function).get(name)
     if schema is None:
         return f"{function} documents no such parameter"
@@ -155,6 +155,6 @@ def _deletable(task: Task, function: str, name: str, value: object) -> str | Non
 
 
 def _documented_args(task: Task, call: Call) -> list[tuple[str, object, Schema]]:
-    """Name, value and schema of each argument that the function documents."""
+    """Return the name, value and schema of each argument that the function documents."""
     schemas = parameters_of(task, call.function)
     return [(name, value, schemas[name]) for name, value in call.args.items() if name in schemas]

@@ -1,4 +1,4 @@
-"""What GRPO and GDPO make of the published answers to real prompts: which they tie, and which of two comes first."""
+"""Ties and wrong orders that GRPO and GDPO make of the published answers to real prompts."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ _BITS = 7  # of a count of answers, which are fewer than 128
 
 @dataclass(frozen=True)
 class Choice:
-    """Which answers make up a group, how they are marked, and what correctness weighs."""
+    """A choice of answers: which ones make up a group, how they are marked, and what correctness weighs."""
 
     group_size: int = 12
     seed: int = 0
@@ -49,18 +49,18 @@ class Choice:
         return (self.weight, *[1.0] * (len(self.graders) - 1))
 
     def weighing(self, weight: float) -> "Choice":
-        """The same answers and marks with another weight of correctness."""
+        """Return the choice with another weight of correctness."""
         return replace(self, weight=weight)
 
 
 @lru_cache(maxsize=2)
 def load_once(path: str | Path) -> Published:
-    """The published verdicts, read once; errors as `load_published`."""
+    """Return the published verdicts, read once; errors as `load_published`."""
     return load_published(path)
 
 
 def models(data: Published) -> int:
-    """How many models the configurations are of: one may be there with and without native function calling.
+    """Return how many models the configurations are of: a model may be there with and without native function calling.
 
     >>> models(load_published("data/bfcl_rewards.parquet"))
     50
@@ -70,26 +70,26 @@ def models(data: Published) -> int:
 
 @lru_cache(maxsize=16)
 def marks_of(data: Published, choice: Choice) -> Tensor:
-    """The marks of the drawn answers, (prompts, group_size, rewards); 0.2 MB at most."""
+    """Return the marks of the drawn answers, (prompts, group_size, rewards); 0.2 MB at most."""
     marks = data.rewards(choice.graders)
     return marks.gather(1, draw(data, choice.group_size, choice.seed)[..., None].expand(-1, -1, marks.shape[-1]))
 
 
 @lru_cache(maxsize=256)
 def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
-    """By method, how much an update on the drawn answers raises each mark."""
+    """Return, by method, how much an update on the drawn answers raises each mark."""
     marks = marks_of(data, choice.weighing(1.0))
     return {method: push(marks, method, weights=choice.weights) for method in METHODS}
 
 
 def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
-    """What each method ties."""
+    """Return, by method, the ties that it makes of these marks."""
     return {method: collapse(marks, method, weights=tuple(weights)) for method in METHODS}
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What happens to each prompt."""
+    """The outcome of each prompt under the methods."""
 
     outcome: Tensor  # (prompts,) places in OUTCOMES
     tied: dict[str, int]  # by method, prompts in which different marks have one advantage
@@ -97,12 +97,12 @@ class Outcomes:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Prompts by what happens to them."""
+        """The number of prompts by their outcome."""
         return dict(zip(OUTCOMES, self.outcome.bincount(minlength=len(OUTCOMES)).tolist(), strict=True))
 
 
 def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
-    """What happens to each prompt; marks: (prompts, answers, rewards), ties: what each method ties of them.
+    """Return the outcome of each prompt; marks: (prompts, answers, rewards), ties: what each method ties of them.
 
     >>> marks = torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 1, 1]]])
     >>> outcomes(marks, ties_of(marks, (1, 1, 1))).counts["apart"]
@@ -118,7 +118,7 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
 
 
 def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict[str, Tensor], Tensor]:
-    """By method, (prompts,) whether different marks have one advantage; and (prompts,) how many different there are."""
+    """Return, by method, (prompts,) whether different marks tie, and (prompts,) the number of distinct vectors."""
     different = (_mixes(marks)[0] > 0).sum(1)
     return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in METHODS}, different
 
@@ -135,39 +135,42 @@ class Pairs:
     needed: dict[str, Tensor]  # by method, (entries,) the weight of correctness above which the right one is first
 
     def tied(self, method: str, weight: float = 1.0) -> Tensor:
-        """(entries,) whether the two have one advantage."""
+        """Return (entries,) whether the two answers have one advantage."""
         return (self.needed[method] - weight).abs() < _SAME
 
     def broken(self, weight: float = 1.0) -> Tensor:
-        """(entries,) whether GRPO ties the two at this weight, and GDPO does not."""
+        """Return (entries,) whether GRPO ties the two answers at this weight, and GDPO does not."""
         return self.tied("grpo", weight) & ~self.tied("gdpo", weight)
 
     def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
-        """How many pairs have which order."""
+        """Count the pairs by the order of their advantages."""
         tied, wrong = self.tied(method, weight), self.needed[method] > weight + _SAME
         counted = (self.count if among is None else self.count * among).double()
         right, same, first = (int((counted * where).sum()) for where in (~tied & ~wrong, tied, wrong))
         return Order(right, same, first)
 
     def wrong(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> float | None:
-        """The share of the pairs whose wrong answer is first; None without a pair."""
+        """Return the share of the pairs whose wrong answer gets the larger advantage; None without a pair."""
         order = self.order(method, weight, among)
         return order.wrong / order.pairs if order.pairs else None
 
     def curve(self, method: str, among: Tensor | None = None) -> dict[float, float]:
-        """The same share by each of WEIGHTS; 0 without a pair."""
+        """Return the share of the pairs in the wrong order for each weight of WEIGHTS; 0 without a pair."""
         count = self.count if among is None else self.count * among
         wrong = self.needed[method][:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + _SAME
         shares = (wrong * count[:, None]).sum(0).double() / count.sum().clamp(min=1)
         return dict(zip(WEIGHTS, shares.tolist(), strict=True))
 
     def sufficient_weight(self, method: str, among: Tensor | None = None) -> float:
-        """The weight above which the right answer is first in every pair; NaN without a pair."""
+        """Return the weight above which the right answer gets more in every pair; NaN without a pair."""
         needed = self.needed[method] if among is None else self.needed[method][among]
         return needed.max().item() if len(needed) else float("nan")
 
     def worst(self) -> int:
-        """The prompt with most ties broken the wrong way at equal weights; without any, with most ties under GRPO."""
+        """Return the prompt with most ties that are broken in the wrong order at equal weights.
+
+        Without such ties it is the prompt with most ties under GRPO.
+        """
         inverted = self.broken() & (self.needed["gdpo"] > 1)
         which = inverted if inverted.any() else self.tied("grpo")
         if not len(which):
@@ -177,7 +180,7 @@ class Pairs:
 
 
 def pairs(marks: Tensor) -> Pairs:
-    """All pairs of a wrong and a right answer; marks: (prompts, answers, rewards) of 0 or 1, correctness first.
+    """Return all pairs of a wrong and a right answer; marks: (prompts, answers, rewards) of 0 or 1, correctness first.
 
     >>> found = pairs(torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 1, 1]]]))
     >>> found.order("grpo"), found.order("grpo", weight=3)
@@ -194,7 +197,7 @@ def pairs(marks: Tensor) -> Pairs:
 
 
 def _mixes(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The answers by their mix of marks, which is numbered by these as binary digits.
+    """Return the answers by their mix of marks, whose number has the marks as binary digits.
 
     (prompts, mixes) how many answers have it, (prompts, mixes) the number, among all, of one of them, 0 where there is
     none, and (mixes, rewards) its marks.
@@ -207,12 +210,12 @@ def _mixes(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _mix(marks: Tensor) -> Tensor:
-    """(…, rewards) marks as (…) numbers of mixes."""
+    """Return (…, rewards) marks as (…) numbers of mixes."""
     return (marks.long() << torch.arange(marks.shape[-1] - 1, -1, -1)).sum(-1)
 
 
 def _marks(mix: Tensor, rewards: int) -> Tensor:
-    """(…) numbers of mixes as (…, rewards) marks."""
+    """Return (…) numbers of mixes as (…, rewards) marks."""
     return (mix[..., None] >> torch.arange(rewards - 1, -1, -1)) & 1
 
 
@@ -231,7 +234,7 @@ class Spread:
 
 
 def spread(data: Published, choice: Choice) -> Spread:
-    """What other draws of as many answers give; the seed of the choice does not matter.
+    """Return the range of the shares over other draws of as many answers; the seed of the choice does not matter.
 
     Prompts whose answers have the same marks equally often fare alike, so each such count is looked at once.
     """
@@ -260,7 +263,7 @@ def spread(data: Published, choice: Choice) -> Spread:
 
 @lru_cache(maxsize=1)
 def other_orders(prompts: int, models: int) -> Tensor:
-    """(draws, prompts, models) the orders of which every group is a beginning; 7 MB, and a third of a second.
+    """Return (draws, prompts, models) the orders of which every group is a beginning; 7 MB, and a third of a second.
 
     >>> other_orders(2, 71).shape
     torch.Size([100, 2, 71])
@@ -292,6 +295,6 @@ def size_shares(data: Published, choice: Choice) -> SizeShares:
 
 
 def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
-    """What happens as the groups grow; a larger group holds the smaller ones."""
+    """Return the shares as the groups grow; a larger group holds the smaller groups."""
     most = len(data.models)
     return {size: size_shares(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}

@@ -29,7 +29,9 @@ class Published:
     verdicts: Tensor  # (prompts, models, graders) of 0 or 1, int8, in the order of GRADERS
 
     def rewards(self, graders: Sequence[str] = REWARDS) -> Tensor:
-        """The verdicts of these graders as rewards, (prompts, models, rewards); InputError for an unknown grader.
+        """Return the verdicts of these graders as rewards, (prompts, models, rewards).
+
+        Raises InputError for unknown graders.
 
         >>> load_published("data/bfcl_rewards.parquet").rewards(("bfcl_ast_valid", "envelope")).shape
         torch.Size([963, 71, 2])
@@ -75,7 +77,7 @@ def load_published(path: str | Path) -> Published:
 
 
 def draw(published: Published, group_size: int, seed: int) -> Tensor:
-    """The models whose answers make up the group of each prompt, (prompts, group_size), as ascending numbers.
+    """Return the models whose answers make up each prompt's group, (prompts, group_size), as ascending numbers.
 
     The draw is without replacement and independent per prompt. With the same seed a larger group holds the smaller
     ones. Raises InputError.
@@ -91,7 +93,7 @@ def draw(published: Published, group_size: int, seed: int) -> Tensor:
 
 
 def shuffle_models(prompts: int, models: int, seed: int) -> Tensor:
-    """The models in another order for each prompt, (prompts, models); a draw is where these begin.
+    """Return the models in another order for each prompt, (prompts, models); a draw is the beginning of these.
 
     >>> shuffle_models(963, 71, seed=0).shape
     torch.Size([963, 71])

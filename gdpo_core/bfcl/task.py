@@ -24,7 +24,7 @@ Accepted: TypeAlias = dict[str, dict[str, list[object]]]
 
 
 class Schema(TypedDict):
-    """How BFCL documents one parameter of a function."""
+    """The documentation of one parameter of a function, as BFCL has it."""
 
     type: Annotated[str, msgspec.Meta(pattern="^(string|integer|float|boolean)$")]  # the keys of TYPES
     description: Text
@@ -42,7 +42,7 @@ class Parameters(TypedDict):
 
 
 class Function(TypedDict):
-    """One function, as BFCL documents it."""
+    """The documentation of one function, as BFCL has it."""
 
     name: Name
     description: Text
@@ -51,7 +51,7 @@ class Function(TypedDict):
 
 @dataclass(frozen=True)
 class Task:
-    """One request, the functions that a model may call, the accepted calls and the answers to grade."""
+    """A task: one request, the functions that a model may call, the accepted calls and the answers to grade."""
 
     id: Text
     title: Text
@@ -77,12 +77,12 @@ class Task:
 
 
 def parameters_of(task: Task, function: str) -> dict[str, Schema]:
-    """The documented parameters of a function by name; an unknown function has none."""
+    """Return the documented parameters of a function by name; an unknown function has none."""
     return task.parameters[function]["properties"] if function in task.parameters else {}
 
 
 def load_tasks(directory: str | Path) -> tuple[Task, ...]:
-    """Load every *.json of a directory in the order of file names; InputError for none or a broken one.
+    """Load every *.json of a directory in the order of file names. Raises InputError for none or a broken one.
 
     >>> [task.title for task in load_tasks("data/tasks")]
     ['GDPO helps', 'GDPO hurts correctness', 'both agree', 'one reward is a score']
@@ -98,7 +98,7 @@ def load_tasks(directory: str | Path) -> tuple[Task, ...]:
 
 
 def load_task(path: str | Path) -> Task:
-    """Load one task; InputError names the file, the entry, what was expected and what came.
+    """Load one task. Raises InputError that names the file, the entry, what was expected and what came.
 
     >>> load_task("data/tasks/1_interest.json").accepted[0]["compound"]["per_year"]
     ['', 1]
@@ -135,7 +135,7 @@ DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%B %d %Y", "%d %B %Y", "%b %d %Y", "
 
 
 def type_error(value: object, schema: Schema) -> str | None:
-    """How a value misses its documented type, as the end of a sentence, or None."""
+    """Return how a value misses its documented type, as the end of a sentence, or None."""
     words, exact = TYPES[schema["type"]]
     if type(value) not in exact:
         return f"is {KINDS.get(type(value), 'several values')}, but {words} is documented"
@@ -143,7 +143,7 @@ def type_error(value: object, schema: Schema) -> str | None:
 
 
 def spelling_error(value: object, schema: Schema) -> str | None:
-    """How a value misses the documented spelling, or None."""
+    """Return how a value misses the documented spelling, or None."""
     if "enum" in schema and value not in schema["enum"]:
         return f"is not spelled like {' or '.join(map(show, schema['enum']))}"
     if schema.get("format") == "date" and not (isinstance(value, str) and _iso_date(value) == value):

@@ -1,4 +1,4 @@
-"""The rows of own code in the order of their steps; a run that was restarted is told from rows in any order."""
+"""Restarts: a log in the order of its steps, where a run that was restarted is told from rows in any order."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ import polars as pl
 from gdpo_audit.logs.sizes import WHOLE
 from gdpo_core._errors import InputError
 
-ROUNDED = 1e-3  # of the sizes of a group's advantages, which their sum may be off by where they were rounded
+ROUNDED = 1e-3  # The part of the sizes of a group's advantages by which rounding may keep their sum from 0.
 
 
 def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
-    """All rows in the order of their steps, those of a step that a restarted run wrote again after the others.
+    """Return all rows in the order of their steps; rows that a restarted run wrote again come after the others.
 
-    `_pass` tells these apart: how often the step has fallen in the file before, 0 where that shows no restart.
+    `_pass` tells these apart: how often the step has fallen in the file before; it is 0 where that shows no restart.
     """
     falls = (pl.col("step") < pl.col("step").shift(1)).fill_null(False).cast(pl.Int64)
     rows = rows.with_columns(falls.cum_sum().over("_file").alias("_pass"))
@@ -26,10 +26,11 @@ def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
 
 
 def _restarted(rows: pl.DataFrame) -> bool:
-    """Whether steps fall because the run went back to an earlier one, and not because the rows are in another order.
+    """Return whether steps fall because the run went back to an earlier step, not because rows are in disorder.
 
-    Then a pass goes back to a step in between, or further on than the pass before; it holds each step up to its last,
-    with as many rows as the steps that come once. A pass over the very same steps shows that only by its groups.
+    After a restart a pass goes back to a step in between, or further on than the pass before. It holds each step up to
+    its last one, with as many rows as the steps that come once. A pass over the very same steps shows that only by its
+    groups.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
     if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]
@@ -37,24 +38,24 @@ def _restarted(rows: pl.DataFrame) -> bool:
     once, again = list[int](), list[int]()
     for of_file in passes.partition_by("_file"):
         sizes: dict[int, list[int]] = {}
-        for one in of_file.partition_by("_pass"):
-            held = dict(one.select("step", "rows").iter_rows())
-            first, last = one["step"][0], one["step"][-1]
+        for rows_of_pass in of_file.partition_by("_pass"):
+            held = dict(rows_of_pass.select("step", "rows").iter_rows())
+            first, last = rows_of_pass["step"][0], rows_of_pass["step"][-1]
             if sizes and first == min(sizes) and last <= max(sizes):
                 return sizes.keys() == held.keys() and "_key" in rows.columns and len(_groups_again(rows, "_pass")) > 0
             if any(first <= step <= last and step not in held for step in sizes):
                 return False
             for step, size in held.items():
                 sizes.setdefault(step, []).append(size)
-        once += [of[-1] for of in sizes.values() if len(of) == 1]
-        again += [of[-1] for of in sizes.values() if len(of) > 1]
+        once += [counts[-1] for counts in sizes.values() if len(counts) == 1]
+        again += [counts[-1] for counts in sizes.values() if len(counts) > 1]
     return bool(once and again) and float(np.median(again)) >= WHOLE * float(np.median(once))
 
 
 def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
-    """The groups that stand in several files, or passes of a file, if most are whole in each, not parts of one."""
+    """Return the groups that stand in several files, or passes of a file, if most are whole in each of them."""
     parts = [pl.len().alias("rows")]
-    if "advantage" in rows.columns:  # those of a whole group add up to 0
+    if "advantage" in rows.columns:  # the advantages of a whole group add up to 0
         parts += [pl.col("advantage").sum().alias("sum"), pl.col("advantage").abs().sum().alias("size")]
     groups = rows.group_by(part, "step", "_key", maintain_order=True).agg(parts)
     shared = groups.filter(pl.len().over("step", "_key") > 1)
@@ -67,7 +68,7 @@ def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
 
 
 def _add_up(groups: pl.DataFrame) -> bool:
-    """Whether the advantages of most groups add up to 0."""
+    """Return whether the advantages of most groups add up to 0."""
     live = groups.filter(pl.col("size") > 0)
     return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))
 

@@ -1,0 +1,135 @@
+"""The choice of columns: which of a log's columns may be rewards, which are, and what tells one task from another."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from gdpo_audit.logs import columns as cols
+from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
+from gdpo_audit.logs.columns import ReadOptions
+from gdpo_audit.logs.configuration import configured_weights
+from gdpo_audit.logs.form import Form
+from gdpo_audit.logs.forms import LENGTHS
+from gdpo_audit.logs.names import FILE, GROUP_OF_ROW, MADE
+from gdpo_audit.logs.roles import ADVANTAGES, role
+from gdpo_audit.logs.scans import rows_in, value_of
+from gdpo_audit.logs.standard_rows import hash_column
+from gdpo_audit.logs.tables import is_number_type
+
+SPREAD = 16  # tables, spread over a log, that are looked at before the others
+SAMPLE = 20_000  # rows that tell rewards from totals and metrics
+TASKS = ("task", "source", "data_source", "dataset", "domain", "category", "subset", "env")
+# Values of a column that an audit goes by though nobody named it, and responses up to which that costs little time.
+FEW_VALUES, BY_RESPONSES = 12, 500_000
+
+
+def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
+    """Return a column of few texts, such as the task, which has one value for each prompt; None without one.
+
+    Some rows show it. beside: columns that are not read otherwise.
+    """
+    texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
+    names = sorted((n for n in texts if n.lower() not in form.not_rewards), key=lambda n: n.lower() not in TASKS)
+    if not names or rows_in(form.tables) > BY_RESPONSES:
+        return None
+    keys = [n for n in (form.step, form.prompt or form.key) if n and not schema.get(n, pl.Null()).is_nested()]
+    rows = _sample(form, [*dict.fromkeys([*names, *keys])], pl.String)
+    for name in names:
+        values = rows[name].drop_nulls().unique(maintain_order=True).head(FEW_VALUES + 1).to_list()
+        few = 2 <= len(values) <= FEW_VALUES and not any(map(cols.is_numeric_text, values))
+        if few and (not keys or rows.group_by(keys).agg(pl.col(name).n_unique())[name].max() == 1):
+            return name
+    return None
+
+
+def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
+    """Return the columns that may be rewards: numbers, and texts that are numbers but for a few values, the errors."""
+    odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
+    taken = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
+    return [
+        name
+        for name, kind in schema.items()
+        if (is_number_type(kind) or (name in odd and name in schema))
+        and name not in taken
+        and name.lower() not in form.not_rewards
+        and not name.startswith("__")
+        and not (name == "overlong" and "overlong_reward" in schema and form.score)  # a flag of verl
+    ]
+
+
+def choose_rewards(
+    form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
+) -> RewardChoice:
+    """Return which columns are rewards, and what a total beside them tells of their weights."""
+    sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
+    if form.rewards:
+        return RewardChoice(options.rewards or form.rewards)
+    if form.score and options.rewards != (form.score,) and (options.rewards or candidates):
+        rewards = tuple(options.rewards or candidates)
+        if form.score in rewards:
+            return RewardChoice(rewards)
+        rows = sample([form.score, *rewards])
+        return beside_score(rows, rewards, form.score, flags, options.rewards is not None)
+    if form.total and not (options.rewards or candidates):
+        return RewardChoice((form.total,))
+    where = form.tables[0].name
+    judged = form.advantage is not None
+    known = partial(choose, where=where, flags=flags, length=form.length)
+    return known(candidates, sample, named=options.rewards, asks=form.asks, judged=judged)
+
+
+def known_weights(
+    form: Form, chosen: RewardChoice, candidates: Sequence[str], alone: bool
+) -> tuple[Mapping[str, float] | None, str | None]:
+    """Return the weights of the rewards and their origin: the configuration, the log, or a total; None without any.
+
+    alone: the only reward is a total.
+    """
+    functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
+    configured = None if alone else configured_weights(form.settings, functions, form.rewards)
+    in_log = {name: weight for name, weight in (form.weights or {}).items() if name in form.rewards}
+    if configured:
+        return configured, "config"
+    if in_log:
+        return in_log, "log"
+    return (chosen.weights, chosen.weights_by) if chosen.weights else (None, None)
+
+
+def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
+    """Return the columns in which numbers that are written as text are no error.
+
+    Where the caller names the rewards, these are all columns but advantages and lengths.
+    """
+    never = examined_always(form)
+    if options.rewards is None:
+        known = form.not_rewards - never
+        return [name for name in schema if name.lower() in known or role(name) == "metric"]
+    return [name for name in schema if name.lower() not in never]
+
+
+def examined_always(form: Form) -> set[str]:
+    """Return the names of columns in which text is looked at for numbers, whatever rewards the caller names."""
+    return {*ADVANTAGES, *LENGTHS} if form.asks else set()
+
+
+def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
+    """Return the first values of these columns, cast to `kind`, from tables all over a log; null where one has none.
+
+    GROUP_OF_ROW is equal for rows that share the step and the column that names the group, or the prompt.
+    """
+    some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
+    grouped_by = form.key or form.prompt
+    keys = [FILE, *[name for name in (form.step, grouped_by) if name]] if grouped_by else []
+    parts = list[pl.DataFrame]()
+    for number in some:
+        table = form.responses(number)
+        there = table.collect_schema()
+        values = [value_of(name, there).cast(kind, strict=False) for name in names]
+        wanted = table.select(*values, *[value_of(name, there).alias(f"{MADE}{name}") for name in keys])
+        rows = form.tables[number].collected(wanted.head(-(-SAMPLE // len(some))))
+        hashes = [hash_column(rows, f"{MADE}{name}") for name in keys]
+        group = [pl.struct(hashes).hash().alias(GROUP_OF_ROW)] if hashes else []
+        parts.append(rows.select(*names, *group))
+    return pl.concat(parts)

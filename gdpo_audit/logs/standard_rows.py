@@ -1,0 +1,201 @@
+"""Standard rows: the rows of a log with its columns under one name each, whatever the log, and in whole batches."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import polars as pl
+
+from gdpo_audit.logs import tables as of_files
+from gdpo_audit.logs.columns import Columns
+from gdpo_audit.logs.names import EVENT, FILE, ROW, ROWS_OF_A_FILE, reward_column
+from gdpo_audit.logs.tables import is_number_type
+from gdpo_core._errors import InputError, expect
+from gdpo_core._words import clip
+
+
+def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
+    """Return a log's rows with standard columns: `_file`, step, `_key`, `_place`, the rewards, advantage and length.
+
+    Behind this function rewards have the names of `reward_column`, and everything else has one name, whatever the log.
+    Raises InputError that names the file, the column and the first value that does not fit. files: their names.
+    """
+    if columns.advantage and _holds_lists(frame.schema.get(columns.advantage)):
+        frame = _per_response(frame, columns.advantage, files)
+    for name in columns.numbers:
+        _expect_numbers(frame, name, files)
+    chosen = [pl.col(made).alias(name) for made, name in ((FILE, "_file"), (EVENT, "_event")) if made in frame.columns]
+    chosen += [place()] * bool(columns.rewards)
+    chosen.append(_steps(frame, columns.step, files).alias("step"))
+    chosen += [_float(frame, name).alias(reward_column(name)) for name in columns.rewards]
+    if columns.advantage:
+        chosen.append(_float(frame, columns.advantage).alias("advantage"))
+    if columns.length:
+        chosen.append(_float(frame, columns.length).fill_nan(None).cast(pl.Int64, strict=False).alias("length"))
+    if columns.key:
+        chosen.append(_key(frame, columns.key, files).alias("_key"))
+    if columns.identity:
+        chosen.append(hash_column(frame, columns.identity).alias("_prompt_key"))
+    if columns.once:
+        chosen.append(hash_column(frame, columns.once).alias("_once"))
+    if columns.mask and columns.mask.column:
+        chosen.append((_float(frame, columns.mask.column) == columns.mask.value).alias("_masked"))
+    if columns.by:
+        chosen.append(_value(frame, columns.by, files).alias("_by"))
+    rows = frame.select(chosen)
+    read_from = {reward_column(name): name for name in columns.rewards}
+    if columns.advantage:
+        read_from["advantage"] = columns.advantage
+    for name, column in read_from.items():
+        if (row := _first(rows[name].is_infinite())) is not None:
+            where = f"{_at(frame, row, files)}, step {rows['step'][row]}" if columns.step else _at(frame, row, files)
+            raise InputError(
+                f"{where}: expected finite numbers in {column!r}, or NaN for missing, got {rows[name][row]}"
+            )
+    return rows
+
+
+def place() -> pl.Expr:
+    """Return an expression for the place of each row in the files, a number that is unique in the log."""
+    return (pl.col(FILE) * ROWS_OF_A_FILE + pl.col(ROW)).alias("_place")
+
+
+def _first(flags: pl.Series) -> int | None:
+    """Return the number of the first row that is true, from 0; None if none is."""
+    return flags.arg_max() if flags.any() else None
+
+
+def _at(frame: pl.DataFrame, row: int, files: Sequence[str]) -> str:
+    """Return the file of a row and its number in that file, from 1, in words."""
+    return f"{files[frame[FILE][row]]}, row {frame[ROW][row] + 1}"
+
+
+def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
+    """Raise InputError for the first value of a column that is no number, if there is one."""
+    kind = frame.schema.get(name, pl.Null())
+    if is_number_type(kind) or kind == pl.Null:
+        return
+    wrong = frame[name].is_not_null()
+    if kind == pl.String:
+        wrong &= frame[name].cast(pl.Float64, strict=False).is_null()
+    row = _first(wrong if wrong.any() else frame[name].is_not_null())
+    if row is None:
+        return
+    value = str(frame[name].slice(row, 1).to_list()[0])[:60]
+    raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
+
+
+def _holds_lists(kind: pl.DataType | None) -> bool:
+    """Return whether a column of this type holds lists of numbers."""
+    return isinstance(kind, pl.List | pl.Array) and (kind.inner == pl.Null or is_number_type(kind.inner))
+
+
+def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
+    """Return the frame with the one number that each list holds besides padding, which is 0 or missing.
+
+    Raises InputError for a list that holds different numbers.
+    """
+    lists = frame[name].cast(pl.List(pl.Float64), strict=False)
+    filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
+    low, high = filled.list.min(), filled.list.max()
+    if (row := _first((low != high).fill_null(False))) is not None:
+        got = clip(str(frame[name].slice(row, 1).to_list()[0]), 60)
+        raise InputError(
+            f"{_at(frame, row, files)}: expected one number per response in {name!r}, got {got}: advantages are lists "
+            "of different numbers per token"
+        )
+    return frame.with_columns(high.fill_null(lists.list.max()).alias(name))
+
+
+def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """Return a column as Float64 with NaN where a value, or the whole column, is missing."""
+    if name not in frame.columns:
+        return pl.lit(float("nan"))
+    return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
+
+
+def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
+    """Return the steps as whole numbers, or, in a log without such a column, the number of the file from 1."""
+    if name is None:
+        return pl.col(FILE) + 1
+    steps = frame[name]
+    wanted = f"whole numbers in the column of steps, {name!r}"
+    fits = is_number_type(steps.dtype) or steps.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
+    expect(fits, files[frame[FILE][0]] if len(frame) else "", wanted, f"{steps.dtype}")
+    numbers = steps
+    if not steps.dtype.is_integer():
+        numbers = (steps if is_number_type(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
+    whole = numbers.cast(pl.Int64, strict=False)
+    if (row := _first(whole.is_null() | (whole != numbers))) is not None:
+        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got {steps[row]!r}")
+    return pl.lit(whole)
+
+
+def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
+    """Return the column that names the groups as numbers. Raises InputError for a missing value."""
+    missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
+    if (row := _first(missing)) is not None:
+        wanted = f"a value in every row of {name!r}, which tells groups apart"
+        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got a missing one")
+    return hash_column(frame, name)
+
+
+def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """Return a number for each value of a column, the same for equal values.
+
+    A chat is hashed as JSON, because old versions of polars cannot hash it otherwise.
+    """
+    return as_text(name, frame.schema.get(name, pl.Null())).hash()
+
+
+def as_text(name: str, kind: pl.DataType) -> pl.Expr:
+    """Return the values of a column as texts, nested ones as JSON."""
+    return pl.struct(name).struct.json_encode() if kind.is_nested() else pl.col(name).cast(pl.String)
+
+
+def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
+    """Return the values of a column as text, whole numbers without decimals; null where a value is missing."""
+    kind = frame.schema.get(name, pl.Null())
+    where = f"{files[frame[FILE][0]] if len(frame) else ''}, column {name!r}"
+    expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
+    column = (pl.col(name) if name in frame.columns else pl.lit(None, pl.String)).cast(pl.String)
+    return column.replace("NaN", None).str.strip_suffix(".0") if kind.is_float() else column
+
+
+def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
+    """Return whether steps never decrease, and each step stands in one file."""
+    last = last_file = None
+    for frame in frames:
+        for (file,), rows in frame.group_by("_file", maintain_order=True):
+            steps = rows["step"]
+            falls = last is not None and (steps[0] < last or (steps[0] == last and file != last_file))
+            if falls or not steps.is_sorted():
+                return False
+            last, last_file = steps[-1], file
+    return True
+
+
+def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Yield the rows in frames of about `ROWS` that split no batch; `batch` numbers these by the changes of `by`."""
+    number = 0
+    waiting: list[pl.DataFrame] = []
+    for frame in frames:
+        if not len(frame):
+            continue
+        waiting.append(frame)
+        if sum(map(len, waiting)) < of_files.ROWS:
+            continue
+        rows = pl.concat(waiting)
+        numbers = rows.select(_changes(by)).to_series()
+        end = numbers.search_sorted(numbers[-1])  # the last batch may go on in the next frame
+        if end:
+            yield rows.head(end).with_columns((numbers.head(end) + number).alias("batch"))
+            number += numbers[-1]
+        waiting = [rows.slice(end)]
+    if waiting:
+        rows = pl.concat(waiting)
+        yield rows.with_columns((_changes(by) + number).alias("batch"))
+
+
+def _changes(by: Sequence[str]) -> pl.Expr:
+    """Return an expression for how often one of these columns has changed up to each row."""
+    changed = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in by)
+    return changed.fill_null(False).cast(pl.Int64).cum_sum()

@@ -1,0 +1,160 @@
+"""Guesses: the weights to try for one method and convention, and whether someone may have chosen them."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gdpo_audit.recipe.recipe import Tensors
+from gdpo_audit.recipe.weights import Solution, Terms
+
+# The largest standard errors: of a known weight, relative to it; of a weight of 0, relative to the largest weight; and
+# of a known scale.
+_KNOWN_WEIGHT, KNOWN_ZERO, KNOWN_SCALE = 3e-3, 1e-5, 0.05
+# The complexity of weights that are no round numbers.
+FITTED = 1000
+# Where the scale is open, the largest weight is taken to be one of these numbers, the one that makes the other weights
+# simplest.
+_LARGEST = (1, *range(2, 13), 15, 20)
+# A weight is changed by no more than this part of it to make it a round number.
+COARSEST = 0.02
+_DENOMINATORS = (3, 6, 7, 9, 11, 12)
+_LEAST = 1e-290  # the smallest number that can be round
+# A scale may be off by this part of it, in addition to its standard error.
+_SCALE_OFF = 1e-3
+# The smallest plausible ratio of two weights.
+_FAR_APART = 1e-5
+# The largest plausible eps, as a part of the std: nobody chooses weights so small that eps is more than a correction.
+# With smaller weights one method can imitate another.
+_EPS_AT_MOST = 0.25
+# A log with more responses than this has more equations than weights, so that they need not be counted.
+_MANY = 4096
+# Weights that are this far apart, relatively, are different weights.
+APART = 0.01
+
+Weights = tuple[float, ...]
+Guess = tuple[Weights, int]  # weights to try, and their complexity
+
+
+def rms(x: Tensor) -> float:
+    """Return the root mean square of numbers; 0 without any."""
+    return x.square().mean().sqrt().item() if x.numel() else 0.0
+
+
+# --- the weights to try ----------------------------------------------------------------------------------------------
+
+
+def along_direction(
+    solution: Solution, wanted: Tensor, factor: float | None = None, error: float = math.inf
+) -> list[Guess]:
+    """Return weights along the one direction that fits: the simplest, and those that fit best.
+
+    factor: turns the direction into weights, if the log shows their scale, with this relative error.
+    """
+    direction = solution.directions[:, 0]
+    scales = [float(largest) for largest in _LARGEST]
+    if factor is not None and error <= KNOWN_SCALE:
+        strongest = direction[(direction * solution.size).abs().argmax()].item()
+        scales = [number / strongest for _, number in simple_near(factor * strongest, 3 * error + _SCALE_OFF)]
+    simple = [_simple(scale, solution, wanted) for scale in scales]
+    simplest_ones = sorted((guess for guess in simple if guess is not None), key=lambda guess: guess[1])[:1]
+    return [*simplest_ones, (round_weights(solution.completed((factor or 1.0) * direction, wanted)), FITTED)]
+
+
+def shows_scale(guess: Guess, solution: Solution, measured: Tensor, error: float) -> bool:
+    """Return whether the log shows the scale of a guess.
+
+    measured: the weights by the divisors of the advantages, with the relative error `error`.
+    """
+    weights, complexity = guess
+    # Where the advantages show the scale only roughly, several weights that all have one digit show it.
+    settled = len(weights) - solution.null_space.shape[1]
+    surest = int((measured * solution.size).abs().argmax())
+    near = abs(weights[surest] / measured[surest].item() - 1) <= 3 * error + _SCALE_OFF
+    return near and (3 * error <= APART or (complexity <= settled and settled > 1))
+
+
+def open_weights(solution: Solution) -> list[int]:
+    """Return the indices of the rewards whose weight the log leaves open.
+
+    Then the standard error of the weight is too large, and the weight need not be 0 either.
+    """
+    weights, error, size = solution.directions[:, 0], solution.error, solution.size
+    # A reward of very small size can be invisible at any weight, so that a weight of 0 is not certain either.
+    zero = (error * size <= KNOWN_ZERO * (weights * size).abs().max()) & (error <= _KNOWN_WEIGHT)
+    known = (error <= _KNOWN_WEIGHT * weights.abs()) | zero
+    return sorted({*solution.open_rewards, *(int(k) for k in (~known | (size == 0)).nonzero().flatten())})
+
+
+def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
+    """Return the simplest weights within three standard errors; None where one of them is near no round number.
+
+    Weights that the log leaves open stay about as they are.
+    """
+    weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
+    numbers, complexity = list[float](), 1
+    for k, (w, e) in enumerate(zip(weights, (3 * scale * solution.error).tolist(), strict=True)):
+        if k in solution.open_rewards:
+            near = [(0, number) for _, number in simple_near(w, 1e-6)] or [(0, w)]
+        else:
+            near = [(0, 0.0)] if abs(w) <= e else simple_near(w, min(COARSEST, e / abs(w) + 1e-5))
+        if not near:
+            return None
+        numbers.append(near[0][1])
+        complexity += near[0][0]
+    return tuple(numbers), complexity
+
+
+def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
+    """Return numbers with few digits, and fractions, within a relative tolerance of x, the simplest first.
+
+    Each has its complexity before it: 0 for ±1, else about its digits. There are none near 0 and infinity.
+
+    >>> simple_near(0.2500001, 1e-5), simple_near(0.333334, 1e-5), simple_near(0.1234567, 1e-5), simple_near(1.01, 0.05)
+    ([(2, 0.25)], [(2, 0.3333333333333333)], [], [(0, 1.0), (3, 1.01)])
+    """
+    if not _LEAST < abs(x) < 1 / _LEAST:
+        return []
+    numbers = {float(f"{x:.{digits - 1}e}"): digits for digits in (3, 2, 1)}
+    for below in _DENOMINATORS if abs(x) < 100 else ():
+        above = round(x * below)
+        if math.gcd(above, below) == 1:
+            numbers[above / below] = 2 if below == 3 else 4
+    near = ((0 if abs(number) == 1 else digits, number) for number, digits in numbers.items())
+    return sorted(pair for pair in near if abs(pair[1] - x) <= tolerance * abs(x))
+
+
+def round_weights(weights: Tensor) -> tuple[float, ...]:
+    """Return weights rounded to eight digits; with fewer, the advantages of large rewards would not be reproduced."""
+    nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
+    return tuple(0.0 if abs(w) <= nothing else float(f"{w:.8g}") for w in weights.tolist())
+
+
+# --- which weights are plausible: chance, or another convention, can reproduce a log too ------------------------------
+
+
+def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
+    """Return whether someone may have chosen these weights; ones, and weights that were asked for, always pass.
+
+    unknown: indices of the weights that the log cannot tell. equations: see `degrees_of_freedom`.
+    """
+    weights, complexity = guess
+    if complexity == 0:
+        return True
+    w, part = torch.tensor(weights, dtype=torch.float64), terms.part > 0
+    known = [abs(x) for k, x in enumerate(weights) if x and k not in unknown]
+    std, apart = rms((w @ terms.x)[part]), rms((w[:, None] * terms.x)[:, part])
+    enough = complexity < FITTED or equations > 0
+    near = min(known, default=math.inf) >= _FAR_APART * w.abs().max().item()
+    return enough and near and std > max(_FAR_APART * apart, eps / _EPS_AT_MOST)  # else the rewards cancel each other
+
+
+def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
+    """Return the number of independent equations in the log minus the number of unknowns; infinity for a large log."""
+    if terms.x.shape[1] > _MANY:
+        return math.inf
+    part, group = terms.part > 0, log.group_of_response
+    different = terms.different(part, group) - len(group[part].unique())
+    live = terms.unit[(terms.x != 0).any(0)].unique()
+    return different - len(live) - (int((solution.size > 0).sum()) - 1)

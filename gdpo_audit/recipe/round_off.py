@@ -1,0 +1,49 @@
+"""The round-off of a framework that computes advantages in float32, as a bound for each response."""
+
+import torch
+from torch import Tensor
+
+from gdpo_core._groups import Batch
+from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
+from gdpo_core.methods import Steps
+
+# Where all values of a group are equal, leave-one-out may divide the round-off of their mean by that of their std, its
+# square root.
+_ALIKE = 1e-3
+
+
+def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
+    """Return a bound on the round-off of a framework that computes in float32; a small std enlarges it.
+
+    (…, prompts, rollouts) or (responses,), or a single 0. It is 0 where the values of a group add up exactly.
+    """
+    c, group, in_z = batch.convention, batch.group, steps.z is not None
+    terms = batch.rewards if in_z else batch.weights * batch.rewards
+    terms = terms.nan_to_num() if batch.missing else terms
+    rounded = (terms * GRAIN).frac_() != 0
+    if not rounded.any():
+        return terms.new_zeros(1)
+    inexact = group.total(rounded.to(terms)) > 0
+    if not in_z:  # a sum rounds at its own size, whichever of its rewards is no round number
+        inexact = inexact.any(0, keepdim=True)
+    error = ROUNDED * group.total(terms.abs()) / group.count * inexact
+    error = error if in_z else error.sum(0)
+    if steps.z is not None or method in ("grpo", "max_rl"):
+        std = steps.group.std
+        alike = error.new_zeros(1)
+        if c.leave_one_out:  # each response has its own std, and the bound is that of the smallest
+            alike = (group.lowest(-std) == 0) * (error > 0)
+            std = group.lowest(std.masked_fill(std == 0, 1))
+        eps = 0.0 if method == "max_rl" else c.group_eps if in_z else c.sum_eps  # MaxRL adds no eps
+        error = normalised_in_float32(error, std, eps, group.count)
+        error = error + _ALIKE * alike
+    error = (batch.weights.abs() * error).sum(0) if in_z else error
+    error = group.broadcast(error) + torch.zeros_like(steps.advantages)
+    if steps.batch is None:
+        return error
+    over = batch.group if in_z and c.last_step == "group" else batch.all_responses
+    count = over.broadcast(over.total(torch.ones_like(error)))
+    if in_z:  # the round-off of one group moves the mean and the std of its whole batch
+        typical = (over.broadcast(over.total(error.square())) / count).sqrt()
+        error = error + typical * (1 + steps.advantages.abs().nan_to_num())
+    return normalised_in_float32(error, over.broadcast(steps.batch.std), c.batch_eps if in_z else c.sum_eps, count)

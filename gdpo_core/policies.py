@@ -1,0 +1,208 @@
+"""Two small policies to train on several rewards: coins that fall independently, and arms of which one is pulled.
+
+Symbols: p the probabilities of the ones of an outcome, which coins fell on 1, or which arm was pulled.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from numbers import Integral
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from gdpo_core._errors import InputError, expect, expect_index
+from gdpo_core._inputs import ArrayLike, numbers, width
+from gdpo_core._statistics import adds_exactly
+from gdpo_core.methods import condition
+
+Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coins:
+    """Coins that fall independently; each that falls on 1 pays its scale."""
+
+    start: Tensor  # (coins,) logits
+    scale: Tensor  # (coins,)
+    gates: list[tuple[int, int]]  # pairs of a reward and the coin on which it hangs
+    noise: Tensor  # (rewards,) std of the noise on each reward; those beyond the coins are noise alone
+    weights: Tensor  # (rewards,)
+    dtype: torch.dtype  # that can hold these rewards
+    together: float = 0.0  # the share of the outcomes in which all coins fall by one draw
+
+    @property
+    def uniforms(self) -> int:
+        """The number of random numbers in [0, 1) that one outcome takes."""
+        return len(self.start) + (self.together > 0)
+
+    @property
+    def exact(self) -> bool:
+        """Whether weighted sums of the rewards have no round-off before the noise."""
+        return adds_exactly(self.scale * self.weights[: len(self.scale)])
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Return p of logits, both (coins, …)."""
+        return logits.sigmoid()
+
+    def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
+        """Return one outcome from each column of uniforms, (coins, …)."""
+        if self.together:
+            uniforms = torch.where(uniforms[-1] < self.together, uniforms[0], uniforms[:-1])
+        return torch.lt(uniforms, p, out=out)
+
+    def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
+        """Return the rewards of outcomes (coins, …) before the noise, (rewards, …)."""
+        coins = len(self.scale)
+        torch.mul(self.scale.to(outcomes).view(-1, *[1] * (outcomes.ndim - 1)), outcomes, out=out[:coins])
+        if len(out) > coins:
+            out[coins:] = 0
+        for reward, on in self.gates:
+            out[reward] *= outcomes[on]
+        return out
+
+    def outcomes(self) -> Tensor:
+        """Return every possible outcome, (coins, outcomes)."""
+        return corners(0.0, 1.0, len(self.start))
+
+    def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
+        """Return the probability of each outcome, (outcomes,)."""
+        alone = torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
+        # With one draw for all, a coin falls on 1 if its p is above the draw. So an outcome comes of the draws that are
+        # below the p of every coin on 1, and not below the p of any coin on 0.
+        below = torch.where(outcomes == 1, p[:, None], 1.0).amin(0)
+        above = torch.where(outcomes == 0, p[:, None], 0.0).amax(0)
+        return alone + self.together * ((below - above).clamp(min=0) - alone)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arms:
+    """Arms of which a softmax policy pulls one; each pays its row of a table."""
+
+    start: Tensor  # (arms,) logits
+    table: Tensor  # (arms, rewards)
+    weights: Tensor  # (rewards,)
+    dtype: torch.dtype  # that can hold these rewards
+
+    uniforms = 1
+
+    @property
+    def noise(self) -> Tensor:
+        """(rewards,) of zeros: the table is all that is paid."""
+        return torch.zeros_like(self.weights)
+
+    @property
+    def exact(self) -> bool:
+        """Whether weighted sums of the rewards have no round-off."""
+        return all(adds_exactly(row * self.weights) for row in self.table)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Return p of logits, both (arms, …)."""
+        return logits.softmax(0)
+
+    def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
+        """Return one arm from each uniform number, as zeros and a one, (arms, …)."""
+        below = p.cumsum(0)
+        below[-1] = torch.inf  # the sum may round to less than 1
+        torch.lt(uniforms, below, out=out)
+        out[1:] -= out[:-1].clone()
+        return out
+
+    def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
+        """Return the rewards of outcomes (arms, …), (rewards, …)."""
+        torch.mm(self.table.T.to(outcomes), outcomes.flatten(1), out=out.view(len(out), -1))
+        return out
+
+    def outcomes(self) -> Tensor:
+        """Return every outcome, one arm each, as zeros and a one, (arms, arms)."""
+        return torch.eye(len(self.start), dtype=torch.float64)
+
+    def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
+        """Return the probability of each arm, (arms,)."""
+        return p
+
+
+Policy: TypeAlias = Coins | Arms
+
+
+def coins_of(
+    p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: Gate | None
+) -> Coins:
+    """Return the checked coins and what they pay."""
+    start = _per_reward(p0, "p0")
+    expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
+    coins = len(start)
+    c = torch.ones_like(start) if scale is None else _per_reward(scale, "scale", coins)
+    n = torch.zeros_like(start) if noise is None else _noise(noise, coins)
+    w = torch.ones_like(n) if weights is None else _per_reward(weights, "weights", len(n), "rewards")
+    sizes = [*c.abs().tolist(), *(c * w[:coins]).abs().tolist(), *n.tolist(), *(n * w).abs().tolist()]
+    return Coins(
+        start=start.logit(),
+        scale=c,
+        gates=_gates(gate, coins, "another coin than the reward's own"),
+        noise=n,
+        weights=w,
+        dtype=width(sizes, torch.float32, "scale"),
+    )
+
+
+def arms_of(
+    p0: ArrayLike, arms: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, gate: Gate | None
+) -> Arms:
+    """Return the checked arms and what they pay."""
+    start = _per_reward(p0, "p0")
+    inside = bool(((start > 0) & (start < 1)).all()) and abs(float(start.sum()) - 1) < 1e-6
+    expect(inside, "p0", "probabilities inside (0, 1) that sum to 1", start.tolist())
+    table = numbers(arms, "arms").double()
+    fits = table.ndim == 2 and len(table) == len(start) and table.numel() > 0
+    expect(fits, "arms", f"shape ({len(start)}, rewards), one row per number of p0", f"shape {tuple(table.shape)}")
+    expect(bool(table.isfinite().all()), "arms", "finite numbers", table.tolist())
+    count = table.shape[1]
+    table = table if scale is None else table * _per_reward(scale, "scale", count, "rewards")
+    for reward, on in _gates(gate, count, "another reward"):
+        table = condition(table, reward, on)
+    w = torch.ones(count).double() if weights is None else _per_reward(weights, "weights", count, "rewards")
+    sizes = [*table.abs().amax(0).tolist(), *(table * w).abs().amax(0).tolist()]
+    return Arms(start=start.log(), table=table, weights=w, dtype=width(sizes, torch.float32, "arms"))
+
+
+def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_by: str = "p0") -> Tensor:
+    """Return one finite number per reward, (rewards,) in float64; counted_by: the argument that says how many."""
+    t = numbers(values, name).double()
+    expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {counted_by}"
+    fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
+    expect(fits and bool(t.isfinite().all()), name, expected, t.tolist())
+    return t
+
+
+def _noise(noise: ArrayLike, coins: int) -> Tensor:
+    """Return the checked std of the noise on each reward, (rewards,)."""
+    t = numbers(noise, "noise").double()
+    fits = t.ndim == 1 and len(t) >= coins and bool((t.isfinite() & (t >= 0)).all())
+    expect(fits, "noise", f"at least {coins} finite numbers from 0, one per reward", t.tolist())
+    return t
+
+
+def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
+    """Return pairs of a reward and the coin or reward that gates it, both as indices from 0."""
+    if gate is None:
+        return []
+    wrong = InputError(f"gate: expected (reward, on), or several such pairs, got {gate!r}")
+    if not isinstance(gate, Sequence) or isinstance(gate, str):
+        raise wrong
+    pairs = []
+    for pair in [gate] if len(gate) and all(isinstance(k, Integral) for k in gate) else gate:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise wrong
+        for k in pair:
+            expect_index(k, count, "gate", "rewards")
+        reward, on = (k % count for k in pair)
+        expect(reward != on, "gate", another, repr(tuple(pair)))
+        pairs.append((reward, on))
+    return pairs
+
+
+def corners(low: float, high: float, count: int) -> Tensor:
+    """Return every way to set so many numbers to one of two, (count, 2^count)."""
+    return torch.tensor(list(product((low, high), repeat=count)), dtype=torch.float64).T
