@@ -24,7 +24,6 @@ DOCUMENTS = [path.relative_to(ROOT).as_posix() for path in FOUND]
 LIMIT = 900  # seconds that a command may take
 SERVES = re.compile(r"make (run|edit|lesson)\b|\bserve\.py\b")
 NOT_TRIED = {
-    "make test": "the workflow's own, on each platform",
     ".venv/bin/python -m pip install -e '.[experiments]'": "asks an index for TRL and what it brings",
     ".venv/bin/python -m experiments.train --out runs": "needs TRL, which `make parity-trainer` has",
     ".venv/bin/python -m pip wheel --no-deps -w dist . && .venv/bin/python -m venv /tmp/try && "
