@@ -1,4 +1,4 @@
-# make run, make check, make test; and install, edit, bench, image, clean; for maintainers what CONTRIBUTING.md lists.
+# make run, make check, make test; and lesson, edit, install, bench, image, clean; for maintainers what CONTRIBUTING.md lists.
 # Variables: PORT, HOST, PYTHON, TORCH_INDEX, VENV (where to install), CHROMIUM (the browser of the tests).
 PORT ?= 7860
 # Not from the environment, where some shells put the machine's name.
@@ -22,14 +22,17 @@ HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY
 WORKERS = -n logical --maxprocesses 4 --dist worksteal
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest $(WORKERS)
 
-.PHONY: run edit install check test static bench parity parity-trainer parity-ray jupyter documents faults engines fuzz \
+.PHONY: run edit lesson install check test static bench parity parity-trainer parity-ray jupyter documents faults engines fuzz \
 	image fresh lowest resolves check-cpu clean
 
 run: $(VENV)/.installed-page
 	@exec $(VENV_PYTHON) serve.py --host '$(HOST)' --port '$(PORT)'
 
-edit: $(VENV)/.installed-page
-	@exec $(VENV_PYTHON) -m marimo -y edit --skip-update-check app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
+# The page, and the whole idea in eight cells, as notebooks.
+edit: NOTEBOOK = app.py
+lesson: NOTEBOOK = examples/lesson.py
+edit lesson: $(VENV)/.installed-page
+	@exec $(VENV_PYTHON) -m marimo -y edit --skip-update-check $(NOTEBOOK) --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 
 install: $(VENV)/.installed-page
 	@echo "$(VENV) is ready"
@@ -48,7 +51,7 @@ static: $(VENV)/.installed-dev
 	$(VENV_PYTHON) -m ruff check
 	$(VENV_PYTHON) -m ruff format --check
 	$(VENV_PYTHON) -m mypy
-	$(VENV_PYTHON) -m marimo check --strict app.py examples/audit.py examples/board.py
+	$(VENV_PYTHON) -m marimo check --strict app.py examples/lesson.py examples/audit.py examples/board.py
 
 bench: $(VENV)/.installed-bench
 	$(VENV_PYTHON) -m benchmarks

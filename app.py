@@ -115,7 +115,7 @@ def lab_try(did, page):
 @app.cell
 def lab_folds():
     show(
-        html.fold("The formulas, symbol by symbol", html.element(mo.lazy(lambda: mo.md(depth.equations())))),
+        html.fold("The formulas, symbol by symbol", lambda: mo.md(depth.equations())),
         html.fold("The paper's Fig. 2, in both readings", depth.figure_two()),
         html.fold("How the answers are marked", depth.grading()),
     )
@@ -124,7 +124,7 @@ def lab_folds():
 
 @app.cell
 def lab_conventions_title():
-    all_conventions = depth.fold("As each trainer computes it")
+    all_conventions = html.opener("As each trainer computes it")
     all_conventions
     return (all_conventions,)
 
@@ -137,7 +137,7 @@ def lab_conventions(all_conventions, shown, touched):
 
 @app.cell
 def lab_books_title(page):
-    five_books = depth.fold("In plain words: five books, rated on unequal scales", page.given("lab-books") is not None)
+    five_books = html.opener("In plain words: five books, rated on unequal scales", page.given("lab-books") is not None)
     five_books
     return (five_books,)
 
@@ -159,8 +159,10 @@ def lab_book_ranking(page, ratings):
 
 @app.cell
 def lab_next():
-    mo.md("""
+    mo.md(f"""
     [Next: does it learn better with the one or the other? Train →](?at=train)
+
+    {html.lesson()}
     """)
     return
 
@@ -210,7 +212,7 @@ def train_headline(comparison, predict, setting, train):
 
 @app.cell
 def train_caption(scenario, setting, train):
-    html.show(html.tag("h2", scenario.title), html.tag("p", train.words.caption(setting)))
+    show(html.tag("h2", scenario.title), html.tag("p", train.words.caption(setting)))
     return
 
 
@@ -247,32 +249,51 @@ def train_choices(page, scenarios, train):
 def train_setting(comparison, controls, scenario, shown, third, train):
     setting = train.controls.setting_of(scenario, comparison.value, controls.value, shown())
     methods = [*train.runs.COMPARED, *([third.value] if third.value else [])]
-    return methods, setting
+    train_link = train.cards.link(scenario, setting, methods, controls.value)
+    return methods, setting, train_link
 
 
 @app.cell
 def train_runs(methods, setting, train):
-    # p of each run: (seeds, epochs + 1, coins). Each is gc.train(method, p0, scale=…, weights=…, epochs=…, …) with the
-    # values of the setting, computed in another process and once for all visitors.
+    # Coin k shows 1 with probability p0[k] at first, and then earns scale[k]. `each` calls gc.train for each method in
+    # another process, once for all visitors, and gc.mean_field for infinitely large groups.
+    # p of each run: (seeds, epochs + 1, coins); each limit: (epochs + 1, coins).
+    p0, scale, _weights, epochs = setting.p0, setting.scale, setting.weights, setting.epochs
+    _more = train.runs.further_options(setting)  # rollouts, prompts, lr, optimizer, seeds and so on
     try:
         with mo.status.spinner("Training", remove_on_exit=True):
-            runs = train.runs.train(setting, methods)
-            limits = train.runs.train_limits(setting, methods)
+            runs = train.runs.each(gc.train, methods, p0, scale=scale, weights=_weights, epochs=epochs, **_more)
+            limits = train.runs.each(gc.mean_field, methods, p0, scale=scale, weights=_weights, epochs=epochs, **_more)
     except gc.InputError as _error:
-        mo.stop(True, html.show(html.callout(f"This can't be trained. {html.reason(_error)}")))
-    return limits, runs
+        mo.stop(True, show(html.callout(f"This can't be trained. {html.reason(_error)}")))
+    return epochs, limits, p0, runs, scale
 
 
 @app.cell
-def train_curves(as_given, graded, guesses, limits, methods, play, predict, runs, scenario, setting, train):
-    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, graded)
+def train_drawing(limits, play, runs, scenario, setting, train):
     play.epochs, play.shown = setting.epochs, scenario.id
-    mo.stop(predict.value and not guesses.value[scenario.id], html.show(html.div("predicting", guesses[scenario.id])))
-    html.show(
-        html.div("verdict", train.verdicts.result(setting, scenario.coins, runs), role="status"),
-        train.panels.draw(scenario, setting, runs, limits),
-        html.div("below", train.panels.key(methods), train.words.why(scenario, setting, _given)),
-    )
+    _verdict = train.verdicts.result(setting, scenario.coins, runs)
+    drawn = [html.div("verdict", _verdict, role="status"), train.panels.draw(scenario, setting, runs, limits)]
+    return (drawn,)
+
+
+@app.cell
+def train_why(as_given, graded, methods, scenario, setting, train):
+    _untouched = train.controls.setting_of(scenario, setting.comparison, as_given, graded)
+    below = html.div("below", train.panels.key(methods), train.words.why(scenario, setting, setting == _untouched))
+    return (below,)
+
+
+@app.cell
+def train_guesses(guesses, predict, scenario):
+    guessed = guesses.value if predict.value else None  # by set-up; None where nobody is asked
+    question = None if guessed is None or guessed[scenario.id] else html.div("predicting", guesses[scenario.id])
+    return guessed, question
+
+
+@app.cell
+def train_curves(below, drawn, question):
+    show(question) if question else show(*drawn, below)
     return
 
 
@@ -293,17 +314,16 @@ def train_further(comparison, controls, reset, third, train):
 @app.cell
 def train_weights(pictures, scenario, setting, train):
     # Of the conflict: where the right answer ends at other weights of being concise.
-    html.show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)) if setting.arms else "")
+    show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)) if setting.arms else "")
     return
 
 
 @app.cell
-def train_by_hand(editing, runs, scenario, setting):
+def train_by_hand(editing, epochs, p0, runs, scenario, setting):
     # The same policy in a few lines of torch, drawn anew at each run, beside what the library makes of these numbers:
     # change the step, the batch step or a number here, and run the cell. In run mode nobody sees it.
     mo.stop(not editing or setting.arms or setting.noise or setting.together or setting.gate)
     mo.stop(setting.optimizer != "sgd" or setting.match_scale is not True)
-    p0, epochs = setting.p0, setting.epochs
     pay, weight = setting.scale or (1.0,) * len(p0), setting.weights or (1.0,) * len(p0)
 
     def bernoulli(method):
@@ -320,9 +340,7 @@ def train_by_hand(editing, runs, scenario, setting):
 
     _rows = []
     for _method in ("grpo", "gdpo"):
-        _size = {"rollouts": setting.rollouts, "prompts": setting.prompts, "lr": setting.lr}
-        _trained = gc.train(_method, p0, scale=pay, weights=weight, epochs=epochs, **_size)
-        for _name, _run in (("by hand", bernoulli(_method)), ("gc.train", _trained)):
+        for _name, _run in (("by hand", bernoulli(_method)), ("gc.train", runs[_method])):
             _rows.append([f"{_method.upper()}, {_name}", *_run.steps_to(0.9).median(0).values.tolist()])
     show(html.table(["first epoch with p ≥ 0.9", *scenario.coins], _rows, "figures"))
     return
@@ -345,9 +363,9 @@ def train_try(guesses, page, predict):
 
 
 @app.cell
-def train_summary(comparison, guesses, predict, scenarios, sketches, train):
-    _score = train.cards.score(scenarios, sketches, guesses.value) if predict.value else None
-    html.show(train.cards.summary(scenarios, sketches, comparison.value, _score))
+def train_summary(comparison, guessed, scenarios, sketches, train):
+    _score = train.cards.score(scenarios, sketches, guessed) if guessed is not None else None
+    show(train.cards.summary(scenarios, sketches, comparison.value, _score))
     return
 
 
@@ -367,9 +385,8 @@ def train_sketches(comparison, pictures, scenarios, shown, train):
 
 
 @app.cell
-def train_pictures(comparison, gallery, guesses, predict, scenarios, sketches, train):
-    _guesses = guesses.value if predict.value else None
-    gallery.html = str(train.cards.gallery(scenarios, sketches, comparison.value, _guesses))
+def train_pictures(comparison, gallery, guessed, scenarios, sketches, train):
+    gallery.html = str(train.cards.gallery(scenarios, sketches, comparison.value, guessed))
     return
 
 
@@ -381,31 +398,21 @@ def train_scenario(chosen, scenarios):
 
 @app.cell
 def train_depth(limits, methods, runs, scenario, setting, train):
-    html.show(
+    show(
         html.fold("What is trained, and how", train.words.how_it_learns(setting)),
         html.fold(
-            "Every median, in all three comparisons",
-            html.element(mo.lazy(lambda: train.panels.medians_table(scenario, setting, methods))),
+            "Every median, in all three comparisons", lambda: train.panels.medians_table(scenario, setting, methods)
         ),
-        html.fold(
-            "The curves as a table", html.element(mo.lazy(lambda: train.panels.curves_table(scenario, runs, limits)))
-        ),
+        html.fold("The curves as a table", lambda: train.panels.curves_table(scenario, runs, limits)),
     )
     return
 
 
 @app.cell
 def train_next():
-    html.show(
-        html.div(
-            "next",
-            "Coins are a toy. ",
-            html.tag(
-                "a", "See the predictions of the coins beside what a language model did", href="?at=evidence#trained"
-            ),
-            html.tag("a", "On 963 real prompts: how often does it happen? →", href="?at=evidence"),
-        )
-    )
+    _trained = html.tag("a", "See their predictions beside what a language model did", href="?at=evidence#trained")
+    _prompts = html.tag("a", "On 963 real prompts: how often does it happen? →", href="?at=evidence")
+    show(html.div("next", "Coins are a toy. ", _trained, _prompts))
     return
 
 
@@ -427,14 +434,14 @@ def evidence_data(evidence_open):
 
 @app.cell
 def evidence_claim(choice, evidence, outcomes, verdicts):
-    html.show(evidence.sentences.claim(verdicts, outcomes), evidence.sentences.lead(verdicts, choice))
+    show(evidence.sentences.claim(verdicts, outcomes), evidence.sentences.lead(verdicts, choice))
     return
 
 
 @app.cell
 def evidence_ties(choice, evidence, outcomes, verdicts):
     # The first question: how often does GRPO tie what differs? A square is a prompt.
-    html.show(evidence.sentences.ties(verdicts, choice, outcomes))
+    show(evidence.sentences.ties(verdicts, choice, outcomes))
     return
 
 
@@ -443,15 +450,10 @@ def evidence_marks(answers_drawn, correctness_weight, draw_number, graders, prom
     choice = prompts.Choice(answers_drawn.value, draw_number.value, tuple(graders.value), correctness_weight.value)
     marks = prompts.marks_of(verdicts, choice.weighing(1))  # (prompts, answers, rewards)
     first = prompts.pairs(marks)  # of a right and a wrong answer: from which weight on the right one is first
-    return choice, first, marks
-
-
-@app.cell
-def evidence_outcomes(choice, marks, prompts):
     # What each method ties, and what happens to each prompt.
     ties = {method: gc.collapse(marks, method, weights=choice.weights) for method in ("grpo", "gdpo")}
     outcomes = prompts.outcomes(marks, ties)
-    return outcomes, ties
+    return choice, first, marks, outcomes, ties
 
 
 @app.cell
@@ -483,12 +485,17 @@ def evidence_pointed(ask_prompt, picture):
 
 
 @app.cell
-def evidence_drawing(choice, chosen_prompt, evidence, first, kinds, outcomes, picture, verdicts):
+def evidence_opened(chosen_prompt, first, picture, verdicts):
     prompt = chosen_prompt() or verdicts.tasks[first.worst()]
-    kinds.widget.html = str(evidence.squares.legend(outcomes, choice.group_size))
-    picture.widget.html = str(evidence.squares.squares(verdicts, outcomes, kinds.value["chosen"]))
     picture.widget.chosen = prompt
     return (prompt,)
+
+
+@app.cell
+def evidence_drawing(choice, evidence, kinds, outcomes, picture, verdicts):
+    kinds.widget.html = str(evidence.squares.legend(outcomes, choice.group_size))
+    picture.widget.html = str(evidence.squares.squares(verdicts, outcomes, kinds.value["chosen"]))
+    return
 
 
 @app.cell
@@ -506,17 +513,24 @@ def evidence_search(ask_prompt, evidence, find, verdicts):
 
 
 @app.cell
-def evidence_prompt(ask_prompt, choice, evidence, find, marks, outcomes, prompt, ties, unknown, verdicts):
+def evidence_steps(ask_prompt, evidence, outcomes, prompt, verdicts):
     # Squares are smaller than a fingertip.
     _before, _after = evidence.squares.neighbours(verdicts, outcomes, prompt)
     step_back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
     step_on = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
-    html.show(
-        html.div("asking", step_back, step_on, find),
-        unknown,
-        html.div("opened-prompt", evidence.opened.prompt(verdicts, choice, marks, ties, prompt)),
-    )
     return step_back, step_on
+
+
+@app.cell
+def evidence_answers(choice, evidence, marks, prompt, ties, verdicts):
+    opened_prompt = html.div("opened-prompt", evidence.opened.prompt(verdicts, choice, marks, ties, prompt))
+    return (opened_prompt,)
+
+
+@app.cell
+def evidence_prompt(find, opened_prompt, step_back, step_on, unknown):
+    show(html.div("asking", step_back, step_on, find), unknown, opened_prompt)
+    return
 
 
 @app.cell
@@ -527,25 +541,10 @@ def evidence_try(chosen_prompt, outcomes, page, prompts, verdicts):
 
 
 @app.cell
-def evidence_controls(page, prompts, verdicts):
-    _most, _default = len(verdicts.models), ".".join(prompts.REWARDS)
-    _graders = page.given("evidence-graders", prompts.GRADED, _default)
-    answers_drawn = mo.ui.slider(
-        2,
-        _most,
-        value=min(page.given("evidence-group"), _most),
-        label="Answers per prompt",
-        show_value=True,
-        debounce=True,
-    )
-    draw_number = mo.ui.number(0, prompts.DRAWS - 1, value=page.given("evidence-draw"), label="Draw")
-    graders = mo.ui.array(
-        [
-            mo.ui.dropdown({words: key for key, words in one.items()}, one[key], label=f"{mark} is")
-            for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders.split("."), strict=True)
-        ]
-    )
-    html.show(html.fold("Other answers, other graders", html.div("asking", answers_drawn, draw_number, *graders)))
+def evidence_controls(evidence, page, verdicts):
+    answers_drawn, draw_number = evidence.controls.draw(page, len(verdicts.models))
+    graders = evidence.controls.graders(page)
+    show(html.fold("Other answers, other graders", html.div("asking", answers_drawn, draw_number, *graders)))
     return answers_drawn, draw_number, graders
 
 
@@ -553,35 +552,27 @@ def evidence_controls(page, prompts, verdicts):
 def evidence_push(choice, evidence, first, verdicts):
     # The second question: does it help to break the ties? A policy gradient follows covariances, not the order of
     # pairs.
-    html.show(evidence.pushed.part(verdicts, choice, first))
+    show(evidence.pushed.part(verdicts, choice, first))
     return
 
 
 @app.cell
-def evidence_weight(page, prompts):
-    correctness_weight = mo.ui.slider(
-        steps=prompts.WEIGHTS,
-        value=page.given("evidence-weight", prompts.WEIGHTS),
-        label="Weight of correctness",
-        show_value=True,
-        debounce=True,
-    )
+def evidence_weight(evidence, page):
+    correctness_weight = evidence.controls.weight(page)
     correctness_weight
     return (correctness_weight,)
 
 
 @app.cell
 def evidence_curve(choice, evidence, verdicts):
-    html.show(html.charts(evidence.pushed.curve(verdicts, choice), "small"))
+    show(html.charts(evidence.pushed.curve(verdicts, choice), "small"))
     return
 
 
 @app.cell
 def evidence_order(choice, evidence, first):
     # Who comes first is another question than what is learnt: a fold.
-    html.show(
-        evidence.sentences.deeper(evidence.order.title(choice, first), lambda: evidence.order.part(choice, first))
-    )
+    show(html.fold(evidence.order.title(choice, first), lambda: evidence.order.part(choice, first)))
     return
 
 
@@ -590,14 +581,14 @@ def evidence_board(choice, evidence, marks, prompt, verdicts):
     # What if this answer had passed? The same instrument as in the Lab, with the answers to the opened prompt. It
     # belongs to the first question, and stands here so that the words and the curve above repaint before it.
     opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
-    html.show(html.fold("Its answers on the board: what if one had passed?", html.element(opened_board)))
+    show(html.fold("Its answers on the board: what if one had passed?", html.element(opened_board)))
     return (opened_board,)
 
 
 @app.cell
 def evidence_trained(evidence):
     # The third question: does it come true in training? Forecasts that were committed before the runs, and what came.
-    html.show(evidence.forecasts.part())
+    show(evidence.forecasts.part())
     return
 
 
@@ -614,22 +605,29 @@ def evidence_forecasts(evidence, page):
 @app.cell
 def evidence_speeds(evidence):
     # Why a forecast works: how fast a reward follows a push is nearly the same in every set-up.
-    html.show(evidence.forecasts.speeds_fold())
+    show(evidence.forecasts.speeds_fold())
     return
 
 
 @app.cell
 def evidence_courses(evidence, forecasts):
     # What was forecast of the chosen setting, as it ran and as set, beside what came.
-    html.show(evidence.forecasts.curves(forecasts.value["chosen"] or evidence.forecasts.widest_miss()))
+    show(evidence.forecasts.curves(forecasts.value["chosen"] or evidence.forecasts.widest_miss()))
     return
+
+
+@app.cell
+def evidence_linked(choice, chosen_prompt, evidence, forecasts, kinds):
+    _chosen = kinds.value["chosen"], chosen_prompt(), forecasts.value["chosen"]
+    evidence_link = evidence.sentences.link(choice, *_chosen, evidence.forecasts.widest_miss())
+    return (evidence_link,)
 
 
 @app.cell
 def evidence_sizes(choice, evidence, first, prompts, verdicts):
     # What goes deeper is computed when its fold is opened.
-    html.show(
-        evidence.sentences.deeper(
+    show(
+        html.fold(
             evidence.sizes.title(verdicts, choice),
             lambda: html.join(
                 evidence.sizes.part(prompts.by_size(verdicts, choice), choice),
@@ -644,25 +642,21 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
 
 @app.cell
 def evidence_folds(evidence):
-    html.show(
-        evidence.sentences.deeper(
-            "Every forecast of the third question, and what came", evidence.forecasts.results_table
-        ),
-        evidence.sentences.deeper(evidence.trained.title(), evidence.trained.coins),
-        evidence.sentences.deeper("What can so small an experiment not show?", evidence.trained.limits),
-        evidence.sentences.deeper(
-            evidence.counting.title(), lambda: html.join(evidence.counting.part(), evidence.counting.tables())
-        ),
-        evidence.sentences.deeper(evidence.paper.title(), evidence.paper.part),
+    show(
+        html.fold("Every forecast of the third question, and what came", evidence.forecasts.results_table),
+        html.fold(evidence.trained.title(), evidence.trained.coins),
+        html.fold("What can so small an experiment not show?", evidence.trained.limits),
+        html.fold(evidence.counting.title(), lambda: html.join(evidence.counting.part(), evidence.counting.tables())),
+        html.fold(evidence.paper.title(), evidence.paper.part),
     )
     return
 
 
 @app.cell
 def evidence_about(evidence, outcomes, verdicts):
-    html.show(
-        evidence.sentences.deeper("What do the marks ask for?", evidence.about.readings),
-        evidence.sentences.deeper("Whose answers are these?", lambda: evidence.about.source_note(verdicts)),
+    show(
+        html.fold("What do the marks ask for?", evidence.about.readings),
+        html.fold("Whose answers are these?", lambda: evidence.about.source_note(verdicts)),
         html.div(
             "onward-row",
             evidence.about.onward(),
@@ -680,7 +674,7 @@ def evidence_about(evidence, outcomes, verdicts):
 def evidence_draws(choice, draws, evidence, verdicts):
     # Last, for it takes longest: what other draws of as many answers give.
     spread = draws.spread(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
-    html.show(html.tag("p", evidence.sentences.draws_said(choice, len(verdicts.models), spread), kind="note"))
+    show(html.tag("p", evidence.sentences.draws_said(choice, len(verdicts.models), spread), kind="note"))
     return (spread,)
 
 
@@ -728,7 +722,7 @@ def run_corrections(page, run, sample):
 def run_log(corrections, run, sample, upload):
     # The files become a log, the log a report, which is handed to Use it as audited().
     # A stranger's file is read in a process of its own, which has limits and may die.
-    run.show.progress_note("Reading", upload.value)
+    run.show.progress_note("Reading", [file.contents for file in upload.value])
     try:
         log = run.log.read(sample.value, upload.value, **corrections.value)
         _said = run.show.source_note(log)
@@ -751,24 +745,29 @@ def run_handover():
     audited, set_audited = mo.state(None)
     # The framework of the reader's own files, which Use it then starts from.
     own_framework, set_own_framework = mo.state("")
-    return audited, own_framework, set_audited, set_own_framework
+
+    def hand_over(report, log):
+        set_audited(report)
+        if report and not log.sample:
+            set_own_framework(log.run.framework)
+
+    return audited, hand_over, own_framework
 
 
 @app.cell
-def run_report(corrections, log, primary, run, set_audited, set_own_framework, upload):
+def run_report(corrections, hand_over, log, primary, run, sample):
     report, _said = None, None
     try:
         if log:
-            run.show.progress_note("Auditing", upload.value)
+            run.show.progress_note("Auditing", (log.files or {}).values())
             report = run.log.audit_log(log, primary.value, corrections.value["weights"])
             _said = run.show.front(report)
     except gc.InputError as _error:
         _said = run.show.refusal(_error)
-    set_audited(report)
-    if report and not log.sample:
-        set_own_framework(log.run.framework)
+    hand_over(report, log)
+    run_link = run.choose.link(sample.value, corrections.value, primary.value, log, report)
     _said
-    return (report,)
+    return report, run_link
 
 
 @app.cell
@@ -835,24 +834,30 @@ def use_controls(gate, source, trainer, use):
 
 
 @app.cell
-def use_lines(audited, gate, shown, source, trainer, use, use_open):
+def use_judged(audited, gate, shown, source, use, use_open):
+    # Whose rewards are judged: those of the audited run, or the Lab's.
     mo.stop(not use_open())
-    framework = use.configure.FRAMEWORKS[trainer.value]
     audited_run = audited() if source.value == "run" else None
-    lines = use.configure.lines(framework.id, shown(), gate.value, audited_run)
-    use.configure.section(lines, framework, shown(), gate.value, audited_run)
-    return audited_run, framework, lines
+    judged = audited_run if source.value == "run" else use.advise.report_of(shown(), gate.value)
+    return audited_run, judged
 
 
 @app.cell
-def use_advice(audited_run, ga, gate, shown, source, use, use_open):
-    # Whose rewards are judged, judged, and what GDPO would change on them: advice.
+def use_lines(audited_run, gate, shown, trainer, use, use_open):
     mo.stop(not use_open())
-    _of_run = source.value == "run"
-    judged = audited_run if _of_run else use.advise.report_of(shown(), gate.value)
+    framework = use.configure.FRAMEWORKS[trainer.value]
+    lines = use.configure.lines(framework.id, shown(), gate.value, audited_run)
+    use.configure.section(lines, framework, shown(), gate.value, audited_run)
+    return framework, lines
+
+
+@app.cell
+def use_advice(ga, judged, shown, source, use, use_open):
+    # What GDPO would change on them: advice.
+    mo.stop(not use_open())
     advice = ga.advise(judged) if judged else []
-    use.advise.section(advice, judged, None if _of_run else shown())
-    return advice, judged
+    use.advise.section(advice, judged, None if source.value == "run" else shown())
+    return (advice,)
 
 
 @app.cell
@@ -866,6 +871,13 @@ def use_more(shown, use, use_open):
     mo.stop(not use_open())
     use.claims.folds(shown())
     return
+
+
+@app.cell
+def use_linked(gate, shown, source, trainer, use, use_open):
+    mo.stop(not use_open())
+    use_link = use.configure.link(trainer.value, gate.value, source.value, shown())
+    return (use_link,)
 
 
 # --- Plumbing ---------------------------------------------------------------------------------------------------------
@@ -914,79 +926,55 @@ def chapter(ask_scenario, doors, nav):
     return (at,)
 
 
+# What a chapter's link says: where its controls stand, where they stand untouched, and the program of its numbers.
+
+
 @app.cell
-def lab_address(all_conventions, at, board, did, do, page, share, shown, task, tasks, touch):
-    page.write(
-        "lab",
-        answers.controls(task, board.state, board.why),
-        answers.defaults(tasks[0], task),
-        answers.program(board.state),
-    )
+def lab_address(board, page, task, tasks):
+    page.write("lab", *answers.link(board, task, tasks[0]))
     page.headline = board.drawing["claim"]
+    return
+
+
+@app.cell
+def train_address(page, train_link):
+    page.write("train", *train_link)
+    return
+
+
+@app.cell
+def evidence_address(evidence_link, page):
+    page.write("evidence", *evidence_link)
+    return
+
+
+@app.cell
+def run_address(page, run_link):
+    page.write("run", *run_link)
+    return
+
+
+@app.cell
+def use_address(page, use_link):
+    page.write("use", *use_link)
+    return
+
+
+@app.cell
+def lab_followed(all_conventions, at, board, share, shown, touch):
+    # The chapters that follow the Lab take what the board shows when the reader leaves it.
     _followed = at != "lab" or all_conventions.value
     if _followed and shown() != board.state:
         share(board.state)
     if all_conventions.value:
         touch(board.active)
+    return
+
+
+@app.cell
+def lab_deeds(board, did, do, task):
     if not answers.deeds(board, task) <= did():
         do(did() | answers.deeds(board, task))
-    return
-
-
-@app.cell
-def train_address(as_given, comparison, controls, methods, page, scenario, scenarios, setting, third, train):
-    _written = train.controls.link_values(controls.value)
-    page.write(
-        "train",
-        {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third.value, **_written},
-        {
-            "train-scenario": next(iter(scenarios)),
-            "train-compare": scenario.setting.comparison,
-            **train.controls.link_values(as_given),
-        },
-        train.runs.program(setting, methods),
-    )
-    return
-
-
-@app.cell
-def evidence_address(choice, chosen_prompt, evidence, forecasts, kinds, page, prompts):
-    page.write(
-        "evidence",
-        {
-            "evidence-group": choice.group_size,
-            "evidence-draw": choice.seed,
-            "evidence-kind": kinds.value["chosen"],
-            "evidence-graders": ".".join(choice.graders),
-            "evidence-weight": choice.weight,
-            "evidence-prompt": chosen_prompt(),
-            "evidence-forecast": forecasts.value["chosen"],
-        },
-        {"evidence-graders": ".".join(prompts.REWARDS), "evidence-forecast": evidence.forecasts.widest_miss()},
-        evidence.sentences.program(choice),
-    )
-    return
-
-
-@app.cell
-def run_address(corrections, log, page, primary, report, run, sample):
-    page.write(
-        "run",
-        *run.choose.address(sample.value, corrections.value, log, primary.value),
-        run.log.program(log, report, corrections.value["weights"]) if report else "",
-    )
-    return
-
-
-@app.cell
-def use_address(framework, gate, page, shown, source, trainer, use, use_open):
-    mo.stop(not use_open())
-    page.write(
-        "use",
-        {"use-framework": trainer.value, "use-gate": gate.value, "use-source": source.value},
-        use.configure.UNTOUCHED,
-        use.configure.program(framework, shown(), gate.value),
-    )
     return
 
 

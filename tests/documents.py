@@ -1,7 +1,7 @@
 """Every command that the documents name, typed as it stands in a new clone; `make documents`, and each night.
 
 An unlabelled block is commands, a line each; one of `sh` is a script, one of `python` without prompts a program.
-Between backticks `.venv/bin/...`, `make run` and `make edit` are commands too.
+Between backticks `.venv/bin/...`, `make run`, `make edit` and `make lesson` are commands too.
 """
 
 import os
@@ -22,9 +22,8 @@ REPORTS = "docs/upstream.md"  # of marimo alone: its scripts run with whatever `
 FOUND = [path for places in ("README.md", "docs/*.md", "experiments/*.md") for path in sorted(ROOT.glob(places))]
 DOCUMENTS = [path.relative_to(ROOT).as_posix() for path in FOUND]
 LIMIT = 900  # seconds that a command may take
-SERVES = re.compile(r"make (run|edit)\b|\bserve\.py\b")
+SERVES = re.compile(r"make (run|edit|lesson)\b|\bserve\.py\b")
 NOT_TRIED = {
-    "make test": "the workflow's own, on each platform",
     ".venv/bin/python -m pip install -e '.[experiments]'": "asks an index for TRL and what it brings",
     ".venv/bin/python -m experiments.train --out runs": "needs TRL, which `make parity-trainer` has",
     ".venv/bin/python -m pip wheel --no-deps -w dist . && .venv/bin/python -m venv /tmp/try && "
@@ -60,7 +59,7 @@ def commands(document: str) -> dict[str, str]:
             found |= dict.fromkeys(typed(block), "sh")
         elif language == "sh" or (language == "python" and ">>>" not in block):
             found[block] = language
-    inline = re.findall(r"`(\.venv/bin/[^`]+|make (?:run|edit)\b[^`]*)`", blocks.sub("", text))
+    inline = re.findall(r"`(\.venv/bin/[^`]+|make (?:run|edit|lesson)\b[^`]*)`", blocks.sub("", text))
     return found | {" ".join(command.split()): "sh" for command in inline}
 
 

@@ -26,6 +26,17 @@ TRL = str(ROOT / "data/samples/trl_gdpo")
 SWIFT = str(ROOT / "data/samples/ms_swift")
 
 
+@pytest.mark.slow
+def test_what_the_readme_says_of_an_audit_is_what_the_command_prints(capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    command = re.search(r"^\.venv/bin/gdpo audit (data/.+)$", text, re.MULTILINE)[1].split()
+    quoted = re.search(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[1].splitlines()
+    code, out, _ = run(capsys, str(ROOT / command[0]), *command[1:])
+    printed = "\n".join(" ".join(line.split()) for line in out.splitlines())
+    assert code == 0 and len(quoted) == 4
+    assert all("\n" + " ".join(line.removesuffix(" …").split()) in f"\n{printed}" for line in quoted)
+
+
 def refuse(text):
     raise AssertionError(f"JSON has no {text}")
 

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 APP = ROOT / "app.py"
 CORE = sorted([*(ROOT / "gdpo_core").rglob("*.py"), *(ROOT / "gdpo_audit").rglob("*.py")])
 VIEWS = sorted((ROOT / "views").rglob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def relative(path):
@@ -59,7 +60,7 @@ def test_imports_go_one_way(path):
 
 
 def test_only_views_charts_imports_altair():
-    importers = {relative(path) for path in (APP, *CORE, *VIEWS) if "altair" in imported(path)}
+    importers = {relative(path) for path in (APP, *CORE, *VIEWS, *EXAMPLES) if "altair" in imported(path)}
     assert importers == {"views/charts.py"}
 
 
@@ -80,6 +81,7 @@ def test_values_flow_through_the_variables_of_cells():
     held = {n.id for value in returned for n in ast.walk(value) if isinstance(n, ast.Name)}
     assert {"board", "rewards", "weights", "convention", "grpo", "gdpo", "runs", "log", "report"} <= held
     assert all(c.end_lineno - c.lineno <= 40 for c in cells)
+    assert all(len(c.args.args) <= (4 if c.name.endswith("_address") else 6) for c in cells)
 
 
 # --- one HTML layer, one theme ----------------------------------------------------------------------------------------
@@ -156,6 +158,12 @@ def test_no_string_becomes_html_unescaped(path):
 # --- the documents ---------------------------------------------------------------------------------------------------
 
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("[de]*/README.md")]
+DOCUMENTS += ROOT.glob("gdpo_*/**/README.md")  # the guides of the rooms
+
+
+def test_a_guide_to_a_room_is_read_on_one_screen():
+    guides = [path for path in DOCUMENTS if path.parts[len(ROOT.parts)].startswith("gdpo_")]
+    assert len(guides) == 3 and all(len(path.read_text("utf-8").splitlines()) <= 30 for path in guides)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)

@@ -1,5 +1,6 @@
 """Recipes found from logs: of real trainers, of the frameworks' recorded outputs, of batches made here, of chance."""
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gdpo_audit as ga
 from benchmarks.recipes import round_to
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.recipe.guesses import simple_near
@@ -24,7 +26,7 @@ from gdpo_audit.recipe.recipe import (
     same_direction,
     tensors_of,
 )
-from gdpo_audit.recipe.solve import solve
+from gdpo_audit.recipe.solve import candidates, solve
 from gdpo_core import InputError
 from gdpo_core._groups import make_batch
 from gdpo_core.conventions import NAMES
@@ -475,3 +477,15 @@ def test_the_simplest_number_is_near_and_has_no_more_digits(whole, exponent, err
     x = whole * 10.0**exponent
     complexity, number = simple_near(x * (1 + 1e-6 * error), 1e-5)[0]
     assert number == pytest.approx(x, rel=2e-5) and complexity <= 3
+
+
+def test_the_worked_log_of_the_guide_is_reproduced_by_the_recipe_that_it_names_alone():
+    run = ga.read_run(Path(__file__).parents[1] / "data/samples/trl_gdpo")
+    log = tensors_of(pl.concat(run.tables()), run.rewards)
+    assert log.batches == 4 and len(list(candidates(log, "trl"))) == 20
+    recipe = solve(list(run.tables()), run.rewards, "trl")
+    assert (recipe.method, recipe.convention, recipe.weights, recipe.up_to_scale) == ("gdpo", "trl", (1, 0.5, 2), False)
+    for method, convention, batches in (("grpo", "trl", 0), ("gdpo", "trl_async", 0), ("gdpo", "trl", 4)):
+        comparison = compare(log, replace(recipe, method=method, convention=convention))
+        wrong = set(log.batch_of_response[comparison.error > comparison.allowed].tolist())
+        assert log.batches - len(wrong) == batches

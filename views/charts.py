@@ -15,6 +15,7 @@ from gdpo_core._words import count, percent, signed
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEVEL
 from gdpo_core.successors import TITLES as NAMES
+from views.chart_rows import INK, Lines, bars_of_pairs, moved_apart, points_of_lines
 
 GREY = METHODS["grpo_no_std"]
 # Vega's own menu saves a picture; its editor would leave the page.
@@ -115,30 +116,14 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
 
 # --- the Evidence -------------------------------------------------------------------------------------------------
 
-PARTS = {"right": "right order", "tied": "tied", "wrong": "wrong order"}  # of a pair of a right and a wrong answer
-INK = "currentColor"  # of the page, dark or light
 # Text in a method's colour is mixed with ink until its contrast is 4.5; a saved picture has black text instead.
 TEXT = {NAMES[m]: f"color-mix(in oklab, var(--{m.replace('_', '-')}) 64%, currentColor)" for m in METHODS}
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
-    """A bar per method and what it is of: the pairs by which answer comes first, in the order of PARTS."""
-    drawn: dict[str, list[dict]] = {}
-    for row in rows:
-        name = f"{NAMES[row['method']]}, {row['of']}"
-        bar = drawn.setdefault(name, [])
-        at = bar[-1]["to"] if bar else 0.0
-        label = f"{percent(row['share'], 1 if row['share'] < 0.1 else 0)} {PARTS[row['part']]}"
-        look = {
-            "colour": INK if row["part"] == "wrong" else METHODS[row["method"]].colour,
-            "opacity": 0.3 if row["part"] == "tied" else 1.0,
-        }
-        bar.append(dict(row) | look | {"bar": name, "at": at, "to": at + row["share"], "label": label})
-    parts = [part for bar in drawn.values() for part in bar if part["share"]]
-    said = {name: [part["label"] for part in bar if part["share"]] for name, bar in drawn.items()}
-    heads = [{"bar": name, "rest": " · ".join(of)} for name, of in said.items()]
-    description = "; ".join(f"{name}: {', '.join(of)}" for name, of in said.items())
-    return _filled(_bars(len(drawn)), f"{description}.", parts=parts, heads=heads)
+    """Draw a bar per method and what it is of: the pairs by which answer comes first, in the order of PARTS."""
+    bars, description = bars_of_pairs(rows)
+    return _filled(_bars(len(bars["heads"])), f"{description}.", **bars)
 
 
 @lru_cache(maxsize=4)
@@ -158,7 +143,6 @@ def _bars(many: int) -> dict[str, Any]:
     return chart.to_dict()
 
 
-Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
 HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
@@ -172,7 +156,7 @@ def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> Fil
     ]
     said = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
     description = f"Wrong order, {of}: {'; '.join([said, *(row['label'] for row in labels)])}."
-    return _filled(_weights(tuple(lines), top, of), description, **_rows(lines, now, labels))
+    return _filled(_weights(tuple(lines), top, of), description, **points_of_lines(lines, now, labels))
 
 
 @lru_cache(maxsize=64)
@@ -201,7 +185,9 @@ def push_by_weight(lines: Lines, now: float) -> Filled:
         {"x": HEAVIEST, "at": places[m], "method": NAMES[m], "label": f"{NAMES[m]} {signed(end)} at {HEAVIEST:g}"}
         for m, end in ends.items()
     ]
-    return _filled(_pushes(tuple(lines)), f"Push on correctness by its weight: {said}.", **_rows(lines, now, labels))
+    return _filled(
+        _pushes(tuple(lines)), f"Push on correctness by its weight: {said}.", **points_of_lines(lines, now, labels)
+    )
 
 
 @lru_cache(maxsize=4)
@@ -226,12 +212,7 @@ def by_group_size(lines: Lines, title: str, now: int) -> Filled:
     description = f"Share of {title}, {sizes[0]} to {last} answers per prompt; at the end: "
     description += f"{', '.join(row['label'] for row in labels)}."
     chart = _typed(_shares(tuple(lines), x, 1.0, "answers"), title, "")
-    return _filled(chart.to_dict(), description, **_rows(lines, now, labels))
-
-
-def _rows(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:
-    rows = [{"x": x, "method": NAMES[m], "share": round(y, 4)} for m, line in lines.items() for x, y in line.items()]
-    return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
+    return _filled(chart.to_dict(), description, **points_of_lines(lines, now, labels))
 
 
 def _shares(methods: Sequence[str], x: alt.X, top: float, of: str, form: str = ".1%") -> alt.LayerChart:
@@ -276,7 +257,7 @@ def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
     end = alt.Chart(_inline([{"size": paper, "count": top, "label": "paper: up to here"}]))
-    labels = alt.Chart(_inline(_apart(ends, top))).encode(x, alt.Y("at:Q", title=None), text="label:N")
+    labels = alt.Chart(_inline(moved_apart(ends, top))).encode(x, alt.Y("at:Q", title=None), text="label:N")
     layers = [
         end.mark_rule(color=GREY.colour, strokeDash=[1, 2]).encode(x),
         end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=INK).encode(x, y, text="label:N"),
@@ -285,15 +266,6 @@ def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper
         *_coloured(labels, [NAMES[m] for m in COMPARED], dx=-10, dy=-9),
     ]
     return _typed(alt.layer(*layers), title, description)
-
-
-def _apart(ends: list[dict], top: float) -> list[dict]:
-    """The labels at the ends of lines, moved up where one would cover the one below."""
-    placed: list[dict] = []
-    for row in sorted(ends, key=lambda row: row["count"]):
-        least = placed[-1]["at"] + 0.085 * top if placed else 0
-        placed.append(row | {"at": max(row["count"], least)})
-    return placed
 
 
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
@@ -402,3 +374,18 @@ def _courses() -> dict[str, Any]:
     tooltip = [alt.Tooltip("line:N"), alt.Tooltip("step:Q"), alt.Tooltip("rate:Q", format=".1%")]
     lines = alt.Chart(alt.NamedData("lines")).encode(x, y, colour, dash, tooltip=tooltip).mark_line(strokeWidth=2.2)
     return _typed(alt.layer(lines), "", "").properties(height=110).to_dict()
+
+
+# --- examples/lesson.py ---------------------------------------------------------------------------------------------
+
+
+def plain(rows: pl.DataFrame, mark: str, title: str, x: str, y: str, color: str) -> alt.LayerChart:
+    """Draw a table as a "bar" or a "line" of three of its columns; bars are sorted by x, the largest on top.
+
+    A value of `color` that is the name of a method has that method's colour, any other is grey.
+    """
+    colour, _, _ = _looks(rows[color].unique(maintain_order=True).to_list(), f"{color}:N")
+    upright = alt.Y(f"{y}:N", sort="-x") if mark == "bar" else alt.Y(f"{y}:Q").scale(domain=[0, 1])
+    chart = getattr(alt.Chart(_inline(rows.to_dicts())), f"mark_{mark}")()
+    drawn = chart.encode(alt.X(f"{x}:Q").scale(nice=False), upright.title(None), colour.legend(orient="bottom"))
+    return _typed(drawn, title, f"{title}: {y} by {x}, in the colours of {color}.")

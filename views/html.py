@@ -63,8 +63,19 @@ def callout(*sentences: str) -> Html:
 
 
 def fold(title: object, *content: object) -> Html:
-    """What opens on a click."""
-    return _html.fold(title, tag("div", *content), kind="fold")
+    """Fold content away under a title that opens it; of a function, what it returns is drawn once the fold is open.
+
+    >>> fold("more", "a < b")
+    Markup('<details class="fold"><summary>more</summary><div>a &lt; b</div></details>')
+    """
+    waits = any(map(callable, content))
+    inside = (lazily(part) if callable(part) else part for part in content)
+    return _html.fold(title, tag("div", *inside), kind="fold deeper" if waits else "fold")
+
+
+def opener(title: str, opened: bool = False) -> mo.ui.switch:
+    """Return a switch that looks like the title of a fold, for content that other cells compute once it is on."""
+    return mo.ui.switch(opened, label=tag("span", title, kind="folded"))
 
 
 def charts(drawn: Iterable[object], kind: str = "") -> Html:
@@ -103,13 +114,23 @@ def import_map(places: Mapping[str, str]) -> Html:
     return Html(f'<script type="importmap">{json.dumps({"imports": places})}</script>')
 
 
-def lazily(draw: Callable[[], Html], busy: bool = False) -> Html:
+def lazily(draw: Callable[[], object], busy: bool = False) -> Html:
     """What is drawn once the reader comes near; busy: with a sign while it is computed."""
     return element(mo.lazy(lambda: show(draw()), show_loading_indicator=busy))
 
 
+def lesson() -> Html:
+    """Return where the lesson stands: on the Space, where there is one, and in a checkout."""
+    space, path = os.environ.get("SPACE_ID", ""), "examples/lesson.py"
+    name = (
+        tag("a", path, href=f"https://huggingface.co/spaces/{space}/blob/main/{path}") if space else tag("code", path)
+    )
+    opens = join(", which ", tag("code", "make lesson"), " opens.")
+    return join("The whole idea, with nothing hidden, is a notebook of eight cells: ", name, opens)
+
+
 def footer(paper: str) -> Html:
-    """Paper, code, how to cite, licence; the code is that of the Space, where there is one."""
+    """Return paper, code, how to cite and licence; the code is that of the Space, where there is one."""
     space = os.environ.get("SPACE_ID", "")
     code = tag("a", "Code", href=f"https://huggingface.co/spaces/{space}/tree/main") if space else text("Code: app.py")
     cite = tag("a", "How to cite", href="?at=use#references")

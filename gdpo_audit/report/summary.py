@@ -1,4 +1,4 @@
-"""The text of a report: what ran, and its tables. Findings bring their own sentences: `runs/findings_*.py`.
+"""The text of a report: what ran, and its tables. The sentences of findings stand with them, in `gdpo_audit/findings/`.
 
 Names and texts of a log stand as they are: the terminal and HTML make them harmless.
 """

@@ -2,6 +2,7 @@
 
 from views.evidence import (
     about,
+    controls,
     counting,
     forecasts,
     opened,
@@ -17,6 +18,7 @@ from views.evidence import (
 
 __all__ = [
     "about",
+    "controls",
     "counting",
     "forecasts",
     "opened",

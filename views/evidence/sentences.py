@@ -1,13 +1,12 @@
 """What the chapter says of the prompts that are drawn, and the program that prints its numbers."""
 
-from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
-from gdpo_core import _html
 from gdpo_core._words import count, listing, percent
 from gdpo_core.bfcl import Published
-from gdpo_core.bfcl.prompts import DRAWS, Choice, Outcomes, Spread, marks_of, models, outcomes, ties_of
-from views import html, terms
+from gdpo_core.bfcl.prompts import DRAWS, REWARDS, Choice, Outcomes, Spread, marks_of, models, outcomes, ties_of
+from views import terms
 from views.html import Html, join, prose, tag
 
 UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the sum of the others
@@ -93,10 +92,25 @@ def between(low: float, high: float) -> str:
     return percent(low) if percent(low) == percent(high) else f"{percent(low).removesuffix(' %')}–{percent(high)}"
 
 
-def deeper(title: str, draw: Callable[[], object], name: str | None = None) -> Html:
-    """Fold away what is computed once it is opened; name: its id, for links."""
-    inside = tag("div", html.lazily(lambda: html.element(draw())))
-    return _html.fold(title, inside, kind="fold deeper", name=name)
+def link(
+    choice: Choice, kind: str, prompt: str, forecast: str, shown_first: str
+) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Return what the address says of the chapter, what it need not say, and the program of its shares.
+
+    kind, prompt, forecast: which squares, which prompt and which forecast are chosen; shown_first: the forecast that is
+    shown where none is chosen.
+    """
+    values = {
+        "evidence-group": choice.group_size,
+        "evidence-draw": choice.seed,
+        "evidence-kind": kind,
+        "evidence-graders": ".".join(choice.graders),
+        "evidence-weight": choice.weight,
+        "evidence-prompt": prompt,
+        "evidence-forecast": forecast,
+    }
+    untouched = {"evidence-graders": ".".join(REWARDS), "evidence-forecast": shown_first}
+    return values, untouched, program(choice)
 
 
 def program(choice: Choice) -> str:

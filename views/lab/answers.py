@@ -87,6 +87,11 @@ def defaults(first: Task, task: Task) -> Mapping[str, Any]:
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
 
+def link(board: Board, task: Task, first: Task) -> tuple[dict[str, Any], Mapping[str, Any], str]:
+    """Return what the address says of the board, what it need not say, and the program of the board's numbers."""
+    return controls(task, board.state, board.why), defaults(first, task), program(board.state)
+
+
 def deeds(board: Board, task: Task) -> set[str]:
     """Which of the deeds the board shows, both of GDPO; by its drawing, since no flip should wait for more torch."""
     if board.method != "gdpo":

@@ -2,7 +2,6 @@
 
 from functools import lru_cache
 
-import marimo as mo
 from torch import Tensor
 
 import gdpo_core as gc
@@ -10,11 +9,6 @@ from gdpo_core._words import decimal, listing, signed
 from gdpo_core.board.state import BASE, METHODS, State
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from views.html import ROOT, Html, div, join, points, prose, table, tag
-
-
-def fold(title: str, open: bool = False) -> mo.ui.switch:
-    """A fold's title, which opens it."""
-    return mo.ui.switch(open, label=tag("span", title, kind="folded"))
 
 
 def equations() -> str:

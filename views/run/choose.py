@@ -5,12 +5,13 @@ from typing import Any
 
 import marimo as mo
 
+from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core import frameworks
 from gdpo_core._html import fold
 from views import sessions
 from views.html import Html, div, paragraphs, show, tag
 from views.nav import Nav
-from views.run.log import Log
+from views.run.log import Log, program
 from views.run.samples import SAMPLES, Sample
 
 NO_PRIMARY = "none"  # in the address
@@ -106,6 +107,18 @@ def address(
     if sample is None:
         values = dict.fromkeys(values)
     return {"run-sample": sample and sample.id, **values}, {"run-sample": SAMPLES[0].id, "run-primary": _known(log)}
+
+
+def link(
+    sample: Sample | None,
+    corrected: Mapping[str, str | None],
+    primary: str | None,
+    log: Log | None,
+    report: AuditReport | None,
+) -> tuple[dict[str, str | None], dict[str, str], str]:
+    """Return what the address says of the chapter, what it need not say, and the program of the report's numbers."""
+    prints = program(log, report, corrected["weights"] or "") if log and report else ""
+    return *address(sample, corrected, log, primary), prints
 
 
 def _known(log: Log | None) -> str:

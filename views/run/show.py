@@ -1,7 +1,6 @@
 """What the chapter shows: whose log it is, its report, and where a finding is explained."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import marimo as mo
 
@@ -24,9 +23,9 @@ LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 _AT = {title: key for key, title in CHAPTERS.items()}
 
 
-def progress_note(doing: str, files: Sequence[Any]) -> None:
-    """A line in place of what is being computed, where that takes more than a moment."""
-    if sum(len(file.contents) for file in files) > LARGE:
+def progress_note(doing: str, files: Iterable[bytes]) -> None:
+    """Show a line in place of what is being computed, where the files are so large that it takes more than a moment."""
+    if sum(map(len, files)) > LARGE:
         mo.output.replace(show(tag("p", f"{doing} your files …", kind="whose", role="status")))
 
 

@@ -27,8 +27,9 @@ from gdpo_core.scenarios import (
     verdict_on_arms,
     verdict_on_coins,
 )
-from views.train.controls import scenario_values, setting_of
-from views.train.runs import COMPARED, NAMES, ROOM, train
+from views.html import ROOT
+from views.train.controls import link_values, scenario_values, setting_of
+from views.train.runs import COMPARED, NAMES, ROOM, program, train
 from views.train.words import TITLES, counts, probability
 
 POINTS = 32  # of a small curve
@@ -90,6 +91,20 @@ def load(data: Path) -> tuple[dict[str, Scenario], File]:
     names = list(file["sketches"])
     expect(set(names) == set(scenarios), path.name, "the pictures of all scenarios", ", ".join(names) or "none")
     return scenarios, file
+
+
+def link(
+    scenario: Scenario, setting: Setting, methods: Sequence[str], values: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Return what the address says of the chapter, what it need not say, and the program of its medians."""
+    third = methods[len(COMPARED)] if len(methods) > len(COMPARED) else ""
+    names = {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third}
+    untouched = {
+        "train-scenario": next(iter(load(ROOT / "data")[0])),
+        "train-compare": scenario.setting.comparison,
+        **link_values(scenario_values(scenario)),
+    }
+    return names | link_values(values), untouched, program(setting, methods)
 
 
 # --- one card --------------------------------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
 """What is trained: a run and a limit per setting and method, once for all visitors, and their numbers as rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
+import gdpo_core as gc
 from gdpo_core.conventions import COMPARED as METHODS
 from gdpo_core.scenarios import LEVEL, Setting
 from gdpo_core.successors import SUCCESSORS, TITLES
@@ -39,16 +41,25 @@ def limit(setting: Setting, method: str) -> Tensor:
     return torch.from_numpy(worker.call(worker.train_probabilities, setting, method, True))
 
 
-def train(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[str, TrainingRun]:
-    """Each method from the same start with the same seeds."""
+def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float], **options: Any) -> dict[str, Any]:
+    """Return compute(method, p0, **options) of each method; computed in other processes, once for all visitors.
+
+    compute: `gdpo_core.train` or `gdpo_core.mean_field`. Raises InputError, as they do.
+    """
+    kept = {gc.train: run, gc.mean_field: limit}[compute]
+    setting = Setting(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
     with ThreadPoolExecutor(len(methods)) as pool:  # as many at once as `worker` lets
-        return dict(zip(methods, pool.map(partial(run, setting), methods), strict=True))
+        return dict(zip(methods, pool.map(partial(kept, setting), methods), strict=True))
 
 
-def train_limits(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[str, Tensor]:
-    """The infinite-group limit of each method."""
-    with ThreadPoolExecutor(len(methods)) as pool:
-        return dict(zip(methods, pool.map(partial(limit, setting), methods), strict=True))
+def further_options(setting: Setting) -> dict[str, Any]:
+    """Return the options of `gdpo_core.train` without p0, scale, weights and epochs."""
+    return {name: value for name, value in vars(setting).items() if name not in ("p0", "scale", "weights", "epochs")}
+
+
+def train(setting: Setting, methods: Sequence[str] = COMPARED) -> Runs:
+    """Train each method from the same start with the same seeds."""
+    return each(gc.train, methods, **vars(setting))
 
 
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:

@@ -39,6 +39,12 @@ def choice(page: Nav, key: str, label: str, titles: dict[str, str], own: str = "
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
 
 
+def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, str], dict[str, str], str]:
+    """Return what the address says of the chapter, what it need not say, and the program of its numbers."""
+    values = {"use-framework": trainer, "use-gate": gate, "use-source": source}
+    return values, UNTOUCHED, program(FRAMEWORKS[trainer], lab, gate)
+
+
 def controls(*chosen: mo.ui.dropdown) -> mo.Html:
     """Return the choices in a line below what they are about."""
     row = mo.hstack(chosen, justify="start", gap=1, wrap=True)

@@ -1,0 +1,79 @@
+"""The lesson of eight cells: its table, its ties and its bars are those of plain loops over the marks."""
+
+import ast
+import json
+import runpy
+from itertools import combinations
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+LESSON = ROOT / "examples" / "lesson.py"
+
+
+def normalised(values):
+    spread = stdev(values)
+    return [(value - mean(values)) / spread if spread else 0.0 for value in values]
+
+
+def by_hand(marks):
+    """The advantages under GRPO and GDPO, one equation at a time."""
+    grpo = normalised([sum(row) for row in marks])
+    columns = [normalised(column) for column in zip(*marks, strict=True)]
+    return {"GRPO": grpo, "GDPO": normalised([sum(row) for row in zip(*columns, strict=True)])}
+
+
+def tied_pairs(marks, advantages):
+    pairs = combinations(zip(marks, advantages, strict=True), 2)
+    return [(a, b) for (a, x), (b, y) in pairs if a != b and abs(x - y) < 1e-9]
+
+
+@pytest.fixture(scope="module")
+def lesson():
+    """The marks that the lesson begins with, what its cells show and what they define."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        file = runpy.run_path(str(LESSON))
+        return file["MARKS"], *file["app"].run()
+
+
+@pytest.mark.slow
+def test_the_lessons_advantages_and_ties_are_those_of_plain_loops(lesson):
+    marks, shown, defined = lesson
+    for row, (method, advantages) in zip(shown[3].to_dicts(), by_hand(marks).items(), strict=True):
+        assert defined["table"][method].to_list() == pytest.approx(advantages, abs=1e-5)
+        assert row["method"] == method and row["mixes"] == len(set(map(tuple, marks)))
+        assert row["tied"] == len(tied_pairs(marks, advantages))
+    # A right and a wrong answer are tied under GRPO; GDPO puts every right one of a sum above every wrong one.
+    right_and_wrong = [(a, b) for a, b in tied_pairs(marks, by_hand(marks)["GRPO"]) if a[0] != b[0]]
+    assert right_and_wrong and not tied_pairs(marks, by_hand(marks)["GDPO"])
+
+
+@pytest.mark.slow
+def test_the_lessons_bars_are_sorted_and_those_of_tied_answers_are_coloured(lesson):
+    marks, _, defined = lesson
+    for bars, (method, advantages) in zip(defined["bars"], by_hand(marks).items(), strict=True):
+        chart = bars.to_dict()
+        tied = [row for pair in tied_pairs(marks, advantages) for row in pair]
+        coloured = [row["tied by"] == method for row in json.loads(chart["datasets"][chart["data"]["name"]])]
+        assert coloured == [row in tied for row in marks]
+        assert chart["encoding"]["y"]["sort"] == "-x" and chart["encoding"]["x"]["field"] == method
+
+
+@pytest.mark.slow
+def test_the_lesson_trains_from_the_start_that_is_chosen_for_150_epochs(lesson):
+    _, shown, defined = lesson
+    for method, run in defined["runs"].items():
+        assert run.p.shape == (8, 151, 3) and torch.allclose(run.p[:, 0], torch.tensor([0.3, 0.5, 0.1]).to(run.p))
+        epochs = [[next(i for i, p in enumerate(seed) if p >= 0.9) for seed in coin] for coin in run.p.permute(2, 0, 1)]
+        assert shown[6][method].to_list() == [sorted(coin)[3] for coin in epochs]
+    assert [panel.to_dict()["encoding"]["y"]["field"] for panel in defined["panels"]] == shown[6]["coin"].to_list()
+
+
+def test_the_lesson_has_eight_cells_and_shows_what_is_trained():
+    tree = ast.parse(LESSON.read_text(encoding="utf-8"))
+    assert len([node for node in tree.body if isinstance(node, ast.FunctionDef)]) == 8
+    assert "gc.train(method, p0, scale=scale, weights=weights, epochs=150" in LESSON.read_text(encoding="utf-8")

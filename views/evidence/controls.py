@@ -1,0 +1,33 @@
+"""The controls of Evidence: how many answers are drawn, which draw, which graders, and the weight of correctness."""
+
+import marimo as mo
+
+from gdpo_core.bfcl import prompts
+from views.nav import Nav
+
+
+def draw(page: Nav, models: int) -> tuple[mo.ui.slider, mo.ui.number]:
+    """Return how many of this many models answer each prompt, and the number of the draw, as the address has them."""
+    answers = min(page.given("evidence-group"), models)
+    return (
+        mo.ui.slider(2, models, value=answers, label="Answers per prompt", show_value=True, debounce=True),
+        mo.ui.number(0, prompts.DRAWS - 1, value=page.given("evidence-draw"), label="Draw"),
+    )
+
+
+def graders(page: Nav) -> mo.ui.array:
+    """Return a menu per mark of what it asks for, as the address has it."""
+    chosen = page.given("evidence-graders", prompts.GRADED, ".".join(prompts.REWARDS))
+    return mo.ui.array(
+        [
+            mo.ui.dropdown({words: key for key, words in readings.items()}, readings[key], label=f"{mark} is")
+            for mark, readings, key in zip(prompts.REWARDS, prompts.READINGS, chosen.split("."), strict=True)
+        ]
+    )
+
+
+def weight(page: Nav) -> mo.ui.slider:
+    """Return the weight of correctness, as the address has it."""
+    value = page.given("evidence-weight", prompts.WEIGHTS)
+    label = "Weight of correctness"
+    return mo.ui.slider(steps=prompts.WEIGHTS, value=value, label=label, show_value=True, debounce=True)
