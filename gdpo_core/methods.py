@@ -97,6 +97,7 @@ class Method:
     over_batch: Callable[[Batch, Tensor], Normalised] | None = None
     decoupled: bool = False  # normalises each reward on its own: what a convention says of GDPO holds for it
     prepare: Callable[[Batch], Batch] | None = None  # what needs the whole batch before any group
+    by_order: bool = False  # whether the first reward has a part of its own
 
     def __call__(self, batch: Batch) -> Steps:
         """The computation with every intermediate."""
