@@ -106,6 +106,8 @@ class Method:
     decoupled: bool = False
     # the change of the rewards or weights that needs the whole batch before any group
     prepare: Callable[[Batch], Batch] | None = None
+    # whether the first reward has a part of its own
+    by_order: bool = False
 
     def __call__(self, batch: Batch) -> Steps:
         """Compute the advantages and every intermediate result."""

@@ -23,7 +23,7 @@ class Explanation:
 
     method: str
     convention: Convention
-    weights: Tensor  # (rewards,) as the method adds up with; for sa_mrpo those that saturation left
+    weights: Tensor  # (rewards,) as the method adds up with; for saw and sa_mrpo those that they made of them
     rewards: Tensor  # as given, in floating point
     lengths: Tensor | None  # tokens per response, as given, float64
     group_ids: tuple | None

@@ -2,7 +2,10 @@
 
 Symbols as there; σ_k the standard deviation of reward k in a group, ρ_kl its correlation with reward l, t_k = w_k z_k
 what GDPO adds up. Inside a group GRPO, GRPO without std, DVAO and CorrGRPO have one direction, the centred weighted
-sum, and differ in its length; GDPO, MO-GRPO, SA-MRPO and GD²PO have directions of their own.
+sum, and differ in its length; GDPO, MO-GRPO, PAPO, SAW, SA-MRPO and GD²PO have directions of their own.
+
+DRPO, arXiv 2510.04474, is not here: it pushes each wrong answer by how likely the policy finds it, which no rewards say
+(Optimization-AI/DRPO@405f702 verl/verl/trainer/ppo/core_algos.py:337).
 """
 
 from dataclasses import dataclass, replace
@@ -59,11 +62,24 @@ SUCCESSORS = {
         "2509.22047",
         "A = Σ_k w_k (r_k − μ_k) / σ_k: GDPO without its batch step",
     ),
+    "papo": Successor(
+        "PAPO",
+        "Stabilizing Rubric Integration Training via Decoupled Advantage Normalization",
+        "2603.26535",
+        "A = w_1 z_1 + Σ_k>1 w_k z′_k, with z′_k normalised over the rollouts of the group whose first reward is above"
+        " 0, and 0 for the others",
+    ),
     "dvao": Successor(
         "DVAO",
         "Dynamic Variance-adaptive Advantage Optimization for Multi-reward Reinforcement Learning",
         "2605.25604",
         "A = Σ_k w_k (r_k − μ_k) / Σ_k w_k σ_k",
+    ),
+    "saw": Successor(
+        "SAW",
+        "Stage-Aware Dynamic Weighting for Multi-Objective Reinforcement Learning in Large Language Models",
+        "2606.07705",
+        "GDPO with K w_k c_k / Σ_l c_l, c_k = std / |mean| of reward k over the batch, K the number of rewards",
     ),
     "gd2po": Successor(
         "GD²PO",
@@ -132,6 +148,51 @@ def _divided(s: Tensor, centred: Normalised, std: Tensor, by: Tensor) -> Steps:
     """The steps of a method that divides GRPO's centred sum; std: what stands for the standard deviation."""
     a = centred.value / by
     return Steps(group=Normalised(centred.mean, std, a, by), sums=s, advantages=a)
+
+
+def _papo(batch: Batch) -> Steps:
+    """PAPO, arXiv 2603.26535, as its abstract and a reimplementation have it; no code of its authors was found.
+
+    The first reward is the outcome, 1 or 0, normalised over the group. Each other one is normalised over the rollouts
+    whose outcome is above 0, and these alone get it: ScopeHLS/Process-Aware-Policy-Optimization@4d48531
+    roll/utils/functionals.py:778, where one λ stands for the weights. Leave-one-out is an InputError.
+    """
+    c, outcome, others = batch.convention, batch.rewards[:1], batch.rewards[1:]
+    expect(not c.leave_one_out, "convention", "one with whole groups, for papo normalises in a part of them", c.name)
+    whole = normalise_in_groups(batch, outcome, c.group_eps)
+    among_right = skipping_missing(batch.group)
+    right = normalise(others.masked_fill(~(outcome > 0), torch.nan), among_right, ddof=c.ddof, eps=c.group_eps)
+    lost = others if batch.skips_missing else batch.group.broadcast(batch.group.total(others))
+    z = right.value.nan_to_num().masked_fill(lost.isnan(), torch.nan)  # 0 for a wrong rollout
+    pairs = ((whole.mean, right.mean), (whole.std, right.std), (whole.value, z), (whole.by, right.by))
+    mean, std, z, by = (torch.cat([torch.as_tensor(a), torch.as_tensor(b)]) for a, b in pairs)
+    s = weighted_sum(batch, z)  # A_j = w_1 z_j1 + Σ_k>1 w_k z'_jk
+    return Steps(group=Normalised(mean, std, z, by), z=z, sums=s, advantages=s)
+
+
+def _by_variation(batch: Batch) -> Batch:
+    """SAW, arXiv 2606.07705 and the code in Zhaolutuan/SAW (gdpo-h): weights K w_k c_k / Σ_l c_l, then GDPO.
+
+    c_k = std / |mean| of a reward over the batch: Zhaolutuan/SAW@119951f verl/trainer/ppo/ray_trainer.py:221, where ε,
+    1e-8, is beside each divisor. Here it is 0, so that a reward whose mean is 0 takes all of the weight. SAW knows
+    where zero is; the code first adds 3 to its correctness, which lies between −3 and 3, and nothing is added here.
+    The code has no weights: a reward of weight 0 takes no part. The same weights before GRPO are its grpo-h.
+    """
+    r, group = batch.rewards, batch.group
+    axes = (-1,) if batch.index is not None else (-2, -1)
+    there = ~r.isnan() if batch.skips_missing else torch.ones_like(r, dtype=torch.bool)
+    count = group.total(there.to(r)).sum(axes, keepdim=True)
+    mean = group.total(r.masked_fill(~there, 0)).sum(axes, keepdim=True) / count
+    squares = group.total((r - mean).masked_fill(~there, 0).square()).sum(axes, keepdim=True)
+    low = r.masked_fill(~there, torch.inf).amin(axes, keepdim=True)
+    varies = r.masked_fill(~there, -torch.inf).amax(axes, keepdim=True) > low
+    # The degrees of freedom of the std cancel in the quotient. What never varies adds 0, whatever round-off says.
+    counted, zero = batch.weights != 0, mean == 0
+    c = (squares / count).sqrt() / mean.abs().masked_fill(zero, 1)
+    c = c.masked_fill(~counted | (~varies & ~(mean.isnan() & (count > 0))), 0)
+    c = c.masked_fill((zero & (c > 0)).any(0) & ~zero, 0)
+    total = c.sum(0)
+    return replace(batch, weights=batch.weights * (c / total.masked_fill(total == 0, 1) * counted.sum()))
 
 
 def _unsaturated(batch: Batch) -> Batch:
@@ -204,7 +265,9 @@ def _over_kept(batch: Batch, s: Tensor) -> Normalised:
 OF_SUCCESSORS = {
     # As reported by those who build on it; TRL's `normalize_then_sum` is this before it divides by the batch's std.
     "mo_grpo": Method(_gdpo, decoupled=True),
+    "papo": Method(_papo, decoupled=True, by_order=True),
     "dvao": Method(_dvao),
+    "saw": Method(_gdpo, over_batch, decoupled=True, prepare=_by_variation),
     "gd2po": Method(_gd2po, _over_kept, decoupled=True),
     "sa_mrpo": Method(_gdpo, over_batch, decoupled=True, prepare=_unsaturated),
     "corr_grpo": Method(_corr_grpo),

@@ -18,8 +18,10 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import ALL_METHODS
 
 CONVENTIONS = {**gc.CONVENTIONS, **{key: ALL_CONVENTIONS[key] for key in ("trl_rloo", "ms_swift_rloo", "numpy")}}
-GROUPS_ALONE = ("grpo", "grpo_no_std", "mo_grpo", "max_rl", "dvao", "corr_grpo")  # look at nothing but the group
-EACH_ALONE = ("gdpo", "mo_grpo", "sa_mrpo", "gd2po")  # normalise each reward on its own
+# Look at nothing but the group.
+GROUPS_ALONE = ("grpo", "grpo_no_std", "mo_grpo", "papo", "max_rl", "dvao", "corr_grpo")
+EACH_ALONE = ("gdpo", "mo_grpo", "papo", "saw", "sa_mrpo", "gd2po")  # normalise each reward on its own
+OVER_BATCH = ("gdpo", "saw", "sa_mrpo", "gd2po")  # have a batch step as GDPO has it
 DTYPES = (torch.float64, torch.float32)
 
 conventions = st.sampled_from(list(CONVENTIONS))
@@ -49,8 +51,8 @@ def case_of(batch: naive.Batch, draw: random.Random) -> Case:
 
 
 def methods_for(convention: Convention) -> list[str]:
-    """Those that the convention defines; CorrGRPO correlates in whole groups."""
-    return [m for m in ALL_METHODS if not (m == "corr_grpo" and convention.leave_one_out)]
+    """Those that the convention defines; CorrGRPO correlates in whole groups, PAPO divides them."""
+    return [m for m in ALL_METHODS if not (m in ("corr_grpo", "papo") and convention.leave_one_out)]
 
 
 def alone(case: Case) -> bool:
@@ -146,7 +148,7 @@ def always(method, c, case):
 
 
 def tokens_count(method, c):
-    return c.last_step == "tokens" and method in ("gdpo", "sa_mrpo", "gd2po")
+    return c.last_step == "tokens" and method in OVER_BATCH
 
 
 def without_eps(c):
@@ -154,8 +156,8 @@ def without_eps(c):
 
 
 def of_differences(method, c, case):
-    """Only a group of one that keeps its raw reward, and MaxRL, which divides by the mean, know where zero is."""
-    return method != "max_rl" and not (c.group_of_one == "raw" and alone(case))
+    """Only a group of one that keeps its raw reward, and what divides by a mean or asks for its sign, know the zero."""
+    return method not in ("max_rl", "papo", "saw") and not (c.group_of_one == "raw" and alone(case))
 
 
 def takes_a_further_reward(method, c, case):
@@ -173,12 +175,14 @@ def leaves_out_empty_responses(method, c, case):
 PROPERTIES = {  # what is changed, who promises the rest, of which batches
     "responses in another order": (responses_in_another_order, always, "any"),
     "with a prompt axis": (with_a_prompt_axis, always, "dense"),
-    "rewards in another order": (rewards_in_another_order, always, "any"),
+    "rewards in another order": (rewards_in_another_order, lambda m, c, case: m != "papo", "any"),
     "rewards from another zero": (rewards_from_another_zero, of_differences, "complete"),
     "rewards in other units": (
         rewards_in_other_units, lambda method, c, case: method in EACH_ALONE and without_eps(c), "any"
     ),
-    "a reward and its weight negated": (a_reward_and_its_weight_negated, always, "any"),
+    "a reward and its weight negated": (  # PAPO asks whether the first is above 0
+        a_reward_and_its_weight_negated, lambda m, c, case: m != "papo", "any"
+    ),
     "all weights negated": (  # sa_mrpo looks at how far the best value is, MaxRL whether the mean is above 0
         all_weights_negated, lambda method, c, case: method not in ("sa_mrpo", "max_rl"), "any"
     ),
@@ -236,7 +240,7 @@ constants = st.sampled_from((0.0, 0.1, 0.2, 0.7, 1 / 3, 1e-3, 1e6 / 7, -2.3))
 
 def not_compared(method: str, c: Convention, case: Case) -> bool:
     """Whether a rollout beside which there is none gets something else than 0."""
-    return c.group_of_one == "raw" or (c.group_of_one == "nan" and method in ("gdpo", "sa_mrpo", "gd2po"))
+    return c.group_of_one == "raw" or (c.group_of_one == "nan" and method in OVER_BATCH)
 
 
 @pytest.mark.slow
@@ -280,7 +284,7 @@ def assume_a_function(case: Case, a: float, c: float, lost: float) -> None:
 def test_rewards_that_add_up_to_a_constant_are_exactly_0(groups, total, convention):
     c = CONVENTIONS[convention]
     for method, dtype in product(methods_for(c), DTYPES):
-        if method != "sa_mrpo":  # under which the reward with more left wins
+        if method not in ("sa_mrpo", "saw", "papo"):  # under which the reward with more left, or varying more, wins
             note(f"{method}, {convention}, {dtype}")
             assert zeros(in_conflict(groups, total, 1, dtype)(method, c))
 
@@ -338,7 +342,7 @@ def test_a_missing_reward_spreads_as_far_as_the_convention_says(key):
         a = gc.advantages(rewards, method, lengths=lengths, convention=c).isnan()
         spread = (c.missing == "propagates") * (1 if method in GROUPS_ALONE else 6)
         assert a.any(1).tolist() == [n < spread for n in range(6)], method
-        assert not spread or method in ("dvao", "mo_grpo", "corr_grpo") or a[0].all(), method
+        assert not spread or method in ("dvao", "mo_grpo", "papo", "corr_grpo") or a[0].all(), method
 
 
 # --- how it is computed ----------------------------------------------------------------------------------------------

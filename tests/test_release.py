@@ -111,7 +111,9 @@ WANTED = {Requirement(line).name: Requirement(line) for line in PROJECT["depende
 
 def test_what_is_tested_fits_the_bounds_and_is_what_the_library_lies_beside():
     lines = (ROOT / "constraints.txt").read_text("utf-8").lower().splitlines()
-    tested = dict(line.split("==") for line in lines if "==" in line)
+    pinned = [Requirement(line) for line in lines if "==" in line and not line.startswith("#")]
+    newest = {"python_version": "3.12"}  # `make resolves` and the nightly `make parity`
+    tested = {r.name: str(r.specifier)[2:] for r in pinned if not r.marker or r.marker.evaluate(newest)}
     extras = [Requirement(line) for lines in PROJECT["optional-dependencies"].values() for line in lines]
     assert all(wanted.specifier.contains(tested[wanted.name]) for wanted in [*WANTED.values(), *extras])
     trainers = re.search(r"^TRAINERS = (.+)$", MAKEFILE, re.MULTILINE)[1]

@@ -23,7 +23,7 @@ STARTS = [answers.grade_answers(task).state for task in bfcl.load_tasks("data/ta
 WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 ROUND_OFF = 1e-7  # of the largest advantage
 NAMES = ["GRPO", *METHODS.values()]
-DECOUPLED = ("gdpo", "mo_grpo", "sa_mrpo", "gd2po")
+DECOUPLED = ("gdpo", "mo_grpo", "saw", "sa_mrpo", "gd2po")
 
 
 def random_state(rng: random.Random) -> State:

@@ -1,4 +1,4 @@
-"""MO-GRPO, DVAO, GD²PO, SA-MRPO and CorrGRPO: by hand, against plain loops, and what they share with GRPO and GDPO."""
+"""What came after GDPO: by hand, against plain loops, and what the methods share with GRPO and GDPO."""
 
 from itertools import product
 from math import fsum, isnan, nan, sqrt
@@ -14,8 +14,8 @@ import gdpo_core as gc
 from gdpo_core import conventions, training
 from gdpo_core._groups import batch_of
 
-NAMES = ("mo_grpo", "dvao", "gd2po", "sa_mrpo", "corr_grpo")
-DECOUPLED = ("mo_grpo", "gd2po", "sa_mrpo")
+NAMES = ("mo_grpo", "papo", "dvao", "saw", "gd2po", "sa_mrpo", "corr_grpo")
+DECOUPLED = ("mo_grpo", "papo", "saw", "gd2po", "sa_mrpo")
 METHODS = pytest.mark.parametrize("method", NAMES)
 
 
@@ -34,6 +34,10 @@ BY_HAND = (  # method, rewards, weights, advantages
     # The scale of a reward changes what is divided and not what it is divided by.
     ("corr_grpo", [[10 * a, b] for a, b in CROSSED], [1, 1], [a / ROOT for a in (1.75, -7.25, 2.75, 2.75)]),
     ("gd2po", [[1, 1], [1, 0], [0, 1], [0, 0]], [1, 1], [1 / sqrt(2), 0, 0, -1 / sqrt(2)]),  # two of four are kept
+    # Right are the first three, whose 5, 3 and 1 have mean 3 and std 2; the 9 of the wrong one says nothing.
+    ("papo", [[1, 5], [1, 3], [1, 1], [0, 9]], [1, 1], [1.5, 0.5, -0.5, -1.5]),
+    ("papo", [[1, 5], [1, 3], [1, 1], [0, 9]], [2, 0.5], [1.5, 1, 0.5, -3]),
+    ("papo", [[1, 5], [0, 3], [0, 1], [0, 9]], [1, 1], [1.5, -0.5, -0.5, -0.5]),  # the only right one has no peer
 )
 
 
@@ -62,6 +66,22 @@ def test_sa_mrpo_weighs_by_what_is_left():
     s = e.weighted_sums.flatten()
     close(e.advantages.flatten(), s / s.std())
     close(gc.explain(rewards, "sa_mrpo", weights=[2, 3]).weights, [1, 3 * sqrt(0.75)])
+
+
+def test_saw_weighs_by_the_coefficient_of_variation_over_the_batch():
+    # The first reward is 1 in one of five, the second in four of five: std / mean is 2 and 1/2, whatever a 1 pays.
+    group = [[1, 0], [0, 1], [0, 1], [0, 1], [0, 1]]
+    for pays in (1, 7):
+        e = gc.explain([[[pays * a, b] for a, b in group]] * 2, "saw")
+        close(e.weights, [2 * 2 / 2.5, 2 * 0.5 / 2.5])
+    # A reward without weight takes no part, one that never varies takes none of the weight.
+    further = [[a, b, i] for i, (a, b) in enumerate(group)]
+    close(gc.explain(further, "saw", weights=[1, 1, 0]).weights, [1.6, 0.4, 0])
+    close(gc.explain([[a, b, 3] for a, b in group], "saw").weights, [2.4, 0.6, 0])
+    # Beside a reward whose mean is 0, no other counts.
+    close(gc.explain([[1, 1], [-1, 0], [1, 0], [-1, 0]], "saw").weights, [2, 0])
+    a = gc.advantages([group] * 2, "saw", weights=[3, 2])
+    close(a, gc.gdpo([group] * 2, weights=[3 * 1.6, 2 * 0.4]))
 
 
 def test_gd2po_keeps_a_small_disagreement():
@@ -116,6 +136,32 @@ def naive_corr_grpo(rows, ids, weights, convention):
     return out
 
 
+def naive_papo(rows, ids, weights, convention):
+    """The first reward over the group, each other one over those that the first calls right."""
+    out = [0.0] * len(rows)
+    for group in naive.members(ids).values():
+        for k, w in enumerate(weights):
+            among = group if k == 0 else [i for i in group if rows[i][0] > 0]  # not NaN
+            mean, std = naive.mean_and_std([rows[i][k] for i in among])
+            for i in among:
+                z = naive.standardised(rows[i][k], mean, std, naive.EPS[convention][0])
+                out[i] += 0.0 if isnan(z) else w * z
+    return out
+
+
+def naive_saw(rows, ids, weights, convention):
+    cv = []
+    for k, w in enumerate(weights):
+        values = there([row[k] for row in rows])
+        mean = fsum(values) / len(values) if values else 0.0
+        spread = sqrt(fsum((v - mean) ** 2 for v in values) / len(values)) if values else 0.0
+        assume(spread == 0 or abs(mean) > 1e-6)  # next to a mean of 0 round-off decides
+        cv.append(spread / abs(mean) if w and len(set(values)) > 1 else 0.0)
+    kept = sum(1 for w in weights if w)
+    shares = [w * c / (fsum(cv) or 1) * kept for w, c in zip(weights, cv, strict=True)]
+    return naive.compute(rows, ids, "gdpo", shares, convention).advantages
+
+
 def naive_sa_mrpo(rows, ids, weights, convention):
     left = []
     for k, w in enumerate(weights):
@@ -149,6 +195,8 @@ def naive_gd2po(rows, ids, weights, convention, threshold=0.8):
 
 NAIVE = {
     "mo_grpo": naive_mo_grpo,
+    "papo": naive_papo,
+    "saw": naive_saw,
     "dvao": naive_dvao,
     "corr_grpo": naive_corr_grpo,
     "sa_mrpo": naive_sa_mrpo,
@@ -214,6 +262,8 @@ REFUSED = (
     (gc.advantages, {"method": "sa_mrpo", "convention": gc.VERL}, "lengths", "by which verl weighs, got none"),
     (gc.advantages, {"method": "gd2po", "convention": gc.VERL}, "lengths", "by which verl weighs, got none"),
     (gc.advantages, {"method": "corr_grpo", "convention": gc.NEMO_RL_LOO}, "convention", "with whole groups"),
+    (gc.advantages, {"method": "papo", "convention": gc.NEMO_RL_LOO}, "convention", "with whole groups"),
+    (gc.advantages, {"method": "saw", "convention": gc.VERL}, "lengths", "by which verl weighs, got none"),
     (gc.group_advantages, {"rewards": [[[1], [0]]], "method": "sa_mrpo"}, "method", "that looks at nothing but"),
 )
 

@@ -22,8 +22,9 @@ from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS
 from gdpo_core.registry import ALL_METHODS, method_named
 from gdpo_core.successors import TITLES
 
-# Several batches are computed as one, which a method that first looks at its whole batch does not allow.
-METHODS = tuple(method for method in TITLES if ALL_METHODS[method].prepare is None)
+# Several batches are computed as one, which a method that first looks at its whole batch does not allow; and no reward
+# of a log comes first.
+METHODS = tuple(m for m in TITLES if ALL_METHODS[m].prepare is None and not ALL_METHODS[m].by_order)
 BY_REWARD = ("update_share", "push", "punished")  # figures of each reward
 FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # of a run, beside the shares
 

@@ -101,8 +101,9 @@ class AuditReport(Displayed):
     ) -> WhatIf:
         """The whole run under another method, other weights or another convention, beside what it had.
 
-        method: as in `gdpo_core.advantages`, but for sa_mrpo. weights: {reward: weight}; a reward without one has that
-        of the run. convention: a key of `gdpo_core.CONVENTIONS`. What is not given stays. It reads the log once more.
+        method: as in `gdpo_core.advantages`, but for papo, saw and sa_mrpo. weights: {reward: weight}; a reward without
+        one has that of the run. convention: a key of `gdpo_core.CONVENTIONS`. What is not given stays. It reads the log
+        once more.
         Raises InputError, also where the log changed since, or the report came here without it.
         """
         if self._facts is None:

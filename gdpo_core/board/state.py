@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gdpo_core import CONVENTIONS
 from gdpo_core._words import clip
+from gdpo_core.registry import ALL_METHODS
 from gdpo_core.successors import SUCCESSORS, TITLES
 
 PAYS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
@@ -12,7 +13,9 @@ HEAVIEST = 10.0
 LARGEST = 1e9  # a reward's size
 LONGEST = 40  # characters of a reward's name in a sentence
 BASE = "grpo"  # the method on the left
-METHODS = {m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS)}  # those on the right
+METHODS = {  # those on the right; its marks have no order that would say which comes first
+    m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS) if not ALL_METHODS[m].by_order
+}
 SPELLED = {  # what the names at the heads of the panels stand for
     "grpo": "Group Relative Policy Optimization",
     "gdpo": "Group reward-Decoupled Normalization Policy Optimization",

@@ -10,13 +10,14 @@ from torch import Tensor
 
 import gdpo_core as gc
 from gdpo_core.conventions import COMPARED as METHODS
+from gdpo_core.registry import ALL_METHODS
 from gdpo_core.scenarios import LEVEL, Setting
 from gdpo_core.successors import SUCCESSORS, TITLES
 from gdpo_core.training import TrainingRun
 from views import worker
 
 COMPARED = ("grpo", "gdpo")
-NAMES = {m: TITLES[m] for m in (*METHODS, *SUCCESSORS)}
+NAMES = {m: TITLES[m] for m in (*METHODS, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin comes first
 THIRD = {m: name for m, name in NAMES.items() if m not in COMPARED}
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
 ROOM = 1.5  # times as long as the slowest method takes: where a small picture ends

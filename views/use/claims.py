@@ -156,8 +156,9 @@ def successors_table(lab: State) -> Html:
         tag(
             "p",
             prose(
-                "All are methods of gdpo_core.advantages, and of the **Lab** and of **Train**, with our weights w_k; "
-                "the papers of MO-GRPO and CorrGRPO have none."
+                "All are methods of gdpo_core.advantages, and all but PAPO, whose first reward has a part of its own, "
+                "of the **Lab** and of **Train**, with our weights w_k; the papers of MO-GRPO and CorrGRPO have none, "
+                "nor has the code of SAW."
             ),
         ),
         table(["method", "paper", "what it computes", *here], rows, "successors"),
