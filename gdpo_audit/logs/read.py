@@ -22,6 +22,7 @@ from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import ADVANTAGES, lost, role
 from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
+from gdpo_audit.logs.scalars import refuse_means
 from gdpo_audit.logs.scans import rows_in, value_of
 from gdpo_audit.logs.shapes import shape_of
 from gdpo_audit.logs.tables import Table, is_number_type, tables_of
@@ -184,6 +185,7 @@ def _read_through(table: Table) -> None:
 
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
     """The run whose groups are still to be found."""
+    refuse_means(log.tables, options.group_size)
     shape = shape_of(log.tables, known, options, files.name)
     framework, options = shape.framework, shape.options
     schema = union_schema(shape.tables)
