@@ -103,6 +103,16 @@ def dropping(rewards, groups, weights, lengths):
     return ONE(left, groups, weights, lengths)
 
 
+def rounding(rewards, groups, weights, lengths):
+    """verl's old GRPO in float32, whose mean of equal sums is not one of them."""
+    s, of = (torch.tensor(rewards) * torch.tensor(weights)).sum(1), torch.tensor(groups)
+    a = torch.full_like(s, nan)
+    for g in set(groups):
+        x = s[of == g]
+        a[of == g] = x if len(x) == 1 else (x - x.mean()) / (x.std() + 1e-6)
+    return a
+
+
 # A fault: the case that is named for it, method, convention, the function or the arguments in which it differs, and
 # what the case says. Those with a number are old formulas, rebuilt as they were before that change or issue.
 FAULTS = {
@@ -116,6 +126,7 @@ FAULTS = {
     "no weights": ("weights", "gdpo", "paper", lambda r, g, w, n: ONE(r, g, [1] * len(w), n), "have no effect"),
     "raw": ("group-of-one", "gdpo", "paper", {"group_of_one": "raw"}, "keeps its raw reward"),
     "filter": ("equal-sums", "gdpo", "paper", dropping, "is dropped"),
+    "verl #4597": ("constant-tenths", "grpo", "verl", rounding, "round-off of a mean that is taken for a std"),
     "squares": ("far-from-zero", "gdpo", "paper", partial(in_numpy, by_squares, 1e-6, 1e-9, False), "off the paper"),
     "tokens": ("lengths", "gdpo", "paper", {"last_step": "tokens"}, "counts tokens"),
     "n": ("group-of-two", "gdpo", "paper", {"ddof": 0}, "divides by n"),

@@ -161,8 +161,11 @@ def test_a_log_of_means_is_answered_with_what_it_cannot_show_and_its_bounds(stat
     file = state / "checkpoint-20" / "trainer_state.json"
     for place in (file, state / "checkpoint-20", state):
         text = said(place)
-        assert "of accuracy and format" in text and "Each entry is of 32 responses: with --group-size" in text
+        assert (
+            "of accuracy and format" in text and "Each entry is of 32 responses: with group_size (--group-size)" in text
+        )
         assert str(file) in text
+    assert said({"trainer_state.json": file.read_bytes()}) == said(file).replace(f"{file.parent}/", "")
     text = said(file, group_size=8)
     assert "Over the last 10 steps, with 4 groups of 8 and the weights 1 and 1, it stays open under" in text
     assert text.count(" % for ") == 2

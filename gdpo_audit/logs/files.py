@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeAlias
 import polars as pl
 
 from gdpo_audit.logs import torch_files
-from gdpo_audit.logs.choosing import Chosen, NoLog, choose, is_table, natural
+from gdpo_audit.logs.choosing import NoLog, choose, is_table, natural
 from gdpo_audit.logs.conversions import PICKLES, pickled
 from gdpo_audit.logs.unpack import ENDING, FREE, MAX_RATIO, REFUSED, unpack, unpacked_name
 from gdpo_core._errors import InputError, expect, reason
@@ -28,7 +28,6 @@ Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | 
 
 DEPTH = 6  # levels of folders that are searched below the one given
 _TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')  # of W&B
-STATE = "trainer_state.json"  # holds the means of all steps, in each checkpoint
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 _ZIP = b"PK\x03\x04"
@@ -202,13 +201,7 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
-    try:
-        chosen = choose(names, _spelt(folder), f"{_spelt(folder).rstrip('/')}/")
-    except NoLog:
-        states = sorted((name for name in names if name.rpartition("/")[2] == STATE), key=natural)
-        if not states:
-            raise
-        chosen = Chosen(states[-1:])  # what was logged of the steps, where no completions were
+    chosen = choose(names, _spelt(folder), f"{_spelt(folder).rstrip('/')}/")
     found = tuple(_on_disk(folder / name) for name in chosen.files)
     return LogFiles(found, _spelt(folder), _args_near((folder / chosen.files[0]).parent), chosen.left_out)
 

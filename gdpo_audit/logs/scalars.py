@@ -88,10 +88,11 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
     if len(rows) != 1:
         return "Nothing more follows, as no reward shows how many responses a step has."
     [answers] = rows
+    each = f"Each entry is of {count(answers, 'response')}"
     if size is None:
-        return f"Each entry is of {count(answers, 'response')}: with --group-size this message says what bounds follow."
+        return f"{each}: with group_size (--group-size) this message says what bounds follow."
     if answers % size or size < 2:
-        return f"Each entry is of {count(answers, 'response')}, which are no groups of {size}."
+        return f"{each}, which are no groups of {size}."
     weights, known = _weights(means, columns.get("reward"))
     half = len(means) // 2
     unknown = np.full(len(means), np.nan)
