@@ -182,6 +182,7 @@ def test_exports_of_trackers_are_answered_alike(tmp_path):
         assert "4 groups of 8 and the weights 1 and 1" in said(tmp_path / name, group_size=8)
     means_ = ["Step", *[name for name in wandb.columns if name.endswith("/mean")]]
     assert "Without the stds nothing else follows." in said(wandb.select(means_), group_size=8)
+    assert "Its only reward makes the whole update" in said(wandb.select(means_[:2]), group_size=8)
     two = wandb.rename({"train/rewards/format/mean": "b - train/rewards/format/mean"})
     assert "It holds several runs" in said(two, group_size=8)
 

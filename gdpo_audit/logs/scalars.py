@@ -50,6 +50,8 @@ def _follows(tables: Sequence[Table], found: Sequence[re.Match[str]], size: int 
     if len({match["of"] for match in found}) > 1:
         return "It holds several runs: with one alone this message would say what bounds follow."
     names = [*dict.fromkeys(match["reward"] for match in found)]
+    if len(names) == 1:
+        return "Its only reward makes the whole update under any method."
     columns = _columns(tables, found)
     if any(f"{name}/std" not in columns for name in names):
         return "Without the stds nothing else follows."
