@@ -105,6 +105,7 @@ def test_the_page_has_the_tables_of_the_file_and_of_the_100_runs():
     lines = means.tables(pl.DataFrame(means.of_table()), pl.read_csv(means.FILE))
     assert block == "\n".join(lines)
     assert {line.split("|")[4].strip() for line in lines if line.startswith("| ")} == {"steps inside", "100 %"}
+    assert pl.read_csv(means.FILE)["held"].eq(1).all()
     ran = pl.read_csv(means.FILE).filter(pl.col("method") == pl.col("ran"))
     assert ran["same_log"].all() and ran["decided"].sum() == 0  # so the audit says what such a log cannot show
 
