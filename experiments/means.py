@@ -19,6 +19,7 @@ import gdpo_core as gc
 from experiments.setups import METHODS as TRAINED
 from experiments.setups import SEEDS, SETUPS, Setup, setup_named
 from experiments.train import GROUP, PROMPTS
+from gdpo_core._errors import InputError
 from gdpo_core.means import METHODS, Scalars, Shares, bound_shares
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -186,6 +187,8 @@ def of_runs(folder: Path) -> pl.DataFrame:
                 run = folder / setup.name / ran / str(seed)
                 if (run / "metrics.json").exists():
                     rows += of_run(run, setup, ran, seed)
+    if not rows:
+        raise InputError(f"{folder}: expected finished runs, got none: python -m experiments.train makes them")
     return pl.DataFrame(rows).with_columns(pl.col(pl.Float64).round(4))
 
 
@@ -260,7 +263,11 @@ def main() -> int:
     parser.add_argument("--runs", type=Path, help="folder of the runs of experiments.train")
     given = parser.parse_args()
     if given.runs is not None:
-        of_runs(given.runs).write_csv(FILE)
+        try:
+            of_runs(given.runs).write_csv(FILE)
+        except InputError as error:
+            print(error, file=sys.stderr)
+            return 2
     lines = "\n".join(tables(pl.DataFrame(of_table()), pl.read_csv(FILE)))
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     PAGE.write_text(f"{before}{BEGIN}\n\n{lines}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
