@@ -79,14 +79,25 @@ def fits(found: list[float], case: dict, method: str, changes: dict, how: dict |
     return near(found, advantages(**inputs_of(case, changes), **{"method": method} | (how or {}) | otherwise), ALIKE)
 
 
-def says(found: list[float], case: dict, method: str, common: dict) -> str:
-    """What the answer amounts to: the first known way to it, else how far it is off the paper's."""
+def by_roundoff(function: Callable, case: dict, method: str) -> bool:
+    """Whether the function gives the paper's answer once the rewards are numbers that float32 adds up exactly."""
+    rewards = [[x if isnan(x) else round(x * 1024) / 1024 for x in row] for row in case["rewards"]]
+    kinds = [[len(set(column)) for column in zip(*rows, strict=True)] for rows in (rewards, case["rewards"])]
+    exact = case | {"rewards": rewards}
+    found = run(function, exact) if rewards != case["rewards"] and kinds[0] == kinds[1] else ""
+    return not isinstance(found, str) and fits(found, exact, method, {})
+
+
+def says(function: Callable, found: list[float], case: dict, method: str, common: dict) -> str:
+    """What the answer of a function amounts to: the first known way to it, else how far it is off the paper's."""
     for sentence, changes in (case["ways"] | common).items():
         if fits(found, case, method, changes):
             return sentence
     paper = case["advantages"][method]["paper"]
     if lost := [i + 1 for i, value in enumerate(found) if isnan(value) and not isnan(paper[i])]:
         return f"NaN in {len(lost)} of {len(found)} rows, first in row {lost[0]}"
+    if by_roundoff(function, case, method):
+        return f"the round-off of a mean is taken for a std: up to {off_by(found, paper):.2g}"
     return f"off the paper by at most {off_by(found, paper):.2g}"
 
 
@@ -110,7 +121,9 @@ def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how
     return (fault, found[fault]) if found[fault] > max(FEW, len(wrong) / 2) else ("", 0)
 
 
-def wrong_as(a: list[float], case: dict, method: str, convention: str, data: dict, fault: str) -> str:
+def wrong_as(
+    function: Callable, a: list[float], case: dict, method: str, convention: str, data: dict, fault: str
+) -> str:
     """What a wrong answer amounts to; fault: what is wrong with most of them, which is said first where it fits."""
     how, name = data["conventions"][convention]["how"], data["conventions"][convention]["name"]
     name = "the paper" if convention == "paper" else name
@@ -119,10 +132,10 @@ def wrong_as(a: list[float], case: dict, method: str, convention: str, data: dic
         return f"off {name} by {off_by(a, expected):.1g}, as another eps or round-off leaves it"
     if fault and any(fits(a, case, method, data["ways"][fault], start) for start in ({}, how)):
         return fault
-    sentence = says(a, case, method, data["ways"])
+    sentence = says(function, a, case, method, data["ways"])
     if sentence == "as the paper":
         return f"the paper's, not {name}'s"
-    known = sentence in case["ways"] | data["ways"]
+    known = sentence in case["ways"] | data["ways"] or sentence.startswith("the round-off")
     return sentence if known else f"{sentence}; the case finds {case['finds']}"
 
 
@@ -144,7 +157,8 @@ def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[
             lines.append((case["name"], False, a))
             continue
         right, whose = case["name"] in agree[convention], [key for key in agree if case["name"] in agree[key]]
-        what = says(a, case, method, data["ways"]) if right else wrong_as(a, case, method, convention, data, fault)
+        given = (function, a, case, method)
+        what = says(*given, data["ways"]) if right else wrong_as(*given, convention, data, fault)
         if any(case is other for other, _ in wrong):
             said.setdefault(what, []).append(case["name"])
         names = ", ".join(data["conventions"][key]["name"] for key in whose)

@@ -126,7 +126,7 @@ FAULTS = {
     "no weights": ("weights", "gdpo", "paper", lambda r, g, w, n: ONE(r, g, [1] * len(w), n), "have no effect"),
     "raw": ("group-of-one", "gdpo", "paper", {"group_of_one": "raw"}, "keeps its raw reward"),
     "filter": ("equal-sums", "gdpo", "paper", dropping, "is dropped"),
-    "verl #4597": ("constant-tenths", "grpo", "verl", rounding, "round-off of a mean that is taken for a std"),
+    "verl #4597": ("constant-tenths", "grpo", "verl", rounding, "the round-off of a mean is taken for a std"),
     "squares": ("far-from-zero", "gdpo", "paper", partial(in_numpy, by_squares, 1e-6, 1e-9, False), "off the paper"),
     "tokens": ("lengths", "gdpo", "paper", {"last_step": "tokens"}, "counts tokens"),
     "n": ("group-of-two", "gdpo", "paper", {"ddof": 0}, "divides by n"),
@@ -174,8 +174,14 @@ def in_few_lines(
 # What is wrong with an implementation: its arguments, and what the last line of check.py says.
 IMPLEMENTED = {
     "nothing": ({}, ""),
-    "a mean in float32": ({"kind": np.float32, "add": 1e-6}, "finds the round-off of a mean that is taken for a std"),
-    "with less of an eps": ({"kind": np.float32, "add": 1e-8}, "finds the round-off of a mean that is taken for a std"),
+    "a mean in float32": (
+        {"kind": np.float32, "add": 1e-6},
+        "far off in constant-tenths: the round-off of a mean is taken for a std: up to",
+    ),
+    "with less of an eps": (
+        {"kind": np.float32, "add": 1e-8},
+        "far off in constant-tenths: the round-off of a mean is taken for a std: up to",
+    ),
     "ddof": ({"ddof": 0, "batch_ddof": 0}, "far off in 15 cases: std divides by n"),
     "ddof of the groups": ({"ddof": 0}, "far off in 3 cases: the std of each group divides by n"),
     "ddof of the batch": ({"batch_ddof": 0}, "far off in 15 cases: the std of the batch divides by n"),
