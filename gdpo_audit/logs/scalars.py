@@ -135,7 +135,7 @@ def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
     parabola in the mean, whose three numbers the entries give. A reward of 0 and 1 needs no more than two entries.
     Entries that average several batches do not lie on it, or do not hold whole numbers of passes.
 
-    >>> p = np.array([0.25, 0.5, 0.75, 0.5])
+    >>> p = np.array([0.25, 0.375, 0.5, 0.75])
     >>> two_values(5 * p, 5 * np.sqrt(p * (1 - p) * 8 / 7))
     (0.0, 5.0, 8)
     """
