@@ -29,7 +29,7 @@ METHODS = ("grpo", "grpo_no_std", "gdpo")
 _TRL = CONVENTIONS["trl"]
 _SLACK = 1e-4  # of a sum of squares: what float32 and a few printed digits leave
 _MOST_KINDS = 300_000  # of groups that are looked at one by one
-_TINY, _ROUNDED = 1e-9, 1e-6
+_TINY, _ROUNDED, _FAR = 1e-9, 1e-6, 100.0
 
 
 @dataclass(frozen=True)
@@ -299,5 +299,6 @@ def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] |
     if not teaches.any():
         return without
     shares = parts[teaches] / total[teaches, None]
-    least, most = shares.min(0), shares.max(0)  # far from 1 they are what hardly any sum is divided by
-    return least - _ROUNDED * np.abs(least), most + _ROUNDED * np.abs(most)
+    least, most = shares.min(0), shares.max(0)
+    # A share of hundreds is divided by hardly anything, so that its round-off counts.
+    return np.where(least < -_FAR, least * (1 + _ROUNDED), least), np.where(most > _FAR, most * (1 + _ROUNDED), most)

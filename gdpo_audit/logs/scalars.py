@@ -149,7 +149,9 @@ def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
         inside = second**2 + 4 * abs(first) * third
         if first < -1 and inside > 0:
             ends = [(second + sign * np.sqrt(inside)) / (-2 * first) for sign in (-1, 1)]
-            fits.append((float(f"{ends[0]:.4g}") + 0.0, float(f"{ends[1]:.4g}") + 0.0, -float(first)))
+            span = ends[1] - ends[0]
+            low, high = (float(f"{round(end / span, 4) * span:.4g}") + 0.0 for end in ends)
+            fits.append((low, high, -float(first)))
     for low, high, factor in fits:
         answers = round(factor / (factor - 1)) if factor > 1 else 0
         if answers < 2:
