@@ -17,23 +17,27 @@ def moments(values, ddof, counts):
 def advantages(
     rewards, groups, weights, lengths, *, method="gdpo", ddof=1, group_eps=0.0, grpo_eps=None, batch_eps=0.0,
     batch_eps_to="std", last_step="responses", missing="skipped", empty_counts=False, group_of_one="zero",
-    leave_one_out=False,
+    leave_one_out=False, batch_ddof=None, std_of="group", group_eps_to="std",
 ):  # fmt: skip
     """One per row of rewards, in which NaN is missing; method: gdpo, grpo, grpo_no_std or grpo_batch_std."""
     skips, rows, sum_eps = missing == "skipped", range(len(rewards)), group_eps if grpo_eps is None else grpo_eps
+    by_n = ddof if batch_ddof is None else batch_ddof
     empty = [skips and not empty_counts and all(map(isnan, row)) for row in rewards]
     members = [[i for i in rows if groups[i] == group] for group in dict.fromkeys(groups)]
 
     def in_groups(x, eps, divide=True):  # (x - mean) / (std + eps), each group on its own
-        out = [nan] * len(x)
+        out, known = [nan] * len(x), [v for v in x if not isnan(v)]
         for group in members:
             there = [i for i in group if not (skips and isnan(x[i]))]
             for i in there:
                 compared = [x[j] for j in there if j != i or not leave_one_out]
                 mean, std = moments(compared, ddof, [1] * len(compared))
+                if std_of == "batch":
+                    std = moments(known, ddof, [1] * len(known))[1]
                 if len(there) == 1:
                     mean, std = (0.0, 1.0) if group_of_one == "raw" else (x[i], 0.0)
-                out[i] = x[i] - mean if std == 0 or not divide else (x[i] - mean) / (std + eps)
+                by = sqrt(std**2 + eps) if group_eps_to == "variance" else std + eps
+                out[i] = x[i] - mean if std == 0 or not divide else (x[i] - mean) / by
         return out
 
     def weighted_sums(columns):  # what cancels but for round-off is 0
@@ -53,7 +57,8 @@ def advantages(
     for batch in members if last_step == "group" else [rows]:
         there = [i for i in batch if not empty[i]]
         counts = [lengths[i] if last_step == "tokens" else 1 for i in there]
-        mean, std = moments([sums[i] for i in there], ddof, counts) if last_step != "none" else (0.0, 0.0)
+        values = [sums[i] for i in there]
+        mean, std = moments(values, by_n, counts) if last_step != "none" else (0.0, 0.0)
         by = sqrt(std**2 + batch_eps) if batch_eps_to == "variance" else std + batch_eps
         for i in there:
             a[i] = sums[i] - mean if std == 0 else (sums[i] - mean) / by

@@ -56,7 +56,9 @@ def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
     """What a function does on each case, in a sentence."""
     found = {case["name"]: (case, check.run(function, case)) for case in data["cases"]}
     return {
-        name: a.removeprefix("raises TypeError: ") if isinstance(a, str) else check.says(a, case, method, data["ways"])
+        name: a.removeprefix("raises TypeError: ")
+        if isinstance(a, str)
+        else check.says(function, a, case, method, data["ways"])
         for name, (case, a) in found.items()
     }
 

@@ -103,6 +103,16 @@ def dropping(rewards, groups, weights, lengths):
     return ONE(left, groups, weights, lengths)
 
 
+def rounding(rewards, groups, weights, lengths):
+    """verl's old GRPO in float32, whose mean of equal sums is not one of them."""
+    s, of = (torch.tensor(rewards) * torch.tensor(weights)).sum(1), torch.tensor(groups)
+    a = torch.full_like(s, nan)
+    for g in set(groups):
+        x = s[of == g]
+        a[of == g] = x if len(x) == 1 else (x - x.mean()) / (x.std() + 1e-6)
+    return a
+
+
 # A fault: the case that is named for it, method, convention, the function or the arguments in which it differs, and
 # what the case says. Those with a number are old formulas, rebuilt as they were before that change or issue.
 FAULTS = {
@@ -113,9 +123,10 @@ FAULTS = {
     "TRL #3991": ("silent-groups", "grpo_batch_std", "trl", {"method": "grpo"}, "normalised, not each reward"),
     "slime #1414": ("uneven-groups", "gdpo", "paper", lambda r, g, w, n: ONE(r, [0] * len(g), w, n), "one group"),
     "blocks": ("shuffled", "gdpo", "paper", lambda r, g, w, n: ONE(r, sorted(g), w, n), "blocks of rows"),
-    "no weights": ("weights", "gdpo", "paper", lambda r, g, w, n: ONE(r, g, [1] * len(w), n), "are ignored"),
+    "no weights": ("weights", "gdpo", "paper", lambda r, g, w, n: ONE(r, g, [1] * len(w), n), "have no effect"),
     "raw": ("group-of-one", "gdpo", "paper", {"group_of_one": "raw"}, "keeps its raw reward"),
     "filter": ("equal-sums", "gdpo", "paper", dropping, "is dropped"),
+    "verl #4597": ("constant-tenths", "grpo", "verl", rounding, "the round-off of a mean is taken for a std"),
     "squares": ("far-from-zero", "gdpo", "paper", partial(in_numpy, by_squares, 1e-6, 1e-9, False), "off the paper"),
     "tokens": ("lengths", "gdpo", "paper", {"last_step": "tokens"}, "counts tokens"),
     "n": ("group-of-two", "gdpo", "paper", {"ddof": 0}, "divides by n"),
@@ -131,6 +142,82 @@ def test_a_fault_is_found_by_the_case_that_is_named_for_it(fault):
     wrong = {name: sentence for name, agrees, sentence in check.check(function, method, convention) if not agrees}
     assert said in wrong[case]
     assert all(agrees for _, agrees, _ in check.check(mended, method, convention))
+
+
+def in_few_lines(
+    rewards, groups, weights, lengths, *, kind=np.float64, ddof=1, batch_ddof=1, add=0.0, root=0.0, floor=0.0,
+    batch="all", zeros=False, blocks=0, others=False, first=False, drop=False, std_of_batch=False,
+):  # fmt: skip
+    """GDPO in numpy as one writes it, with a fault; of missing rewards it knows that they do not count."""
+    r, of, w = np.array(rewards, kind), np.array(groups), np.array(weights, kind)
+    of = np.arange(len(of)) // (len(of) // len({*groups})) if blocks else of
+    r, empty = np.nan_to_num(r) if zeros else r, np.isnan(r).all(1) & (not zeros)
+    r, w = (r * w, np.ones_like(w)) if first else (r, np.ones_like(w) if drop else w)
+    z = np.zeros_like(r)
+    for rows, k in ((np.flatnonzero((of == g) & ~np.isnan(r[:, k])), k) for g in set(of) for k in range(len(w))):
+        for i in rows:
+            x = r[rows[rows != i] if others else rows, k]
+            exact = kind is np.float64 and len({*x}) == 1
+            mean = x[0] if exact else x.mean(dtype=kind) if len(x) else r[i, k]
+            spread = r[~np.isnan(r[:, k]), k] if std_of_batch else x
+            std = 0 if exact or len(x) <= ddof else spread.std(ddof=ddof, dtype=kind)
+            by = max(np.sqrt(std**2 + root), floor) + add
+            z[i, k] = (r[i, k] - mean) / by if std > 0 else (r[i, k] - mean) * others
+    s, a = (z @ w).astype(float), np.zeros(len(r))
+    for g in {"all": [0], "none": [], "group": set(of)}[batch]:
+        rows = np.flatnonzero(~empty & ((of == g) | (batch == "all")))
+        std = s[rows].std(ddof=batch_ddof) if len(rows) > 1 else 0
+        a[rows] = (s[rows] - s[rows].mean()) / (std + add if std > 1e-12 else 1)
+    return np.where(empty, 0, s) if batch == "none" else a
+
+
+# What is wrong with an implementation: its arguments, and what the last line of check.py says.
+IMPLEMENTED = {
+    "nothing": ({}, ""),
+    "a mean in float32": (
+        {"kind": np.float32, "add": 1e-6},
+        "far off in constant-tenths: the round-off of a mean is taken for a std: up to",
+    ),
+    "with less of an eps": (
+        {"kind": np.float32, "add": 1e-8},
+        "far off in constant-tenths: the round-off of a mean is taken for a std: up to",
+    ),
+    "ddof": ({"ddof": 0, "batch_ddof": 0}, "far off in 15 cases: std divides by n"),
+    "ddof of the groups": ({"ddof": 0}, "far off in 3 cases: the std of each group divides by n"),
+    "ddof of the batch": ({"batch_ddof": 0}, "far off in 15 cases: the std of the batch divides by n"),
+    "eps": ({"add": 1e-2}, "far off in 15 cases: an eps of 1e-2 is added to each std"),
+    "eps under the root": ({"root": 1e-6}, "far off in small-differences: an eps of 1e-6 is under the root of the var"),
+    "a floor": ({"floor": 1e-2}, "an eps of 1e-4 is under the root of the variance, or each std is 1e-2 at least"),
+    "no batch step": ({"batch": "none"}, "far off in 14 cases: no step over the batch"),
+    "a batch step per group": ({"batch": "group"}, "far off in 15 cases: the batch step looks at each group"),
+    "NaN as 0": ({"zeros": True}, "far off in missing-reward and row-without-rewards: a missing reward is taken as 0"),
+    "blocks": ({"blocks": True}, "far off in shuffled and uneven-groups: groups are taken as blocks of rows"),
+    "leave one out": ({"others": True}, "against the others alone"),
+    "weights first": ({"first": True}, "far off in weights: the weights have no effect: dropped, or applied before"),
+    "no weights": ({"drop": True}, "far off in weights: the weights have no effect: dropped, or applied before"),
+    "the std of the batch": ({"std_of_batch": True}, "13 cases: each reward is divided by its std over the batch"),
+}
+
+
+@pytest.mark.parametrize("fault", IMPLEMENTED)
+def test_an_implementation_is_told_what_is_wrong_with_it(fault):
+    how, said = IMPLEMENTED[fault]
+    lines, verdict = check.judge(partial(in_few_lines, **how), "gdpo", "paper")
+    wrong = [sentence for _, agrees, sentence in lines if not agrees]
+    assert said in verdict and bool(said) == bool(verdict) == bool(wrong)
+    assert not any("as the paper" in sentence for sentence in wrong)
+    named = verdict.partition(": ")[2].partition(";")[0]
+    assert not wrong or any(sentence.startswith(named) for sentence in wrong)
+
+
+def test_code_of_another_convention_is_called_that_and_no_line_contradicts_itself(capsys, monkeypatch):
+    for ours, asked in (("trl", "paper"), ("paper", "verl"), ("ms_swift", "trl")):
+        lines, verdict = check.judge(partial(ONE, **HOW[ours]), "gdpo", asked)
+        assert verdict == f"all agree with {DATA['conventions'][ours]['name']}: --convention {ours}"
+        assert not any("as the paper" in sentence for _, agrees, sentence in lines if not agrees)
+    monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(function=partial(in_few_lines, batch="none", add=1e-4)))
+    assert check.main(["mine:function", "--convention", "trl"]) == 1
+    assert "\nfar off in 14 cases: no step over the batch\n" in capsys.readouterr().out
 
 
 BAD = {

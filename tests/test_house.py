@@ -185,6 +185,7 @@ NO_PATHS = {
         "audit/update_share/METHOD/NAME",
         "media/table",
     },  # of trackers
+    "docs/means.md": {"rewards/NAME/mean", "rewards/NAME/std", "trainer_state.json"},  # of trackers and of TRL
 }
 PATH = re.compile(  # a name with "._" is that of a private module
     r"(?!\w+\._)[\w.*<>-][\w.*/<>-]*(?:/[\w.*<>-]*|\.(?:py|md|json|css|js|toml|txt|yml|cff|csv|parquet|zip|ipynb|png))"

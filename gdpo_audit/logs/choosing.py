@@ -24,6 +24,7 @@ UNRELATED = re.compile(
     r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata"
     r"|logtree|timing_spans|checkpoints|materialized_inputs|rollouts_failures)\b.*$"
 )
+STATE = "trainer_state.json"  # of TRL and ms-swift: each checkpoint holds what was logged of all steps before it
 # Words in the names of files that a run saves of its model.
 _MODELS = re.compile(r"model|optim|sched|rng|state|args|ckpt|checkpoint|weight|adapter|consolidated|embed", re.I)
 # The names of logs of trainers that are read as any table is. Only of these may a folder hold several runs, which the
@@ -92,6 +93,9 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     # These come last, because other programs write databases too, and most tensors are a model's.
     logs = logs or logs_by(lambda name: "*.db" if name.endswith(".db") else None)
     logs = logs or logs_by(lambda name: f"*{format_suffix(name)}" if _is_dump(name) else None)
+    states = [name for name in visible if name.rpartition("/")[2] == STATE]
+    if not logs and states:
+        return Chosen(states[-1:])  # where no completions were logged, what was
     if not logs:
         raise _no_log(visible, where)
     logs, left_out = _without_evaluations(logs)

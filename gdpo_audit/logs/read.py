@@ -31,6 +31,7 @@ from gdpo_audit.logs.parts import with_parts
 from gdpo_audit.logs.roles import lost
 from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
+from gdpo_audit.logs.scalars import refuse_means
 from gdpo_audit.logs.shapes import shape_of
 from gdpo_audit.logs.standard_rows import as_text
 from gdpo_audit.logs.tables import Table, tables_of
@@ -207,6 +208,7 @@ def _read_through(table: Table) -> None:
 
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
     """Return the run with its columns chosen and its groups still to be found."""
+    refuse_means(log.tables, options.group_size)
     shape = shape_of(log.tables, known, options, files.name)
     framework, options = shape.framework, shape.options
     form = FORMS[framework](shape.tables, union_schema(shape.tables), options, settings_in(files.args))

@@ -334,6 +334,8 @@ def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
     content = document(file, wanted)
     if isinstance(content, dict) and content.keys() >= _EPISODE:
         content = [content]
+    if isinstance(content, dict) and isinstance(content.get("log_history"), list):  # trainer_state.json
+        content = content["log_history"]
     if not isinstance(content, list):
         got = "one object" if isinstance(content, dict) else type(content).__name__
         raise InputError(f"{file.name}: expected {wanted}, got {got}")

@@ -1,0 +1,279 @@
+"""What a log of means proves: its bounds beside the exact shares of runs whose answers are known.
+
+`python -m experiments.means --runs FOLDER` cuts the logs of `experiments.train` down to what TRL logs of a step, and
+writes rows per run to experiments/means.csv. With and without it the tables of docs/means.md are written anew, of that
+file and of data/experiments.parquet. It needs no TRL.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import gdpo_core as gc
+from experiments.setups import METHODS as TRAINED
+from experiments.setups import SEEDS, SETUPS, Setup, setup_named
+from experiments.train import GROUP, PROMPTS
+from gdpo_core._errors import InputError
+from gdpo_core.means import METHODS, Scalars, Shares, bound_shares
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE, PAGE = ROOT / "data" / "experiments.parquet", ROOT / "docs" / "means.md"
+FILE, RUNS = ROOT / "experiments" / "means.csv", ROOT / "experiments" / "runs.csv"
+BEGIN, END = "<!-- written by experiments.means -->", "<!-- to here -->"
+TITLES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
+WIDEST = 10.0  # a width above this says no more than that the share is open
+ROUNDED = 6e-4  # shares of the table have three decimals
+EVERY, SWAPS = 10, 3_000  # steps whose answers are dealt anew, and swaps that are tried for each reward
+
+
+# --- the means alone, of the table of 100 runs -----------------------------------------------------------------------
+
+
+def of_table() -> list[dict[str, Any]]:
+    """Return a row per run of the table, without `gated`, whose reward is not the pass rate that the table holds."""
+    rows = []
+    for (name, method, seed), steps in pl.read_parquet(TABLE).group_by("setup", "method", "seed", maintain_order=True):
+        setup = setup_named(str(name))
+        if setup.gate is not None:
+            continue
+        exact = steps.select([f"share_{reward}" for reward in setup.names]).to_numpy().astype(float)
+        found = bound_shares(_scalars_of_rates(setup, steps), str(method))
+        judged = _judge(exact, found, ROUNDED)
+        rows.append({"setup": name, "method": method, "seed": seed, **judged})
+    return rows
+
+
+def _scalars_of_rates(setup: Setup, steps: pl.DataFrame) -> Scalars:
+    """Return the scalars of a run of the table: what marks pay follows from their pass rates; all else is not known."""
+    rates = steps.select(setup.names).to_numpy().astype(float)
+    pays = np.array([*setup.pays, *[1.0] * setup.noise])
+    unknown = np.full(len(steps), np.nan)
+    stds = np.full(rates.shape, np.nan)
+    return Scalars(GROUP, PROMPTS, setup.reward_weights, values_of(setup), rates * pays, stds, unknown, unknown)
+
+
+def values_of(setup: Setup) -> list[tuple[float, float] | None]:
+    """Return the two values of each reward of a set-up that is a mark, and None for noise."""
+    return [*[(0.0, pay) for pay in setup.pays], *([None] if setup.noise else [])]
+
+
+def _judge(exact: np.ndarray, found: Shares, slack: float) -> dict[str, float]:
+    """Return the shares of steps that bounds hold and decide, their median width, and the verdict on the last half."""
+    there = np.isfinite(exact).all(1)
+    exact, low, high, largest = exact[there], found.low[there], found.high[there], found.largest[there]
+    half = len(exact) // 2
+    low_half, high_half = low[half:].mean(0), high[half:].mean(0)
+    over = [bool((low_half[k] > np.delete(high_half, k)).all()) for k in range(len(low_half))]
+    return {
+        "steps": len(exact),
+        "held": float(((exact >= low - slack) & (exact <= high + slack)).all(1).mean()),
+        "width": float(np.median(high - low)),
+        "decided_steps": float((largest >= 0).mean()),
+        "decided": float(any(over)),
+    }
+
+
+# --- what TRL logs, of logs with completions -------------------------------------------------------------------------
+
+
+def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
+    """Return what TRL 1.16 logs of these steps under a method; rewards: (steps, groups, rollouts, rewards).
+
+    Its `frac_reward_zero_std` is that of the groups under GRPO, and that of the whole batch under GDPO.
+    """
+    steps, groups, size, count = rewards.shape
+    flat, total = rewards.reshape(steps, -1, count), rewards @ np.array(setup.reward_weights)
+    silent = np.isclose(total.std(2, ddof=1), 0).mean(1) if method != "gdpo" else np.full(steps, np.nan)
+    stds, total_std = flat.std(1, ddof=1), total.reshape(steps, -1).std(1, ddof=1)
+    weights, values = setup.reward_weights, values_of(setup)
+    return Scalars(size, groups, weights, values, flat.mean(1), stds, total_std, silent)
+
+
+def exact_shares(rewards: np.ndarray, setup: Setup, method: str) -> np.ndarray:
+    """(steps, rewards) the shares of the update of each step, by the library."""
+    options: dict[str, Any] = {"weights": setup.reward_weights, "convention": gc.TRL}
+    return np.array([gc.update_share(step, method, **options) for step in rewards])
+
+
+def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, seed: int) -> bool:
+    """Whether the answers of a step, dealt into other groups, write the same scalars with another largest reward.
+
+    rewards: (groups, rollouts, rewards). Means and stds of the batch stay as they are wherever its answers go; under
+    GRPO as many groups as before have to be silent. A search: False says only that it found none.
+    """
+    parts = [_parts(group, np.array(weights), method) for group in rewards]
+    shares = _shares(parts)
+    for target in np.argsort(-shares)[1:]:
+        if _climb(rewards.copy(), [*parts], int(target), np.array(weights), method, np.random.default_rng(seed)):
+            return True
+    return False
+
+
+def _climb(dealt: np.ndarray, parts: list, target: int, weights: np.ndarray, method: str, draw: Any) -> bool:
+    """Whether swaps of two answers of different groups, each kept where it helps, make this reward the largest."""
+    groups, size, _ = dealt.shape
+    silent, best = sum(part[1] == 0 for part in parts), -np.inf
+    for _ in range(SWAPS):
+        g, h = draw.choice(groups, 2, replace=False)
+        i, j = draw.integers(size, size=2)
+        if (dealt[g, i] == dealt[h, j]).all():
+            continue
+        before = parts[g], parts[h]
+        dealt[g, i], dealt[h, j] = dealt[h, j].copy(), dealt[g, i].copy()
+        parts[g], parts[h] = _parts(dealt[g], weights, method), _parts(dealt[h], weights, method)
+        shares = _shares(parts)
+        lead = shares[target] - np.delete(shares, target).max()
+        same = method == "gdpo" or sum(part[1] == 0 for part in parts) == silent
+        if not same or not lead > best:
+            dealt[g, i], dealt[h, j] = dealt[h, j].copy(), dealt[g, i].copy()
+            parts[g], parts[h] = before
+            continue
+        best = lead
+        if best > 1e-6:
+            return True
+    return False
+
+
+def _parts(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[np.ndarray, float]:
+    """(rewards,) Σ a_k A and Σ A² of one group, up to what divides the whole batch."""
+    x = (group - group.mean(0)) * weights
+    if method == "gdpo":
+        x = x / (group.std(0, ddof=1) + gc.TRL.group_eps)
+    s = x.sum(1)
+    total = float(s @ s)
+    if total < 1e-12:
+        return np.zeros(len(weights)), 0.0
+    by = total if method == "grpo" else 1.0
+    return x.T @ s / by, total / by
+
+
+def _shares(parts: list) -> np.ndarray:
+    return np.sum([part for part, _ in parts], axis=0) / max(sum(total for _, total in parts), 1e-12)
+
+
+def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, Any]]:
+    """Return a row per method of a run's log: `as_it_ran` says which made it."""
+    files = sorted((folder / "completions").glob("*.parquet"))
+    logged = sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    named = (pl.col("setup") == setup.name) & (pl.col("method") == ran) & (pl.col("seed") == seed)
+    known = pl.read_csv(RUNS).filter(named)["log_sha256"].to_list()
+    table = pl.concat([pl.read_parquet(path, columns=list(setup.names)) for path in files])
+    rewards = table.to_numpy().astype(float).reshape(-1, PROMPTS, GROUP, len(setup.names))
+    rows = []
+    for method in METHODS:
+        found = bound_shares(scalars_of(rewards, setup, method), method)
+        judged = _judge(exact_shares(rewards, setup, method), found, 1e-5)
+        dealt: float | None = None
+        if method == ran:
+            some = range(0, len(rewards), EVERY)
+            dealt = float(np.mean([other_largest(rewards[t], setup.reward_weights, method, t) for t in some]))
+        row = {"setup": setup.name, "ran": ran, "seed": seed, "same_log": logged in known, "method": method}
+        rows.append(row | judged | {"dealt": dealt})
+    return rows
+
+
+def of_runs(folder: Path) -> pl.DataFrame:
+    """Return the rows of all finished runs in a folder of `experiments.train`."""
+    rows = []
+    for setup in SETUPS:
+        for ran in TRAINED:
+            for seed in SEEDS:
+                run = folder / setup.name / ran / str(seed)
+                if (run / "metrics.json").exists():
+                    rows += of_run(run, setup, ran, seed)
+    if not rows:
+        raise InputError(f"{folder}: expected finished runs, got none: python -m experiments.train makes them")
+    return pl.DataFrame(rows).with_columns(pl.col(pl.Float64).round(4))
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def tables(rates: pl.DataFrame, logs: pl.DataFrame) -> list[str]:
+    """Return the lines that docs/means.md has of both: of the means alone, and of all that TRL logs."""
+    ran = logs.filter(pl.col("method") == pl.col("ran"))
+    centred = logs.filter(pl.col("method") == "grpo_no_std")
+    return [
+        f"**The means alone**, {len(rates)} runs of `data/experiments.parquet`, under the method that ran:",
+        "",
+        *_table(rates.rename({"method": "under"}), False),
+        "",
+        f"**All that TRL logs**, {len(ran)} runs, under the method that ran:",
+        "",
+        *_table(ran.drop("method").rename({"ran": "under"}), True),
+        "",
+        f"**The answers of the same {len(ran)} runs**, if they had been trained by GRPO without std:",
+        "",
+        *_table(centred.drop("ran").rename({"method": "under"}), False),
+        "",
+        *_sentences(rates, ran),
+    ]
+
+
+def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
+    heads = ["set-up", "method", "runs", "steps inside", "median width", "steps decided", "runs decided"]
+    heads += ["steps that other groups turn"] * dealt
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    for (setup, method), part in rows.group_by("setup", "under", maintain_order=True):
+        width = float(np.median(part["width"]))
+        cells = [
+            setup_named(str(setup)).title,
+            TITLES[str(method)],
+            str(len(part)),
+            f"{100 * _over_steps(part, 'held'):.4g} %",
+            f"{100 * width:.0f} points" if width <= WIDEST else "open",
+            f"{100 * _over_steps(part, 'decided_steps'):.1f} %",
+            f"{part['decided'].sum():.0f} of {len(part)}",
+        ]
+        cells += [f"{100 * float(np.average(part['dealt'])):.0f} %"] if dealt else []
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _over_steps(rows: pl.DataFrame, name: str) -> float:
+    return float(np.average(rows[name], weights=rows["steps"]))
+
+
+def _sentences(rates: pl.DataFrame, ran: pl.DataFrame) -> list[str]:
+    """Return what became of the forecast, in numbers."""
+    both = pl.concat([rates.select("held", "steps"), ran.select("held", "steps")])
+    wide = 100 * float(np.median([*rates["width"], *ran["width"]]))
+    return [
+        f"Bounds and exact shares were compared at {both['steps'].sum():,} steps; {_over_steps(both, 'held'):.2%} are "
+        "inside.",
+        f"The median width over all runs of both is {wide:.0f} points.",
+        f"The largest reward is decided in {rates['decided'].sum():.0f} of {len(rates)} runs by the means alone, and "
+        f"in {ran['decided'].sum():.0f} of {len(ran)} by all that TRL logs; of single steps in "
+        f"{_over_steps(rates, 'decided_steps'):.1%} and {_over_steps(ran, 'decided_steps'):.1%}.",
+        f"At {np.average(ran['dealt']):.0%} of the steps looked at, the same answers in other groups write the same "
+        "scalars with another largest reward.",
+        f"{ran['same_log'].sum()} of the {len(ran)} logs are, byte for byte, those of `experiments/runs.csv`.",
+    ]
+
+
+def main() -> int:
+    """Write the file of runs, if they are given, and the tables of the page."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.means", description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=Path, help="folder of the runs of experiments.train")
+    given = parser.parse_args()
+    if given.runs is not None:
+        try:
+            of_runs(given.runs).write_csv(FILE)
+        except InputError as error:
+            print(error, file=sys.stderr)
+            return 2
+    lines = "\n".join(tables(pl.DataFrame(of_table()), pl.read_csv(FILE)))
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{lines}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    print(lines)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""What a trainer logs of a step in place of its answers: means and stds, and what they leave open of each share.
+
+TRL and ms-swift write `rewards/NAME/mean` and `/std` into trainer_state.json, W&B, TensorBoard and logging.jsonl. A
+mean does not say which answers were compared with which, so no audit can be made of it. The answer to such a log says
+what follows all the same, by the bounds of `gdpo_core.means`, and the line that logs the completions.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from gdpo_audit.logs.tables import Table, is_number_type
+from gdpo_core._errors import InputError
+from gdpo_core._words import count, listing, percent
+from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core.means import METHODS, Scalars, bound_shares
+
+Array = np.ndarray
+_NAME = re.compile(r"(?P<of>(?:.*[/ ])?)rewards/(?P<reward>.+)/(?P<what>mean|std)")
+_EVALUATION = re.compile(r"(^|[/ _])eval")
+_TITLES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
+_FITS = 2e-5  # of a mean square, on the line of two values
+_MOST = 10.0  # a share beyond this says nothing
+
+
+def refuse_means(tables: Sequence[Table], size: int | None) -> None:
+    """Raise InputError where tables hold the means of rewards, a row per step, and no completions.
+
+    size: of a group, if the caller gave it.
+    """
+    names = dict.fromkeys(name for table in tables for name in table.schema)
+    found = [match for name in names if (match := _NAME.fullmatch(name)) and not _EVALUATION.search(name)]
+    if not found or any(name.rpartition("/")[2].lower() in ("completion", "completions", "prompt") for name in names):
+        return
+    framework = "ms_swift" if "global_step/max_steps" in names else "trl"
+    line = FRAMEWORKS[framework].lines.log_every_step
+    rewards = listing(dict.fromkeys(match["reward"] for match in found), most=5)
+    got = f"one per step of a tracker: these are means per step, not responses, of {rewards}"
+    text = (
+        f"{tables[0].name}: expected a row per response, got {got}. A mean does not say which responses were compared "
+    )
+    text += f"with which, so a log of means shows neither shares nor ties. {_follows(tables, found, size)} To log the "
+    raise InputError(f"{text}completions, each with its rewards: {line}")
+
+
+def _follows(tables: Sequence[Table], found: Sequence[re.Match[str]], size: int | None) -> str:
+    """Return in sentences what follows from the means, or what it would take that something does."""
+    if len({match["of"] for match in found}) > 1:
+        return "It holds several runs: with one alone this message would say what bounds follow."
+    names = [*dict.fromkeys(match["reward"] for match in found)]
+    if len(names) == 1:
+        return "Its only reward makes the whole update under any method."
+    columns = _columns(tables, found)
+    if any(f"{name}/std" not in columns for name in names):
+        return "Without the stds nothing else follows."
+    means = np.array([columns[f"{name}/mean"] for name in names]).T
+    stds = np.array([columns[f"{name}/std"] for name in names]).T
+    there = np.isfinite(means).all(1) & np.isfinite(stds).all(1)
+    if there.sum() < 2:
+        return "It holds the means of too few steps for more."
+    columns = {name: values[there] for name, values in columns.items()}
+    return _bounded(names, means[there], stds[there], columns, size)
+
+
+def _columns(tables: Sequence[Table], found: Sequence[re.Match[str]]) -> dict[str, Array]:
+    """The numbers of these columns and of those of the total beside them; NaN where a row has none."""
+    wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in found}
+    wanted |= {found[0]["of"] + name: name for name in ("reward", "reward_std", "frac_reward_zero_std")}
+    parts = []
+    for table in tables:
+        there = {name: kind for name, kind in table.schema.items() if name in wanted and is_number_type(kind)}
+        parts.append(table.collected(table.frame.select(pl.col(name).cast(pl.Float64) for name in there)))
+    rows = pl.concat(parts, how="diagonal")
+    return {wanted[name]: rows[name].fill_null(np.nan).to_numpy() for name in rows.columns}
+
+
+# --- what follows ----------------------------------------------------------------------------------------------------
+
+
+def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[str, Array], size: int | None) -> str:
+    """Return the bounds of the shares over the last half of the steps, under each method."""
+    marks = [two_values(means[:, k], stds[:, k]) for k in range(len(names))]
+    rows = {mark[2] for mark in marks if mark}
+    if others := [name for name, mark, std in zip(names, marks, stds.T, strict=True) if mark is None and std.any()]:
+        what = "does not show" if len(others) == 1 else "do not show"
+        why = f"{listing(others, most=5)} {what} two values alone and one batch per entry"
+        return f"Nothing more follows, as {why}."
+    if len(rows) != 1:
+        return "Nothing more follows, as no reward shows how many responses a step has."
+    [answers] = rows
+    each = f"Each entry is of {count(answers, 'response')}"
+    if size is None:
+        return f"{each}: with group_size (--group-size) this message says what bounds follow."
+    if answers % size or size < 2:
+        return f"{each}, which are no groups of {size}."
+    weights, known = _weights(means, columns.get("reward"))
+    half = len(means) // 2
+    unknown = np.full(len(means), np.nan)
+    total, silent = (columns.get(name, unknown) for name in ("reward_std", "frac_reward_zero_std"))
+    values = [None if mark is None else mark[:2] for mark in marks]
+    bounds = {}
+    for method in METHODS:
+        under = unknown if method == "gdpo" else silent
+        found = bound_shares(Scalars(size, answers // size, weights, values, means, stds, total, under), method)
+        bounds[method] = found.low[half:].mean(0), found.high[half:].mean(0)
+    steps, groups = count(len(means) - half, "step"), count(answers // size, "group")
+    with_weights = f"the weights {listing(f'{w:g}' for w in weights)}" if known else "weights taken for 1"
+    return f"Over the last {steps}, with {groups} of {size} and {with_weights}, {_verdict(names, bounds)}"
+
+
+def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) -> str:
+    """Return which methods leave open which share is the largest, and the bounds of one that does, or of the first."""
+    above = {
+        method: next((names[k] for k in range(len(names)) if (low[k] > np.delete(high, k)).all()), None)
+        for method, (low, high) in bounds.items()
+    }
+    said = [f"under {_TITLES[method]} {name} had the largest share" for method, name in above.items() if name]
+    if left := [method for method, name in above.items() if not name]:
+        under = listing(_TITLES[method] for method in left)
+        said.append(f"it stays open under {under} which reward had the largest share")
+    method = (left or [*bounds])[0]
+    ranges = [
+        f"{percent(a)} to {percent(b)} for {name}" if max(-a, b) < _MOST else f"none for {name}"
+        for name, a, b in zip(names, *bounds[method], strict=True)
+    ]
+    return f"{listing(said)}. The bounds under {_TITLES[method]} are {listing(ranges, most=5)}."
+
+
+def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
+    """Return the two values of a reward that takes no other, and how many answers each entry is of; None if it may.
+
+    Of n answers with the values a and b the std, divided by n − 1, has (n − 1) std² = n (mean − a) (b − mean): a
+    parabola in the mean, whose three numbers the entries give. A reward of 0 and 1 needs no more than two entries.
+    Entries that average several batches do not lie on it, or do not hold whole numbers of passes.
+
+    >>> p = np.array([0.25, 0.375, 0.5, 0.75])
+    >>> two_values(5 * p, 5 * np.sqrt(p * (1 - p) * 8 / 7))
+    (0.0, 5.0, 8)
+    """
+    squares = stds**2
+    moves = (squares > 0) & (means * (1 - means) > 0)
+    fits = []
+    if moves.sum() > 1 and moves.sum() == (squares > 0).sum():  # 0 and 1
+        fits.append((0.0, 1.0, float(np.median(squares[moves] / (means * (1 - means))[moves]))))
+    if len(np.unique(np.round(means, 6))) > 3:
+        third, second, first = np.linalg.lstsq(np.stack([means**0, means, means**2], 1), squares, rcond=None)[0]
+        inside = second**2 + 4 * abs(first) * third
+        if first < -1 and inside > 0:
+            ends = [(second + sign * np.sqrt(inside)) / (-2 * first) for sign in (-1, 1)]
+            span = ends[1] - ends[0]
+            low, high = (float(f"{round(end / span, 4) * span:.4g}") + 0.0 for end in ends)
+            fits.append((low, high, -float(first)))
+    for low, high, factor in fits:
+        answers = round(factor / (factor - 1)) if factor > 1 else 0
+        if answers < 2:
+            continue
+        by = answers / (answers - 1) * (means - low) * (high - means)
+        passes = (means - low) / (high - low) * answers
+        whole = np.abs(passes - np.round(passes)).max() < 1e-3
+        if whole and np.abs(by - squares).max() <= _FITS * (high - low) ** 2:
+            return low, high, answers
+    return None
+
+
+def _weights(means: Array, total: Array | None) -> tuple[list[float], bool]:
+    """Return the weights under which the means make that of the total, and whether the log shows them; else 1 each."""
+    ones = [1.0] * means.shape[1]
+    if total is None or not np.isfinite(total).all():
+        return ones, False
+    found, _, rank, _ = np.linalg.lstsq(means, total, rcond=None)
+    fits = np.abs(means @ found - total).max() <= 1e-4 * max(np.abs(total).max(), 1e-9)
+    if rank < means.shape[1] or not fits:
+        return ones, bool(np.abs(means.sum(1) - total).max() <= 1e-5)
+    return [float(f"{w:.3g}") for w in found], True

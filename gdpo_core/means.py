@@ -1,0 +1,304 @@
+"""Bounds on each reward's share of an update, from the means and stds of a step alone.
+
+A log of means does not say which answers were compared with which. What it leaves open is bounded here, so that the
+exact share always lies inside. Let x_k be reward k's term in each answer's sum, less the mean of its group: w_k (r_k −
+mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms. With a = |x_k|, b = |R| and t = |x_k + R| over
+the answers of the step
+
+  share_k = ⟨x_k, x_k + R⟩ / t² = 1/2 + (a² − b²) / 2t²
+
+under GRPO without std and under GDPO. Each of a, b and t lies between bounds of its own, and no side of the triangle is
+longer than the other two together. Under GRPO each group that teaches counts alike, so a reward makes no more of the
+update than what it can make in the groups in which it varies. The convention is TRL's, whose names such logs have. No
+reward may be missing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, product
+from math import comb
+
+import numpy as np
+
+from gdpo_core._statistics import GRAIN
+from gdpo_core.frameworks import CONVENTIONS
+
+Array = np.ndarray
+METHODS = ("grpo", "grpo_no_std", "gdpo")
+_TRL = CONVENTIONS["trl"]
+_SLACK = 1e-4  # of a sum of squares: what float32 and a few printed digits leave
+_MOST_KINDS = 300_000  # of groups that are looked at one by one
+_TINY, _ROUNDED, _FAR = 1e-9, 1e-6, 100.0
+
+
+@dataclass(frozen=True)
+class Scalars:
+    """What a log of means says of its steps; one batch of `groups` groups of `size` answers each.
+
+    values: of each reward that takes two values alone these two, and None for any other. silent: the share of groups in
+    which the weighted sum is the same for all answers, as TRL's `frac_reward_zero_std` has it under GRPO; NaN where it
+    is not known.
+    """
+
+    size: int
+    groups: int
+    weights: Sequence[float]
+    values: Sequence[tuple[float, float] | None]
+    means: Array  # (steps, rewards)
+    stds: Array  # (steps, rewards), divided by n − 1; NaN where it is not known, which does not matter of two values
+    total_std: Array  # (steps,) of the weighted sum; NaN where it is not known
+    silent: Array  # (steps,)
+
+    @property
+    def gaps(self) -> Array:
+        """(rewards,) how far apart the two terms of a reward are; NaN of a reward with other values."""
+        apart = [np.nan if v is None else float(v[1] - v[0]) for v in self.values]
+        return np.abs(np.array(self.weights) * np.array(apart))
+
+    @property
+    def passes(self) -> Array:
+        """(steps, rewards) how many answers have the higher of the two values; NaN of a reward with other values."""
+        low = np.array([np.nan if v is None else v[0] for v in self.values])
+        high = np.array([np.nan if v is None else v[1] for v in self.values])
+        return np.round((self.means - low) / (high - low) * self.size * self.groups)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The lowest and the highest share that each reward can have at each step, and the reward that is the largest."""
+
+    low: Array  # (steps, rewards)
+    high: Array  # (steps, rewards)
+    largest: Array  # (steps,) the index of the reward whose share is the largest in any grouping, or −1
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The lowest and the highest of the lengths |x_k| and |Σ x_k|, and of the number of groups in which k varies."""
+
+    low: Array  # (steps, rewards)
+    high: Array
+    sum_low: Array  # (steps,)
+    sum_high: Array
+    varies_low: Array  # (steps, rewards)
+    varies_high: Array
+
+
+def bound_shares(s: Scalars, method: str) -> Shares:
+    """Return bounds of the shares under a method, one of `METHODS`.
+
+    >>> one = np.array([[0.25, 0.5]])
+    >>> s = Scalars(4, 1, (1, 1), ((0, 1), (0, 1)), one, one * np.nan, np.array([0.5]), np.array([0.0]))
+    >>> bounds = bound_shares(s, "grpo_no_std")
+    >>> bounds.low.round(2).tolist(), bounds.high.round(2).tolist()
+    ([[0.33, 0.67]], [[0.33, 0.67]])
+    """
+    known = np.array(s.weights, dtype=float)[None, :]
+    sides = _sides(s, method, np.broadcast_to(known, s.means.shape))
+    low, high = _by_triangle(sides)
+    if method == "grpo" and s.groups > 1:
+        low, high = _by_groups(s, sides)
+    least, most = _of_one_group(s, method)
+    low, high = np.maximum(low, least), np.minimum(high, most)
+    low, high = np.where(sides.high <= _TINY, 0.0, low), np.where(sides.high <= _TINY, 0.0, high)
+    for _ in range(2):  # shares sum to 1
+        low, high = np.maximum(low, 1 - _others(high)), np.minimum(high, 1 - _others(low))
+    return Shares(low, high, _largest(low, high, sides if method != "grpo" or s.groups == 1 else None))
+
+
+def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
+    """(steps,) the reward above all others, or −1.
+
+    Above an other is also whose |x_k| is more than those of all others together: share_k − share_l has the sign of
+    ⟨x_k − x_l, x_k + x_l + rest⟩ ≥ (a_k + a_l) (a_k − a_l − |rest|).
+    """
+    count = low.shape[1]
+    of_others = np.array([np.delete(high, k, 1).max(1, initial=-np.inf) for k in range(count)]).T
+    above = low > of_others
+    if sides is not None:
+        above |= sides.low > _others(sides.high)
+    return np.where(above.any(1), above.argmax(1), -1)
+
+
+def _others(x: Array) -> Array:
+    """(steps, rewards) the sum over the other rewards; an infinite one makes it infinite."""
+    return np.array([np.delete(x, k, 1).sum(1) for k in range(x.shape[1])]).T
+
+
+# --- lengths ---------------------------------------------------------------------------------------------------------
+
+
+def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
+    varies_low, varies_high = _varying(s)
+    rows = s.size * s.groups
+    if method == "gdpo":  # |z|² of a group is n − 1 where the reward varies, but for the eps
+        squares = weights**2 * (s.size - 1)
+        smallest = np.nan_to_num(s.gaps / np.abs(weights[0]) / np.sqrt(s.size))
+        by_eps = (smallest / (smallest + _TRL.group_eps)) ** 2
+        low, high = np.sqrt(squares * varies_low * by_eps), np.sqrt(squares * varies_high)
+        batch = np.full(len(s.means), np.inf)
+    else:
+        low, high = _inside(s, weights)
+        batch = np.nan_to_num(s.total_std * np.sqrt((rows - 1) * (1 + _SLACK)), nan=np.inf)
+    sum_high = np.minimum(high.sum(1), batch)
+    sum_low = np.maximum((low - _others(high)).max(1), 0)
+    if method != "gdpo":
+        sum_low = np.maximum(sum_low, _smallest_sum(s))
+        if s.groups == 1 and np.isfinite(s.total_std).all():
+            sum_low = np.maximum(sum_low, s.total_std * np.sqrt((rows - 1) * (1 - _SLACK)))
+    return _Sides(low, high, np.minimum(sum_low, sum_high), sum_high, varies_low, varies_high)
+
+
+def _varying(s: Scalars) -> tuple[Array, Array]:
+    """(steps, rewards) in how many groups at least and at most a reward varies.
+
+    c passes that fill whole groups may vary nowhere; one more and some group has both. A group that varies needs a pass
+    and a failure.
+    """
+    rows, passes = s.size * s.groups, s.passes
+    of_two = np.isfinite(passes)
+    c = np.where(of_two, passes, 0)
+    constant = np.where(of_two, False, s.stds <= _TINY)
+    low = np.where(of_two, c % s.size != 0, (s.groups == 1) & ~constant)
+    high = np.where(of_two, np.minimum(np.minimum(c, rows - c), s.groups), np.where(constant, 0, s.groups))
+    return low.astype(float), high.astype(float)
+
+
+def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
+    """(steps, rewards) |w_k (r_k − mean_G r_k)|: at least and at most.
+
+    A group of n with k passes has Σ (r − mean)² = k (n − k) / n. That is concave in k: the sum over groups is least
+    where the passes fill whole groups and the rest is in one, and most where they are spread evenly.
+    """
+    n, passes = s.size, np.nan_to_num(s.passes)
+    rest, each, more = passes % n, passes // s.groups, passes % s.groups
+    least = rest * (n - rest) / n
+    most = (more * (each + 1) * (n - each - 1) + (s.groups - more) * each * (n - each)) / n
+    of_batch = (s.size * s.groups - 1) * (weights * s.stds) ** 2
+    other = np.isnan(s.gaps)[None, :]
+    squares_low = np.where(other, of_batch * (1 - _SLACK) if s.groups == 1 else 0.0, s.gaps**2 * least)
+    squares_high = np.where(other, np.nan_to_num(of_batch, nan=np.inf) * (1 + _SLACK), s.gaps**2 * most)
+    return np.sqrt(squares_low), np.sqrt(squares_high)
+
+
+def _grain(s: Scalars) -> float:
+    """The largest number of which each term's gap is a multiple, so that sums differ by it or more; 0 if none is."""
+    gaps = s.gaps[s.gaps > 0] if not np.isnan(s.gaps).any() else np.array([])
+    for parts in range(1, 65):
+        grain = gaps.min(initial=np.inf) / parts
+        if gaps.size and np.allclose(gaps / grain, np.round(gaps / grain), rtol=0, atol=1e-6):
+            return float(grain)
+    return 0.0
+
+
+def _teaching(s: Scalars) -> Array:
+    """(steps,) in how many groups the sums differ; NaN where it is not known.
+
+    The std of equal sums that float32 rounds may be round-off, so only sums that it adds up exactly are counted.
+    """
+    exact = _grain(s) * GRAIN % 1 == 0 and _grain(s) > 0
+    return np.round(s.groups * (1 - s.silent)) if exact else np.full(len(s.means), np.nan)
+
+
+def _smallest_sum(s: Scalars) -> Array:
+    """(steps,) |Σ x_k| at least: sums are whole multiples of a grain, as passes are of 1."""
+    grain = _grain(s)
+    if grain == 0:
+        return np.zeros(len(s.means))
+    n, signed = s.size, np.array([w * (v[1] - v[0]) / grain for w, v in zip(s.weights, s.values, strict=True) if v])
+    rest = np.round(s.passes @ np.round(signed)) % n
+    return grain * np.sqrt(np.maximum(rest * (n - rest) / n, np.nan_to_num(_teaching(s)) * (n - 1) / n))
+
+
+def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
+    low, high = np.empty_like(sides.low), np.empty_like(sides.low)
+    for k in range(low.shape[1]):
+        a_low, a_high = sides.low[:, k], sides.high[:, k]
+        rest_low, rest_high = np.delete(sides.low, k, 1), np.delete(sides.high, k, 1)
+        b_high = np.minimum(rest_high.sum(1), sides.sum_high + a_high)
+        b_low = np.maximum((rest_low - _others(rest_high)).max(1, initial=0), sides.sum_low - a_high)
+        b_low = np.clip(b_low, 0, b_high)
+        t_high = np.minimum(sides.sum_high, a_high + b_high)
+        t_low = np.minimum(np.maximum(sides.sum_low, np.maximum(a_low - b_high, b_low - a_high)), t_high)
+        high[:, k] = _highest((a_low, a_high), (b_low, b_high), (t_low, t_high))
+        low[:, k] = 1 - _highest((b_low, b_high), (a_low, a_high), (t_low, t_high))
+    return low, high
+
+
+def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Array]) -> Array:
+    """(steps,) the highest 1/2 + (a² − b²) / 2t² of triangles whose sides are within these bounds.
+
+    For one t the best is the longest a and the shortest b that closes the triangle; over t that is monotone between the
+    points that are tried.
+    """
+    best = np.full(len(a[0]), -np.inf)
+    for try_at in (t[0], t[1], np.abs(a[1] - b[0]), a[1] + b[0], a[1] - b[1]):
+        at = np.clip(try_at, t[0], t[1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shortest = np.maximum(b[0], np.abs(a[1] - at))
+            found = 0.5 + (a[1] ** 2 - shortest**2) / (2 * at**2)
+            found = np.where(shortest > b[1] + _TINY, 1 + b[1] / at, found)
+        best = np.fmax(best, np.where(at > 0, found, np.inf))
+    return best
+
+
+# --- group by group --------------------------------------------------------------------------------------------------
+
+
+def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
+    """(steps, rewards) bounds under GRPO: the mean over groups that teach, which count alike but for the eps.
+
+    In a group in which one reward alone varies it makes all of the update; where it does not vary it makes none.
+    """
+    least, most = _of_one_group(s, "grpo")
+    grain = _grain(s)
+    counts = (grain / (grain + _TRL.sum_eps * np.sqrt(s.size))) ** 2  # of a group, at least
+    teaching = np.maximum(np.nan_to_num(_teaching(s), nan=1.0), 1)[:, None]
+    reached = np.minimum(sides.varies_high, teaching)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = reached / (reached + (teaching - reached) * counts)
+        part = np.where(reached == 0, 0.0, part)
+        alone = np.maximum(teaching - _others(sides.varies_high), 0)
+        alone = np.where(alone < teaching, alone * counts / (alone * counts + teaching - alone), 1.0)
+        high = np.where(part > 0, np.maximum(most, 0) * part, 0.0)
+        low = np.where(alone < 1, alone + (1 - alone) * np.minimum(least, 0), 1.0)
+    return low, high
+
+
+def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
+    """(rewards,) the lowest and the highest share that a reward can have in one group; infinite where none is known."""
+    if any(v is None for v in s.values):
+        return np.full(len(s.values), -np.inf), np.full(len(s.values), np.inf)
+    terms = tuple(float(w) * (v[1] - v[0]) for w, v in zip(s.weights, s.values, strict=True) if v is not None)
+    spans = tuple(float(v[1] - v[0]) for v in s.values if v is not None)
+    return _kinds_of_group(s.size, terms, spans if method == "gdpo" else None)
+
+
+@lru_cache(maxsize=32)
+def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] | None) -> tuple[Array, Array]:
+    """The extremes of the share over all groups of n answers with passes and failures; spans: of GDPO's rewards."""
+    k = len(terms)
+    without = np.full(k, -np.inf), np.full(k, np.inf)
+    if comb(n + 2**k - 1, n) > _MOST_KINDS:
+        return without
+    bars = np.array([*combinations(range(n + 2**k - 1), 2**k - 1)], dtype=np.int64).reshape(-1, 2**k - 1)
+    ends = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), n + 2**k - 1)])
+    answers = np.diff(ends, axis=1) - 1  # (kinds, patterns) how many answers have each pattern of passes
+    patterns = np.array([*product((0, 1), repeat=k)], dtype=float)
+    passes = answers @ patterns
+    products = (answers @ np.einsum("pi,pj->pij", patterns, patterns).reshape(2**k, -1)).reshape(-1, k, k)
+    products = products - passes[:, :, None] * passes[:, None, :] / n
+    by = np.broadcast_to(np.array(terms), passes.shape)
+    if spans is not None:
+        std = np.sqrt(np.einsum("gkk->gk", products) / max(n - 1, 1)) * np.abs(spans)
+        by = by / (std + _TRL.group_eps)
+    parts = by * np.einsum("gkl,gl->gk", products, by)
+    total, size = parts.sum(1), (np.sqrt(np.einsum("gkk->gk", products)) * np.abs(by)).sum(1) ** 2
+    teaches = total > 1e-10 * size
+    if not teaches.any():
+        return without
+    shares = parts[teaches] / total[teaches, None]
+    least, most = shares.min(0), shares.max(0)
+    # A share of hundreds is divided by hardly anything, so that its round-off counts.
+    return np.where(least < -_FAR, least * (1 + _ROUNDED), least), np.where(most > _FAR, most * (1 + _ROUNDED), most)
