@@ -119,8 +119,8 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     facts = under(_setup_of(run, wanted, start))
     if recipes := _recipes_of(facts):
         setup = _setup_of(run, wanted, most_common([*recipes.values()]))
-        others = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != setup.recipe}
-        facts = under(replace(setup, changes=others).with_weights(wanted.weights))
+        changes = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != setup.recipe}
+        facts = under(replace(setup, changes=changes).with_weights(wanted.weights))
     elif start is not recipe:
         facts = under(_setup_of(run, wanted, None))
     if facts.contradicted:
@@ -138,9 +138,9 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
     by_themselves = shown(f.sample, f.rewards)
     if by_themselves.weights is not None:
         return replace(f, by_themselves=by_themselves)
-    found = added(f.run, partial(_recipe_of_all, wanted))
-    pattern = residual(f.sample, f.rewards) if found is None else None
-    return replace(f, by_themselves=by_themselves, added=found, pattern=pattern)
+    column_added = added(f.run, partial(_recipe_of_all, wanted))
+    pattern = residual(f.sample, f.rewards) if column_added is None else None
+    return replace(f, by_themselves=by_themselves, added=column_added, pattern=pattern)
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
@@ -175,10 +175,10 @@ def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe |
     recipe = _recipe(run, sample, wanted)
     if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
         return run, sample, recipe
-    for other in (regroup(run, size) for size in run.other_sizes if recipe is None):
-        of_other = other.sample
-        if (in_blocks := _recipe(other, of_other, wanted)) is not None:
-            return other, of_other, in_blocks
+    for regrouped_run in (regroup(run, size) for size in run.other_sizes if recipe is None):
+        sample_regrouped = regrouped_run.sample
+        if (in_blocks := _recipe(regrouped_run, sample_regrouped, wanted)) is not None:
+            return regrouped_run, sample_regrouped, in_blocks
 
     if recipe is None and recipe_of_one_batch(run, sample) is not None:
         return run, sample, None
@@ -227,9 +227,9 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
     recipe = solve(sample, run.rewards, run.framework, hint)
     if recipe is None or wanted.method in (None, recipe.method):
         return recipe
-    other = replace(recipe, method=wanted.method)
+    intended = replace(recipe, method=wanted.method)
     try:
-        return other if _reproduces(other, sample, run.rewards) else recipe
+        return intended if _reproduces(intended, sample, run.rewards) else recipe
     except InputError:  # the method needs lengths that are not logged
         return recipe
 
@@ -239,8 +239,8 @@ def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], want
     a = pl.col("advantage").fill_nan(None)
     large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
     kept = [table.with_columns(advantage=pl.when(~large).then(a).fill_null(float("nan"))) for table in sample]
-    left, of = (sum(int(table["advantage"].is_not_nan().sum()) for table in tables) for tables in (kept, sample))
-    if not of / 2 <= left < of or (recipe := _recipe(run, kept, wanted)) is None:
+    left, logged = (sum(int(table["advantage"].is_not_nan().sum()) for table in tables) for tables in (kept, sample))
+    if not logged / 2 <= left < logged or (recipe := _recipe(run, kept, wanted)) is None:
         return None
     return recipe if _reproduces(recipe, sample, run.rewards, but_impossible=True) else None
 
@@ -298,21 +298,21 @@ def _without_foreign_batches(f: Facts) -> Facts:
     if f.recipe is None or f.lacks_a_reward or not wrong.any():
         return f
     bad = take(f.batches, wrong)
-    others = replace(f, batches=take(f.batches, ~wrong), overwritten_batches=bad)
+    kept = replace(f, batches=take(f.batches, ~wrong), overwritten_batches=bad)
     # Evaluations differ by a factor, and have all rows. Guessed weights may be wrong by a factor themselves.
     known = len(f.recipe.unknown) < len(f.rewards)
     right = (f.batches.logged.count > 0) & (f.batches.logged.wrong == 0)
     if f.framework.evaluation_overwrites and known and scaled_share(bad) >= SCALE_ONLY and right.any():
-        return others
+        return kept
     few = bad.batch[bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST].tolist()
     parts = [table.filter(pl.col("batch").is_in(bad.batch.tolist())) for table in f.run.tables()]
     sample = [part.filter(pl.col("batch").is_in(few)) for part in parts]
     if (size := _smaller_groups(f, parts)) is not None:
-        return replace(others, size_of_evaluations=size)
+        return replace(kept, size_of_evaluations=size)
     recipe = solve(sample, f.rewards, f.run.framework)
     if recipe is None or not _reproduces(recipe, (part for part in parts if len(part)), f.rewards):
         return f
-    return replace(others, recipe_of_the_rest=recipe)
+    return replace(kept, recipe_of_the_rest=recipe)
 
 
 def _smaller_groups(f: Facts, parts: Sequence[pl.DataFrame]) -> int | None:

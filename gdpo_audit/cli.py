@@ -350,12 +350,12 @@ def _dump(value: Mapping[str, Any]) -> str:
 
 def run_compare(options: Options) -> None:
     """Print and write what changed from one run to another, or from some to others."""
-    runs, others, targets = options["runs"], options["with_"], _targets(options)
+    runs, compared_with, targets = options["runs"], options["with_"], _targets(options)
     wanted = "two runs, A B, or several of each kind, A1 A2 --with B1 --with B2"
-    expect(len(runs) == 2 or bool(others), "compare", wanted, count(len(runs), "run"))
-    first, second = (runs, others) if others else (runs[:1], runs[1:])
+    expect(len(runs) == 2 or bool(compared_with), "compare", wanted, count(len(runs), "run"))
+    first, second = (runs, compared_with) if compared_with else (runs[:1], runs[1:])
     sizes = f"{len(first)} and {len(second)}"
-    expect(not others or min(len(first), len(second)) > 1, "--with", "at least two runs on each side", sizes)
+    expect(not compared_with or min(len(first), len(second)) > 1, "--with", "at least two runs on each side", sizes)
     each = [[path] for path in (*first, *second)]
     reports = _audit_runs(each, _audit_args(options), _read_args(options), targets, "local")
     difference = changes(reports[: len(first)], reports[len(first) :])

@@ -128,7 +128,10 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
     paired = shared and not several
     figures = []
     for figure, reward, of_a, of_b in _columns([n for n in names_a if n in names_b], method_a, method_b, runs):
-        x, y = ([_values(table, of) for table in side] for side, of in ((tables_a, of_a), (tables_b, of_b)))
+        x, y = (
+            [_values(table, column_name) for table in side]
+            for side, column_name in ((tables_a, of_a), (tables_b, of_b))
+        )
         if several:
             x, y = ([np.array([_mean(run) for run in side], dtype=float)] for side in (x, y))
         figures.append(_change(figure, reward, x[0], y[0], paired, several))
@@ -179,14 +182,16 @@ def _columns(
 
 def _settings(*sides: Sequence[AuditReport]) -> tuple[Setting, ...]:
     """How the runs of both sides were made, where that differs."""
-    made = {name: [" / ".join(dict.fromkeys(map(of, side))) for side in sides] for name, of in _MADE.items()}
+    made = {
+        name: [" / ".join(dict.fromkeys(map(in_words, side))) for side in sides] for name, in_words in _MADE.items()
+    }
     return tuple(Setting(name, a, b) for name, (a, b) in made.items() if a != b)
 
 
 def _names(side: Sequence[AuditReport]) -> list[str]:
     """The rewards that all runs of a side have."""
     first, *rest = [[reward["name"] for reward in report.rewards] for report in side]
-    return [name for name in first if all(name in other for other in rest)]
+    return [name for name in first if all(name in names for names in rest)]
 
 
 def _method_of(side: Sequence[AuditReport]) -> str:

@@ -24,12 +24,12 @@ def follow(path: str, file: TextIO, audit_args: dict[str, Any], **named: Any) ->
     fault = InputError(f"{path}: expected the log of a run, got none before Ctrl-C")
     report: AuditReport | None = None
     try:
-        for found in reports(path, audit_args, **named):
-            print(line_of(found), file=file, flush=True)
-            if isinstance(found, InputError):
-                fault = found
+        for outcome in reports(path, audit_args, **named):
+            print(line_of(outcome), file=file, flush=True)
+            if isinstance(outcome, InputError):
+                fault = outcome
             else:
-                report = found
+                report = outcome
     except KeyboardInterrupt:
         pass
     if report is None:
@@ -37,12 +37,12 @@ def follow(path: str, file: TextIO, audit_args: dict[str, Any], **named: Any) ->
     return report
 
 
-def line_of(found: AuditReport | InputError) -> str:
+def line_of(outcome: AuditReport | InputError) -> str:
     """What a look found, in one line: the log so far and its findings, or why it cannot be read."""
-    if isinstance(found, InputError):
-        return printable(f"waiting: {found}")
-    s = found.source
-    ids = listing((f"{finding.id} ({finding.severity})" for finding in found.findings), link="")
+    if isinstance(outcome, InputError):
+        return printable(f"waiting: {outcome}")
+    s = outcome.source
+    ids = listing((f"{finding.id} ({finding.severity})" for finding in outcome.findings), link="")
     holds = listing((count(s["steps"], "step"), count(s["responses"], "response")), link="")
     return printable(f"{holds}; {ids or 'no findings'}")
 
@@ -72,11 +72,11 @@ def changed(path: str) -> Changed:
     """When each file at a path changed, and beside a database where SQLite writes what is new."""
     place = os.path.expanduser(path.partition("::")[0])  # DATABASE::RUN
     names = Path(place).rglob("*") if os.path.isdir(place) else map(Path, [place, f"{place}-wal", *glob(place)])
-    found = {}
+    states = {}
     for name in names:
         try:
             state = name.stat()
         except OSError:  # gone since, or not there yet
             continue
-        found[str(name)] = state.st_size, state.st_mtime_ns
-    return found
+        states[str(name)] = state.st_size, state.st_mtime_ns
+    return states

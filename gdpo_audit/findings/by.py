@@ -30,15 +30,18 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
         values = None if f.run.by is None else _values(f.run)
     if values is None:
         return ()
-    known, others = values.head(VALUES), len(values) - VALUES
+    known, remaining = values.head(VALUES), len(values) - VALUES
     setup = replace(f.setup, examples_of=None)
     parts = [summarise(part, setup).batches for part in _numbered(f, known["key"])]
-    of = add_up(together := concat(parts), together.batch)
+    sums = add_up(together := concat(parts), together.batch)
     names = list(enumerate(known["value"].to_list()))
     names.sort(key=lambda name: (name[1] is None, natural(name[1] or "")))
-    facts = {number: replace(f, batches=take(of, of.batch == number)) for number in of.batch.tolist()}
-    found = [ValueFacts(value, 1, facts[number]) for number, value in names if number in facts]
-    return (*found, *([ValueFacts(f"{count(others)} others", others, facts[VALUES])] if VALUES in facts else []))
+    facts = {number: replace(f, batches=take(sums, sums.batch == number)) for number in sums.batch.tolist()}
+    named_values = [ValueFacts(value, 1, facts[number]) for number, value in names if number in facts]
+    return (
+        *named_values,
+        *([ValueFacts(f"{count(remaining)} others", remaining, facts[VALUES])] if VALUES in facts else []),
+    )
 
 
 def _values(run: Run) -> pl.DataFrame:
@@ -47,8 +50,8 @@ def _values(run: Run) -> pl.DataFrame:
     key, value = pl.col("_by").hash().alias("key"), pl.col("_by").str.slice(0, LONGEST).alias("value")
     goes_on = (pl.col("group") == pl.col("group").shift(1)).fill_null(False)
     for table in run.tables():
-        other = table.select(goes_on & pl.col("_by").ne_missing(pl.col("_by").shift(1))).to_series()
-        if (row := other.arg_max()) is not None and other[row]:
+        differs = table.select(goes_on & pl.col("_by").ne_missing(pl.col("_by").shift(1))).to_series()
+        if (row := differs.arg_max()) is not None and differs[row]:
             a, b = (repr(clip(x)) if x is not None else "a missing one" for x in table["_by"][row - 1 : row + 1])
             step = table["step"][row]
             raise InputError(

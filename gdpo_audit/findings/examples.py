@@ -94,8 +94,8 @@ def best_groups(f: Facts) -> Examples | None:
     best = []
     for name in counted.columns[2:]:
         finding, _, reward = name.partition(" ")
-        of = pl.lit(finding).alias("finding"), pl.lit(int(reward) if reward else None, pl.Int64).alias("reward")
-        scores = counted.select(*of, pl.col(name).alias("score"), "group").drop_nulls("score")
+        labels = pl.lit(finding).alias("finding"), pl.lit(int(reward) if reward else None, pl.Int64).alias("reward")
+        scores = counted.select(*labels, pl.col(name).alias("score"), "group").drop_nulls("score")
         best.append(scores.sort("score", "group", descending=[True, False]).head(MOST))
     scores = pl.concat(best)
     return Examples(scores, f.summary.rows.filter(pl.col("group").is_in(scores["group"].unique().implode())))
@@ -150,6 +150,6 @@ def with_texts(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGro
 
 
 def _add_texts(group: ExampleGroup, records: Sequence) -> ExampleGroup:
-    prompt = next((one.prompt for one in records if one and one.prompt is not None), group.prompt)
-    completions = tuple(one and one.completion for one in records)
+    prompt = next((record.prompt for record in records if record and record.prompt is not None), group.prompt)
+    completions = tuple(record and record.completion for record in records)
     return replace(group, prompt=prompt, completions=group.completions if set(completions) <= {None} else completions)

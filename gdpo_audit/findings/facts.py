@@ -192,16 +192,16 @@ class Facts:
     @cached_property
     def phases(self) -> "Sequence[Phase]":
         """The weights that made the logged advantages, one after the other; none where the log does not show them."""
-        found, last = list[Phase](), self.recipe
+        turns, last = list[Phase](), self.recipe
         if last is None:
-            return found
+            return turns
         for batch, step in zip(self.batches.batch.tolist(), self.batches.step.tolist(), strict=True):
             recipe = self.setup.of_batch(batch).recipe
             assert recipe is not None, "there is one of the run"
-            if not found or (recipe is not last and not same_weights(last, recipe)):
-                found.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
+            if not turns or (recipe is not last and not same_weights(last, recipe)):
+                turns.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
                 last = recipe
-        return found
+        return turns
 
     @cached_property
     def lack_rows(self) -> Array:
@@ -356,10 +356,10 @@ class Facts:
 
     def functions(self, weights: Iterable[float]) -> tuple[list[str], list[float]]:
         """The reward functions and these weights as lines of configuration hold them: one of weight 0 has its place."""
-        of = {x.name: 0.0 for x in self.run.uncounted if x.function}
-        of |= zip(self.rewards, self.printed(weights), strict=True)
-        names = [name for name in self.run.columns if name in of]
-        return names, [of[name] for name in names]
+        weight_by_name = {x.name: 0.0 for x in self.run.uncounted if x.function}
+        weight_by_name |= zip(self.rewards, self.printed(weights), strict=True)
+        names = [name for name in self.run.columns if name in weight_by_name]
+        return names, [weight_by_name[name] for name in names]
 
     # --- other settings, tried on the log ---
 
@@ -373,9 +373,9 @@ class Facts:
         """The facts of the sample under another setting. Raises InputError."""
         if setting not in self._trials:
             # The run's own weights are those that each batch had.
-            own = (setting.method, setting.weights) == (self.method, self.setup.weights)
+            as_it_ran = (setting.method, setting.weights) == (self.method, self.setup.weights)
             setup = replace(self.setup, recipe=None, extra_method=setting.method, examples_of=None)
-            setup = setup if own else replace(setup, weights=setting.weights, changes={})
+            setup = setup if as_it_ran else replace(setup, weights=setting.weights, changes={})
             batches = sums_under(setup, setting.gate, self.sample)
             self._trials[setting] = replace(self, setup=setup, batches=batches, _trials={})
         return self._trials[setting]

@@ -92,16 +92,16 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     gate = next((n for n, setting in enumerate(plan) if setting.gate), None)
     rows = dict.fromkeys((id_ for id_, kind in KINDS.items() if kind.planned), best)
     rows |= dict.fromkeys(("conflict", "priority-inversion"), gate if best is None else best)
-    found = [
+    results = [
         replace(x, id=id_, read_more=kind.place, row=rows.get(id_), extent=0.0 if isnan(x.extent) else x.extent)
         for id_, kind in KINDS.items()
         for x in kind.look(facts)
     ]
     # One reward that makes most of the update is why others make little, and puts answers in its own order: it is about
     # as much of the run as these, and comes first.
-    follow = max((x.extent for x in found if x.id in ("priority-inversion", "reward-starved")), default=0.0)
-    found = [replace(x, extent=max(x.extent, follow)) if x.id == "reward-dominates" else x for x in found]
-    return tuple(sorted(found, key=lambda x: (SEVERITIES.index(x.severity), not KINDS[x.id].first, -x.extent)))
+    follow = max((x.extent for x in results if x.id in ("priority-inversion", "reward-starved")), default=0.0)
+    results = [replace(x, extent=max(x.extent, follow)) if x.id == "reward-dominates" else x for x in results]
+    return tuple(sorted(results, key=lambda x: (SEVERITIES.index(x.severity), not KINDS[x.id].first, -x.extent)))
 
 
 def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
@@ -110,7 +110,7 @@ def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
     >>> [link.title for link in links("ties-hide-signal", "trl", True)]
     ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']
     """
-    of, paper = FRAMEWORKS[framework], KINDS[finding].paper if finding in KINDS else ""
+    trainer, paper = FRAMEWORKS[framework], KINDS[finding].paper if finding in KINDS else ""
     in_paper = [Link(f"the GDPO paper, {paper}", PAPER)] if paper else []
-    documented = fixed and of.documentation
-    return *in_paper, *([Link(f"the documentation of {of.title}", of.documentation)] if documented else [])
+    documented = fixed and trainer.documentation
+    return *in_paper, *([Link(f"the documentation of {trainer.title}", trainer.documentation)] if documented else [])

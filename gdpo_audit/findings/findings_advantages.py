@@ -138,12 +138,12 @@ def _nothing_makes_them(f: Facts) -> Finding:
     elif f.added is not None:
         severity, title, why = _says_what_was_added(f, f.added)
         pattern, to_do = "a column that was added", f"Decide whether {f.added.column} is to act on the advantages."
-    elif (found := f.pattern) is not None:
-        pattern, why = found.pattern, f" {found.says}"
-        if found.known:
+    elif (residual := f.pattern) is not None:
+        pattern, why = residual.pattern, f" {residual.says}"
+        if residual.known:
             severity, to_do = "info", ""
-            title = f"The logged advantages are those of no method here, but consistent: {found.pattern}"
-        elif found.consistent:
+            title = f"The logged advantages are those of no method here, but consistent: {residual.pattern}"
+        elif residual.consistent:
             severity, title = "warning", "Something beside the rewards went into the logged advantages"
             to_do = "Log what was added to the rewards as a column of its own."
     else:
@@ -176,11 +176,12 @@ def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     """Report the batches whose advantages the recipe does not make, in a run where it makes all others."""
-    other, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
+    recipe_there, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
     logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
-    if other is not None:
-        weights = weights_in_words(dict(zip(f.rewards, other.weights, strict=True)), other.up_to_scale)
-        why = f"There they are {NAMES[other.method]} with weights {weights}. The figures here leave these steps out"
+    if recipe_there is not None:
+        weights = weights_in_words(dict(zip(f.rewards, recipe_there.weights, strict=True)), recipe_there.up_to_scale)
+        why = f"There they are {NAMES[recipe_there.method]} with weights {weights}. "
+        why += "The figures here leave these steps out"
     elif scaled_share(bad) >= SCALE_ONLY:
         why = "Most are a multiple of what they should be: the batch step ran over another batch than the logged one"
     else:
@@ -192,7 +193,7 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
         f"{made} makes of the logged rewards, though it makes the others (they differ by up to "
         f"{_error(bad)}). {why}.",
         to_do=f"Find out what wrote {at}, or leave them out where you read the log.",
-        evidence=_off(bad) | {"method_there": other and other.method},
+        evidence=_off(bad) | {"method_there": recipe_there and recipe_there.method},
     )
 
 
@@ -267,8 +268,8 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
         else:
             beyond.append(named)
             sizes.append(len(part) if over == "group" else int(f.batches.responses[f.batches.step == step].max()))
-    of = count(f.totals.logged.count, "logged advantage")
-    message = f"{count(many)} of {of} {is_or_are(many)} impossible."
+    all_logged = count(f.totals.logged.count, "logged advantage")
+    message = f"{count(many)} of {all_logged} {is_or_are(many)} impossible."
     to_do = f"Find what made the advantage of {some(beyond)}."
     if by_nothing:
         to_do = "Switch leave-one-out off, or use a trainer that divides nothing where the other responses agree."

@@ -23,9 +23,9 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         f"alone say little of what is learnt: {_pushes_in_words(f)}."
     )
     if on is not None and f.totals.primary_pairs:
-        of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[on]},"
+        among = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[on]},"
         each = (f"{NAMES[m]} {_order_in_words(f, m)}" for m in dict.fromkeys([f.method, "gdpo"]))
-        message += f" {of} {'; '.join(each)}."
+        message += f" {among} {'; '.join(each)}."
     to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
     if on is not None:
         to_do = f"Grade in finer steps, above all {f.rewards[on]}, if the ties matter."

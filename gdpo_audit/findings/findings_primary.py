@@ -108,16 +108,16 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
         return
     name, by_size = f.rewards[on], sorted(set(range(len(f.rewards))) - {on}, key=lambda k: -parts[k])
     there = {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size}
-    teach = {other: part for other, part in there.items() if part > 0}
-    others = listing(teach)
+    teach = {reward: part for reward, part in there.items() if part > 0}
+    taught = listing(teach)
     numbers = {"update_share": share, "groups": groups, "update_share_there": there, "threshold": t.UNRIGHT_INFO}
     yield Finding(
         severity="warning" if share >= t.UNRIGHT_WARNING else "info",
         title=f"{percent(share)} of the update comes from groups in which no response has {name}",
         message=f"{f.lead_in}, {percent(share)} of the update comes from {count(groups, 'group')} "
         f"({percent(of_all)}) in which no response has more than 0 of {name}. What is taught there, by reward: "
-        f"{some(f'{other} {percent(part)}' for other, part in teach.items())}.",
-        to_do=f"Decide whether {others} should be taught where no response has {name}; if not, drop such groups.",
+        f"{some(f'{reward} {percent(part)}' for reward, part in teach.items())}.",
+        to_do=f"Decide whether {taught} should be taught where no response has {name}; if not, drop such groups.",
         evidence=numbers,
         extent=share,
     )

@@ -132,8 +132,8 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
 
 def _pushes_on_others(f: Facts, k: int) -> str:
     """Say the pushes on all rewards but one."""
-    others = [(name, x) for i, (name, x) in enumerate(zip(f.rewards, f.push(f.method), strict=True)) if i != k]
-    return f"against {listing(f'{signed(x)} on {name}' for name, x in others)}"
+    pushes = [(name, x) for i, (name, x) in enumerate(zip(f.rewards, f.push(f.method), strict=True)) if i != k]
+    return f"against {listing(f'{signed(x)} on {name}' for name, x in pushes)}"
 
 
 def _dominant(f: Facts) -> list[int]:
@@ -148,14 +148,14 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
     """A reward with a weight makes next to nothing of the update, or the update works against it."""
     shares, gdpo, able = f.shares(f.method), f.shares("gdpo"), _acting_rewards(f)
     most = max(able, key=lambda i: shares[i], default=0)
-    said = bool(_dominant(f))  # the reason, in what is shown before
+    reason_given = bool(_dominant(f))  # the reason, in what is shown before
     for k, late in _starved(f):
         name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= t.STARVED * f.due_share(k)
         share, with_gdpo = (shares[k], gdpo[k]) if whole else (late.share, late.share_gdpo)
         title = f"The update works against {name}" if share < 0 else f"{name} makes {percent(share)} of the update"
         makes = f"the update works against {name}: its share is {percent(share)}" if share < 0 else title
         where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
-        why, said = "" if said else f" {_why(f, most, share, with_gdpo, due)}", True
+        why, reason_given = "" if reason_given else f" {_why(f, most, share, with_gdpo, due)}", True
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k], "due_share": due}
         numbers |= {"update_share_gdpo": gdpo[k], "since_step": late.step}
         yield Finding(
@@ -182,15 +182,15 @@ class _End(NamedTuple):
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
     """The rewards that make next to nothing of the update, in the order in which they are shown."""
-    shares, able, found = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
+    shares, able, starved = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
         due, late = f.due_share(k), _at_the_end(f, k)
         share = shares[k] if shares[k] <= t.STARVED * due else late.share
         if due < t.STARVED_DUE or f.dead(k) >= t.DEAD or late.saturated:
             continue
         if share <= t.STARVED * due and (shares[k] == share or late.part >= t.STARVED_PART):
-            found.append((_severity_of_starved(f, k), share - due, k, late))
-    return [(k, late) for _, _, k, late in sorted(found, key=lambda x: (SEVERITIES.index(x[0]), x[1]))]
+            starved.append((_severity_of_starved(f, k), share - due, k, late))
+    return [(k, late) for _, _, k, late in sorted(starved, key=lambda x: (SEVERITIES.index(x[0]), x[1]))]
 
 
 def _severity_of_starved(f: Facts, k: int) -> str:
@@ -204,10 +204,10 @@ def _at_the_end(f: Facts, k: int) -> _End:
     if parts < 2:
         return _End(None, 0.0, nan, nan, False, "in a log too short to say from which step on")
     b = bin_batches(f.batches, parts)
-    own = b.methods[f.method]
+    sums = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
     could = np.bincount(np.arange(len(of_batch)) * parts // len(of_batch), of_batch)
-    starved = (own.update[k] <= t.STARVED * could) & (could > 0)  # of no weight it is switched off
+    starved = (sums.update[k] <= t.STARVED * could) & (could > 0)  # of no weight it is switched off
     begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
     if begin == parts:
         return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
@@ -294,21 +294,26 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
     """A reward is constant in nearly all groups of some values, and acts in the others."""
     for k, name in enumerate(f.rewards):
         here = [
-            of for of in f.by if of.facts.totals.rewards.holding_groups[k] >= t.BY_GROUPS and of.facts.dead(k) >= t.DEAD
+            value_facts
+            for value_facts in f.by
+            if value_facts.facts.totals.rewards.holding_groups[k] >= t.BY_GROUPS and value_facts.facts.dead(k) >= t.DEAD
         ]
         (dead, holding), (dead_of_all, of_all) = (_dead_and_holding(some, k) for some in (here, f.by))
-        others = ratio(dead_of_all - dead, of_all - holding)
-        if not here or not others <= t.DEAD - t.BY_RISE or f.dead(k) >= t.DEAD:
+        dead_elsewhere = ratio(dead_of_all - dead, of_all - holding)
+        if not here or not dead_elsewhere <= t.DEAD - t.BY_RISE or f.dead(k) >= t.DEAD:
             continue
-        values = [clip("missing" if of.value is None else of.value, 30) for of in here]
+        values = [clip("missing" if value_facts.value is None else value_facts.value, 30) for value_facts in here]
         where = f"{f.run.by} {values[0]}" if len(values) == 1 else f"{len(values)} values of {f.run.by}"
         numbers: dict[str, object] = {"reward": name, "column": f.run.by, "values": values, "groups": holding}
-        numbers |= {"dead_groups": {value: of.facts.dead(k) for value, of in zip(values, here, strict=True)}}
-        numbers |= {"dead_groups_of_others": others, "threshold": t.DEAD, "threshold_groups": t.BY_GROUPS}
+        numbers |= {
+            "dead_groups": {value: value_facts.facts.dead(k) for value, value_facts in zip(values, here, strict=True)}
+        }
+        numbers |= {"dead_groups_of_others": dead_elsewhere, "threshold": t.DEAD, "threshold_groups": t.BY_GROUPS}
         yield Finding(
             title=f"{clip(name, 40)} does nothing in {clip(where, 40)}",
             message=f"{name} is constant in {percent(dead / holding)} of the groups of {f.run.by} {some(values)}, and "
-            f"in {percent(others)} of the others: it does nothing there, which the figures of the whole run hide.",
+            f"in {percent(dead_elsewhere)} of the others: it does nothing there, which the figures of the whole run "
+            "hide.",
             to_do=f"Grade {name} in finer steps there, or look at whether these prompts are too easy or too hard.",
             evidence=numbers | {"threshold_of_others": t.DEAD - t.BY_RISE},
             extent=f.share_of_squares(k) * holding / of_all,
@@ -317,6 +322,6 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
 
 def _dead_and_holding(parts: Sequence[ValueFacts], k: int) -> tuple[int, int]:
     """The groups of these parts in which the reward is constant, and all that hold it."""
-    sums = [of.facts.totals for of in parts]
-    holding = int(sum(of.rewards.holding_groups[k] for of in sums))
-    return int(sum(of.rewards.dead_groups[k] - of.groups for of in sums)) + holding, holding
+    sums = [part.facts.totals for part in parts]
+    holding = int(sum(total.rewards.holding_groups[k] for total in sums))
+    return int(sum(total.rewards.dead_groups[k] - total.groups for total in sums)) + holding, holding

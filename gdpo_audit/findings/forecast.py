@@ -137,15 +137,15 @@ class _Forecaster:
     def __init__(self, f: Facts) -> None:
         self.names = f.rewards
         self.log = logged_groups(f)
-        self.own = self.log.pushes(f.method, f.setup.weights)
-        self.speeds = fit_speeds(self.log.course, self.own)
+        self.before = self.log.pushes(f.method, f.setup.weights)
+        self.speeds = fit_speeds(self.log.course, self.before)
 
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
         """Return the forecast of each reward under a setting."""
         after = self.log.pushes(trial.method, trial.weights, trial.gate)
-        compared = _compare(self.speeds, self.own, after, steps)
+        compared = _compare(self.speeds, self.before, after, steps)
         return {
-            name: _reward_forecast(self.log, self.speeds, compared, self.own, after, k)
+            name: _reward_forecast(self.log, self.speeds, compared, self.before, after, k)
             for k, name in enumerate(self.names)
         }
 
@@ -233,17 +233,17 @@ def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
     return low, (steps - times[low]) / (times[low + 1] - times[low])
 
 
-def _compare(speeds: Speeds, own: Pushes, after: Pushes, steps: int) -> _Compared:
+def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Compared:
     """Follow both settings from the same start at the same speeds."""
     levels = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(levels)])
     starts, times = speeds.starts(drawn), times_of(steps)
-    as_it_ran, forecast = (integrate(pushes, starts, drawn, times) for pushes in (own, after))
+    as_it_ran, forecast = (integrate(pushes, starts, drawn, times) for pushes in (before, after))
     return _Compared(times, as_it_ran, as_it_ran + CARRIED * (forecast - as_it_ran))
 
 
 def _reward_forecast(
-    log: LoggedGroups, speeds: Speeds, compared: _Compared, own: Pushes, after: Pushes, k: int
+    log: LoggedGroups, speeds: Speeds, compared: _Compared, before: Pushes, after: Pushes, k: int
 ) -> RewardForecast:
     """Return the forecast of one reward, in its own unit."""
     unit, least = float(log.range[k]), float(log.low[k])
@@ -264,7 +264,7 @@ def _reward_forecast(
         speed=float(speeds.speed[k]),
         speed_error=float(speeds.spread[k]),
         push=float(after.measured[k]),
-        push_as_it_ran=float(own.measured[k]),
+        push_as_it_ran=float(before.measured[k]),
         why=why,
     )
 

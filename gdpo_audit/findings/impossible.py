@@ -71,13 +71,13 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
     rewards, a = log.rewards.flatten(0, -2).numpy(), log.advantages.numpy()
     sizes = log.group_of_response.bincount().numpy()
     size, start = sizes.repeat(sizes), (sizes.cumsum() - sizes).repeat(sizes)
-    found = np.zeros(len(a), dtype=bool)
+    divided = np.zeros(len(a), dtype=bool)
     for i in np.flatnonzero(np.abs(a) > np.sqrt(size)):
         group = slice(start[i], start[i] + size[i])
         # One of the others alone tells most groups of other methods.
         if _by_leave_one_out(a[i], a[start[i] + (i == start[i])], size[i]):
-            found[i] = alone_by_nothing(rewards[group], a[group]) == i - start[i]
-    return torch.from_numpy(found)
+            divided[i] = alone_by_nothing(rewards[group], a[group]) == i - start[i]
+    return torch.from_numpy(divided)
 
 
 def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
@@ -87,14 +87,14 @@ def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
     0
     """
     n, at = len(advantages), int(np.abs(np.nan_to_num(advantages)).argmax())
-    others = np.delete(rewards, at, axis=0)
-    if np.isnan(rewards).any() or (others != others[0]).any():
+    rest = np.delete(rewards, at, axis=0)
+    if np.isnan(rewards).any() or (rest != rest[0]).any():
         return None
-    far = abs(advantages[at]) > _TIMES * np.abs(rewards[at] - others[0]).sum() > 0
+    far = abs(advantages[at]) > _TIMES * np.abs(rewards[at] - rest[0]).sum() > 0
     return at if far and all(_by_leave_one_out(advantages[at], a, n) for a in np.delete(advantages, at)) else None
 
 
-def _by_leave_one_out(one: float, other: float, n: int) -> bool:
+def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
     """Whether an advantage is what leave-one-out makes of n − 1 equal sums beside one other, and of the other sign."""
-    size, opposite = abs(other), one < 0 < other or other < 0 < one
+    size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

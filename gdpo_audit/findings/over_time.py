@@ -22,13 +22,13 @@ SILENT = "silent"  # under a method, the share of the groups without any advanta
 CORRELATION = "correlation"  # of two rewards inside groups
 
 
-def column(what: str, *of: str) -> str:
+def column(what: str, *subjects: str) -> str:
     """The name of a column: what it holds, and the method, the reward or the two rewards that it is of.
 
     >>> column(SHARE, "gdpo", "style")
     'share:gdpo:style'
     """
-    return ":".join([what, *of])
+    return ":".join([what, *subjects])
 
 
 def over_time(setup: Setup, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:

@@ -73,17 +73,17 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
 
 def _settings(f: Facts) -> Iterator[tuple[Setting, Trial]]:
     """Yield the run's own setting, the other method, and weights under which shares are as asked for; each as tried."""
-    own, name = f.setup.weights, NAMES[f.method]
+    weights_of_run, name = f.setup.weights, NAMES[f.method]
     assumed = f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
     ran = "the weights given" if contradicted_weights(f) else "as it ran" if f.recipe else assumed
-    yield _tried(f, ran, "", Trial(f.method, own))
+    yield _tried(f, ran, "", Trial(f.method, weights_of_run))
     of_sums = f.method if f.method in ("grpo_no_std", "grpo_batch_std") else "grpo"
     for method in ("gdpo", of_sums):
         if method != f.method:
-            yield _tried(f, f"{NAMES[method]}, same weights", f"Use {NAMES[method]}", Trial(method, own))
+            yield _tried(f, f"{NAMES[method]}, same weights", f"Use {NAMES[method]}", Trial(method, weights_of_run))
     for method in ("gdpo", of_sums):
         weights = weights_for(f, method, _asked(f))
-        if weights is not None and _differ(weights, own):
+        if weights is not None and _differ(weights, weights_of_run):
             words = listing(f"{r} {number(w)}" for r, w in zip(f.rewards, f.printed(weights), strict=True))
             do = f"Set the weights {words}" if method == f.method else f"Use {NAMES[method]} with the weights {words}"
             setting, trial = _tried(f, f"{NAMES[method]}, shares as asked", do, Trial(method, weights))
@@ -97,10 +97,10 @@ def _asked(f: Facts) -> dict[int, float]:
     return {k: due for k in range(len(f.rewards)) if (due := f.baseline.due_share(k)) > 0}
 
 
-def _differ(weights: Sequence[float], own: Sequence[float]) -> bool:
+def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
     """Whether weights differ from the run's by more than a factor, and enough to be worth a change."""
-    largest, of_own = max(map(abs, weights)), max(map(abs, own))
-    return any(abs(w / largest - o / of_own) >= MOVED for w, o in zip(weights, own, strict=True))
+    largest, of_own = max(map(abs, weights)), max(map(abs, weights_of_run))
+    return any(abs(w / largest - o / of_own) >= MOVED for w, o in zip(weights, weights_of_run, strict=True))
 
 
 def _tried(f: Facts, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
@@ -174,11 +174,11 @@ def _gain(row: Setting, ran: Setting, first: str) -> float:
 
 def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
     """Return the setting with its reason, what it does to the primary reward, and its cost, what falls elsewhere."""
-    others = [
+    falling = [
         name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)
     ]
-    worse = listing(f"the push on {name} falls {moved_push(row, ran, name)}" for name in others)
-    cost = f"It has a cost: {worse}." if others else "No push on another reward falls by more than noise."
+    worse = listing(f"the push on {name} falls {moved_push(row, ran, name)}" for name in falling)
+    cost = f"It has a cost: {worse}." if falling else "No push on another reward falls by more than noise."
     return replace(row, recommended=True, why=f"the push on {primary} goes {moved_push(row, ran, primary)}", cost=cost)
 
 

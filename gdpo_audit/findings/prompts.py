@@ -35,18 +35,20 @@ def prompts_of(f: Facts) -> PromptsPart | None:
         return None
     wasted = pl.col("responses").filter("silent").sum()
     visited = pl.col("_place").min(), pl.len().alias("visits"), pl.col("silent").sum(), wasted
-    of = visits.group_by("_prompt_key").agg(visited).sort("responses", "_place", descending=[True, False])
-    worst = of.filter(pl.col("responses") > 0).head(WORST)
+    prompts = visits.group_by("_prompt_key").agg(visited).sort("responses", "_place", descending=[True, False])
+    worst = prompts.filter(pl.col("responses") > 0).head(WORST)
     texts = list[pl.DataFrame]()
     for frame in f.run.others["text"]():
         texts.append(frame.join(worst, on="_place", how="semi"))
         if sum(map(len, texts)) == len(worst):
             break
-    said = worst.join(pl.concat(texts), on="_place", how="left", maintain_order="left")
-    rows: Any = said.select("visits", prompt="text", silent_visits="silent", silent_responses="responses").to_dicts()
-    silent, repeated = of.filter(silent=pl.col("visits")), of.filter(pl.col("visits") > 1)
+    with_text = worst.join(pl.concat(texts), on="_place", how="left", maintain_order="left")
+    rows: Any = with_text.select(
+        "visits", prompt="text", silent_visits="silent", silent_responses="responses"
+    ).to_dicts()
+    silent, repeated = prompts.filter(silent=pl.col("visits")), prompts.filter(pl.col("visits") > 1)
     return {
-        "prompts": len(of),
+        "prompts": len(prompts),
         "repeated": len(repeated),
         "silent": len(silent),
         "silent_repeated": len(repeated.filter(silent=pl.col("visits"))),

@@ -22,14 +22,17 @@ def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relati
         # Where responses lack some of the rewards, their correlations are those of different responses.
         whole = all(sums.present[i] == sums.present[k] for i in independent)
         for before in ([independent] if whole else []) + [[i] for i in independent]:
-            own, of = correlation[np.ix_(before, before)], correlation[before, k]
-            if not before or not np.isfinite(of).all():
+            among, with_reward = correlation[np.ix_(before, before)], correlation[before, k]
+            if not before or not np.isfinite(with_reward).all():
                 continue
-            w = np.linalg.solve(own, of)
-            if 1 - w @ of <= NO_SPREAD:
+            w = np.linalg.solve(among, with_reward)
+            if 1 - w @ with_reward <= NO_SPREAD:
                 sizes = np.sqrt(np.diagonal(sums.squared))
                 raw = {rewards[i]: float(f"{x * sizes[k] / sizes[i]:.6g}") for i, x in zip(before, w, strict=True)}
-                yield rewards[k], {part: x for (part, x), one in zip(raw.items(), w, strict=True) if abs(one) > 1e-5}
+                yield (
+                    rewards[k],
+                    {part: x for (part, x), weight in zip(raw.items(), w, strict=True) if abs(weight) > 1e-5},
+                )
                 break
         else:
             independent.append(k)

@@ -54,8 +54,8 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
         if w is not None and (pattern != _OF_GROUP or _factors_vary(t, w)):
             return Residual(pattern, says.replace("…", _in_words(rewards, w)), weights=tuple(w.tolist()))
     hidden, groups = len(hidden_groups(table, rewards)), len(log.batch)
-    if hidden <= MERGED * groups and (found := _order(t, rewards)):
-        return found
+    if hidden <= MERGED * groups and (order := _order(t, rewards)):
+        return order
     return _mostly(t, hidden or len(hidden_groups(table.drop("length", strict=False), rewards)), groups)
 
 

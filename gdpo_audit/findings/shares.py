@@ -48,8 +48,8 @@ def weights_for(f: Facts, method: str, wanted: Mapping[int, float]) -> tuple[flo
         loud = size * spread
         size = np.where(target > 0, np.maximum(loud, _LEAST * loud.max()) / np.where(spread > 0, spread, 1), 0.0)
     largest = max(abs(f.setup.weights[k]) for k in keys) or 1.0
-    found = np.where(target > 0, sign * size * largest / size.max(), f.setup.weights)
-    return tuple(float(f"{x:.3g}") for x in found)
+    weights = np.where(target > 0, sign * size * largest / size.max(), f.setup.weights)
+    return tuple(float(f"{x:.3g}") for x in weights)
 
 
 def _products(f: Facts, method: str) -> tuple[Array, Array | None]:

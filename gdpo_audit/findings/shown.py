@@ -46,11 +46,11 @@ def shown(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Shown:
         return NOTHING_SHOWN
     x = table.select(reward_columns(rewards)).to_numpy()
     centred = _centring(a[known], group[known], batch[known], x[known], rewards)
-    others = [_beyond(a[known], group[known]), _silent(a, group, x)]
+    further = [_beyond(a[known], group[known]), _silent(a, group, x)]
     never = centred[0] == NEVER
-    others += [] if never else [_signs(a[known])]
-    titles = [title for title, _ in (centred, *others[1:]) if title]  # a few large ones alone say little
-    says = tuple(sentence for _, sentence in (centred, *others) if sentence)
+    further += [] if never else [_signs(a[known])]
+    titles = [title for title, _ in (centred, *further[1:]) if title]  # a few large ones alone say little
+    says = tuple(sentence for _, sentence in (centred, *further) if sentence)
     weights = _plain_sum(a[known], x[known]) if never else None
     return Shown(titles[0] if titles else "", says, None if weights is None else tuple(weights))
 

@@ -103,7 +103,7 @@ def summarise(table: pl.DataFrame, setup: Setup) -> Summary:
     >>> sums.methods["grpo"].tied_pairs, sums.different_pairs, round(float(sums.rewards.products[0, 1]), 6)
     (1, 3, -0.333333)
     """
-    return _joined(_summary(rows, own, *known) for rows, own, *known in _kinds(table, setup))
+    return _joined(_summary(rows, setup_of_kind, *known) for rows, setup_of_kind, *known in _kinds(table, setup))
 
 
 def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Setup, bool, bool]]:
@@ -128,8 +128,8 @@ def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Se
     rows = np.diff(starts, append=len(table))
     for (made, _, *known), numbers in kinds.items():
         chosen = np.isin(np.arange(len(starts)), numbers).repeat(rows)
-        own = replace(setup, weights=made.weights, recipe=made.recipe, changes={})
-        yield table if chosen.all() else table.filter(pl.Series(chosen)), own, *known
+        setup_of_kind = replace(setup, weights=made.weights, recipe=made.recipe, changes={})
+        yield table if chosen.all() else table.filter(pl.Series(chosen)), setup_of_kind, *known
 
 
 def token_lengths(table: pl.DataFrame) -> Array:
@@ -157,18 +157,18 @@ def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Su
     if convention.last_step == "tokens" and not timed:
         convention = replace(convention, last_step="responses")
     masked = torch.from_numpy(part["_masked"].to_numpy().copy()) if "_masked" in part.columns else None
-    of = _Grouped(log.read(convention, setup.weights), starts_of(part["group"].to_numpy()), masked)
-    groups = each(_as_array, _sums(of, log, part, setup, float32))
+    grouped = _Grouped(log.read(convention, setup.weights), starts_of(part["group"].to_numpy()), masked)
+    groups = each(_as_array, _sums(grouped, log, part, setup, float32))
     scores = {} if setup.examples_of is None else _scores(groups, setup.examples_of, setup.primary or 0)
-    held = np.zeros(len(of.starts), dtype=bool)
+    held = np.zeros(len(grouped.starts), dtype=bool)
     for score in scores.values():
         held[_best(score, _HELD)] = True
-    of_group = rows.select("batch", "group")[of.starts].with_columns(**scores).fill_nan(None)
-    in_held = np.flatnonzero(held.repeat(np.diff(of.starts, append=len(rows))))
-    visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^(_place|_prompt_key)$"))[of.starts].with_columns(
+    of_group = rows.select("batch", "group")[grouped.starts].with_columns(**scores).fill_nan(None)
+    in_held = np.flatnonzero(held.repeat(np.diff(grouped.starts, append=len(rows))))
+    visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^(_place|_prompt_key)$"))[grouped.starts].with_columns(
         responses=groups.responses.astype(np.uint32),
         silent=groups.methods[setup.examples_of or "grpo"].silent_groups.astype(bool),
-        mixed=_hold_several_prompts(rows, of.starts),
+        mixed=_hold_several_prompts(rows, grouped.starts),
     )
     return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows[in_held], visits)
 
@@ -197,43 +197,45 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
     return (x if x.is_floating_point() else x.long()).numpy()
 
 
-def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, setup: Setup, float32: bool) -> Sums[Any]:
+def _sums(grouped: "_Grouped", log: Tensors, part: pl.DataFrame, setup: Setup, float32: bool) -> Sums[Any]:
     """The sums of each group, as tensors and arrays."""
-    std, distance = of.centred(of.batch.rewards)
+    std, distance = grouped.centred(grouped.batch.rewards)
     same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
-    logged = _deviations_as_logged(of, distance, part, setup, same)
-    outcomes = {method: _outcome(of, method, logged) for method in setup.methods}
+    logged = _deviations_as_logged(grouped, distance, part, setup, same)
+    outcomes = {method: _outcome(grouped, method, logged) for method in setup.methods}
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
     first = setup.primary if setup.extra_method is None else None
-    break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, first))
-    break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, first)
-    ties, order = _ties_and_order(of, outcomes, setup.primary, same)
-    sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
-    rewards = _reward_sums(of, distance, std)
+    break_even = dict.fromkeys(outcomes, _break_even(grouped, outcomes["grpo"].added, first))
+    break_even["gdpo"] = _break_even(grouped, outcomes["gdpo"].added, first)
+    ties, order = _ties_and_order(grouped, outcomes, setup.primary, same)
+    sizes = grouped.per_group(torch.ones_like(grouped.batch.rewards[0])).long()
+    rewards = _reward_sums(grouped, distance, std)
     highest = torch.full_like(std[0], torch.inf) if setup.primary is None else rewards.high[setup.primary]
     unright = (highest <= 0) & ~highest.isinf()
     before = outcomes["gdpo"].before_batch_step
-    live = ~of.silent(before.nan_to_num())
-    constant = of.silent(outcomes["grpo_no_std"].advantages) | (sizes == 1)
+    live = ~grouped.silent(before.nan_to_num())
+    constant = grouped.silent(outcomes["grpo_no_std"].advantages) | (sizes == 1)
     step, batch = (part[name].to_numpy() for name in ("step", "batch"))
     return Sums(
-        batch=part["part"].to_numpy()[of.starts] if "part" in part.columns else batch[of.starts],
-        step=np.minimum.reduceat(step, of.starts),
-        step_last=np.maximum.reduceat(step, of.starts),
-        fingerprint=_fingerprints(part, setup.rewards, batch, of.starts),
+        batch=part["part"].to_numpy()[grouped.starts] if "part" in part.columns else batch[grouped.starts],
+        step=np.minimum.reduceat(step, grouped.starts),
+        step_last=np.maximum.reduceat(step, grouped.starts),
+        fingerprint=_fingerprints(part, setup.rewards, batch, grouped.starts),
         responses=sizes,
         groups=torch.ones_like(sizes),
         mixed_groups=ties.vectors > 1,
         different_pairs=ties.pairs,
         primary_pairs=order.pairs,
         unright_groups=unright,
-        live_responses=of.per_group((~before.isnan()).to(before)).long() * live,
+        live_responses=grouped.per_group((~before.isnan()).to(before)).long() * live,
         constant_sums=constant,
         filtered_groups=constant & live,
         rewards=rewards,
-        methods={m: _method_sums(of, m, made, ties, order, break_even[m], unright) for m, made in outcomes.items()},
-        lengths=_length_sums(of, distance, part, setup),
-        logged=_logged_sums(of, log, part, setup),
+        methods={
+            m: _method_sums(grouped, m, made, ties, order, break_even[m], unright) for m, made in outcomes.items()
+        },
+        lengths=_length_sums(grouped, distance, part, setup),
+        logged=_logged_sums(grouped, log, part, setup),
     )
 
 
@@ -262,7 +264,7 @@ def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
         "advantage-impossible": (groups.logged.largest_impossible, groups.logged.impossible > 0),
         "silent-groups": (groups.different_pairs, sums.silent_groups > 0),
         "punished": (sums.punished[first], sums.punished[first] > 0),
-        **{f"reward-dominates {k}": (own, alone[k]) for k, own in enumerate(share)},
+        **{f"reward-dominates {k}": (share_of_reward, alone[k]) for k, share_of_reward in enumerate(share)},
     }
     return {name: np.where(there, score, np.nan) for name, (score, there) in scores.items()}
 
@@ -320,21 +322,21 @@ class _Grouped:
 # --- rewards ----------------------------------------------------------------------------------------------------------
 
 
-def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
+def _reward_sums(grouped: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
     """distance, std: as `_Grouped.centred` gives them for the rewards."""
-    r, squared = of.batch.rewards, distance.square()
+    r, squared = grouped.batch.rewards, distance.square()
     whole = bool(r.isfinite().all())  # then nothing takes the place of what is missing, which costs time
     present = torch.ones_like(r) if whole else (~r.isnan()).to(r)
-    count, scatter = of.per_group(present), of.per_group(squared)  # (rewards, groups)
+    count, scatter = grouped.per_group(present), grouped.per_group(squared)  # (rewards, groups)
     filled = r if whole else r.nan_to_num(nan=0.0)
-    low = of.lowest(r if whole else r.nan_to_num(nan=torch.inf))
-    high = of.highest(r if whole else r.nan_to_num(nan=-torch.inf))
-    largest = torch.maximum(low.abs(), high.abs()) if whole else of.highest(filled.abs())
-    at_ends = of.per_group(((r == of.per_response(low)) | (r == of.per_response(high))).to(r))
+    low = grouped.lowest(r if whole else r.nan_to_num(nan=torch.inf))
+    high = grouped.highest(r if whole else r.nan_to_num(nan=-torch.inf))
+    largest = torch.maximum(low.abs(), high.abs()) if whole else grouped.highest(filled.abs())
+    at_ends = grouped.per_group(((r == grouped.per_response(low)) | (r == grouped.per_response(high))).to(r))
     fine = (count > 2) & (at_ends - 2 <= FEW_VALUES * (count - 2))
     return RewardSums(
         present=count.long(),
-        total=of.per_group(filled),
+        total=grouped.per_group(filled),
         scatter=scatter,
         low=low,
         high=high,
@@ -342,22 +344,24 @@ def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
         holding_groups=count > 0,
         dead_groups=std == 0,
         faint_groups=(std > 0) & (std <= FAINT_STD * largest) & fine,
-        products=_products(of, distance),
+        products=_products(grouped, distance),
         squared=scatter[:, None].expand(-1, len(r), -1)
         if whole
-        else torch.stack([of.per_group(own * present) for own in squared]),
+        else torch.stack([grouped.per_group(squares * present) for squares in squared]),
     )
 
 
-def _products(of: _Grouped, distance: Tensor) -> Tensor:
+def _products(grouped: _Grouped, distance: Tensor) -> Tensor:
     """(rewards, rewards, groups) the sums of the products of any two rewards, each pair computed once."""
-    made = distance.new_empty(len(distance), len(distance), len(of.starts))
-    for k, own in enumerate(distance):
-        made[k, k:] = made[k:, k] = of.per_group(distance[k:] * own)
+    made = distance.new_empty(len(distance), len(distance), len(grouped.starts))
+    for k, deviations in enumerate(distance):
+        made[k, k:] = made[k:, k] = grouped.per_group(distance[k:] * deviations)
     return made
 
 
-def _deviations_as_logged(of: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup, same: float) -> Deviations:
+def _deviations_as_logged(
+    grouped: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup, same: float
+) -> Deviations:
     """The distances of the rewards as the log has them, also where a gate changes what a method sees.
 
     distance: of the rewards as a method sees them.
@@ -366,8 +370,8 @@ def _deviations_as_logged(of: _Grouped, distance: Tensor, part: pl.DataFrame, se
         if (column := ungated_column(name)) in part.columns:
             ungated = torch.from_numpy(part[column].to_numpy().copy()).view(distance.shape[1:])
             distance = distance.clone()
-            distance[k] = of.centred(ungated)[1]
-    return deviations_of(of.batch, distance, same)
+            distance[k] = grouped.centred(ungated)[1]
+    return deviations_of(grouped.batch, distance, same)
 
 
 # --- methods ----------------------------------------------------------------------------------------------------------
@@ -384,49 +388,49 @@ class _Outcome(NamedTuple):
     selected: Selected
 
 
-def _outcome(of: _Grouped, method: str, logged: Deviations) -> _Outcome:
+def _outcome(grouped: _Grouped, method: str, logged: Deviations) -> _Outcome:
     """logged: the distances of the rewards as the log has them."""
-    formula, batch = method_for(method, of.batch)
+    formula, batch = method_for(method, grouped.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
-    applied = a if of.masked is None else a.masked_fill(of.masked.view(a.shape), 0)
-    update, squares = (of.flat(x) for x in update_parts(batch, steps, applied, batch.group))
+    applied = a if grouped.masked is None else a.masked_fill(grouped.masked.view(a.shape), 0)
+    update, squares = (grouped.flat(x) for x in update_parts(batch, steps, applied, batch.group))
     parts = update, squares, logged.selected_by(applied)
     # Under some conventions GRPO makes the advantages of a single reward: it has no z.
     return _Outcome(a, a, batch.rewards, *parts) if steps.z is None else _Outcome(a, steps.sums, steps.z, *parts)
 
 
 def _ties_and_order(
-    of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
+    grouped: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
     """What each method ties, and how it orders the pairs with different primary reward; without one there is none."""
     # A response without any reward only counts for silent groups.
-    rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
+    rewards, kept = grouped.batch.rewards.flatten(1), grouped.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
-    bare = {m: a.flatten() for m in outcomes if (a := advantages_without_eps(m, of.batch)) is not None}
-    ties = _pairs.count_distinct_and_tied(of.blocks, rewards, kept, advantages, bare, same)
+    bare = {m: a.flatten() for m in outcomes if (a := advantages_without_eps(m, grouped.batch)) is not None}
+    ties = _pairs.count_distinct_and_tied(grouped.blocks, rewards, kept, advantages, bare, same)
     if primary is None:
         none = torch.zeros_like(ties.pairs)
         return ties, _pairs.PairOrders(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
-    return ties, _pairs.count_orders(of.blocks, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
+    return ties, _pairs.count_orders(grouped.blocks, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
 
 
-def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
+def _break_even(grouped: _Grouped, added: Tensor, primary: int | None) -> Tensor:
     """(groups,) the weight on the primary reward above which no pair is inverted; −infinite where none is now.
 
     From a weight with inverted pairs on, the one with the largest gap gives the next weight, at which it is tied, until
     none is inverted: Dinkelbach's method, which lists no pairs. added: (rewards, …) what is added up by weight.
     """
-    groups = int(of.batch.group_index().max()) + 1
+    groups = int(grouped.batch.group_index().max()) + 1
     needed = torch.full((groups,), -torch.inf, dtype=torch.float64)
     if primary is None:
         return needed
-    added, weights = added.flatten(1), of.batch.weights.flatten()
-    own = added[primary].masked_fill(added[primary].isnan(), torch.inf)
+    added, weights = added.flatten(1), grouped.batch.weights.flatten()
+    primary_terms = added[primary].masked_fill(added[primary].isnan(), torch.inf)
     terms = weights.reshape(-1, 1) * added.nan_to_num()
-    rest, responses = terms.sum(0) - terms[primary], torch.arange(len(own))
-    for part in of.blocks:
-        x, order = part.take(own, torch.inf).sort(-1)
+    rest, responses = terms.sum(0) - terms[primary], torch.arange(len(primary_terms))
+    for part in grouped.blocks:
+        x, order = part.take(primary_terms, torch.inf).sort(-1)
         r, member = (part.take(y, 0).gather(-1, order) for y in (rest, responses))
         below = torch.searchsorted(x, x)  # how many have less of the reward
         weight = weights[primary].expand(len(x))
@@ -446,7 +450,7 @@ def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
 
 
 def _method_sums(
-    of: _Grouped,
+    grouped: _Grouped,
     method: str,
     outcome: _Outcome,
     ties: _pairs.Distinctions,
@@ -455,10 +459,11 @@ def _method_sums(
     unright: Tensor,
 ) -> MethodSums[Any]:
     a = outcome.advantages
-    counted = of.per_group((a.isnan() & of.rewarded).to(a)) == 0  # a missing reward may make a whole group NaN
+    # A missing reward may make a whole group NaN.
+    counted = grouped.per_group((a.isnan() & grouped.rewarded).to(a)) == 0
     mixed, tied = (ties.vectors > 1) & counted, ties.tied[method] * counted
     return MethodSums(
-        silent_groups=of.silent(a),
+        silent_groups=grouped.silent(a),
         squares=outcome.squares,
         update=outcome.update,
         update_unright=outcome.update.masked_fill(~unright, 0),
@@ -481,22 +486,22 @@ def _method_sums(
 # --- lengths and logged advantages ------------------------------------------------------------------------------------
 
 
-def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup) -> LengthSums[Any]:
+def _length_sums(grouped: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup) -> LengthSums[Any]:
     """distance: the rewards minus the means of their groups."""
     lengths = torch.from_numpy(token_lengths(part).copy()).view(distance.shape[1:])
-    own = of.centred(lengths)[1]
+    deviations = grouped.centred(lengths)[1]
     return LengthSums(
-        present=of.per_group((~lengths.isnan()).to(lengths)),
-        total=of.per_group(lengths.nan_to_num()),
-        squared=of.per_group(own.square()),
-        products=of.per_group(own * distance),
+        present=grouped.per_group((~lengths.isnan()).to(lengths)),
+        total=grouped.per_group(lengths.nan_to_num()),
+        squared=grouped.per_group(deviations.square()),
+        products=grouped.per_group(deviations * distance),
     )
 
 
-def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -> LoggedSums[Any]:
+def _logged_sums(grouped: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -> LoggedSums[Any]:
     """log and part hold the same responses."""
     advantages = log.advantages
-    shape, present = of.batch.rewards.shape[1:], ~advantages.isnan()
+    shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()
     error = torch.full_like(advantages, -torch.inf)
     wrong, testable, comparison = torch.zeros_like(present), torch.zeros_like(present), None
     scaled = hidden = torch.zeros(len(log.batch), dtype=torch.bool)
@@ -508,19 +513,19 @@ def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -
         scaled = same_direction(log, comparison) if bool(wrong.any()) else scaled
     # Costly, and of interest only where the rewards do not explain the advantages.
     if bool(present.any()) and (setup.recipe is None or bool(wrong.any())):
-        number = part["group"].to_numpy()[of.starts]
+        number = part["group"].to_numpy()[grouped.starts]
         hidden = torch.from_numpy(np.isin(number, hidden_groups(part, setup.rewards).to_numpy()))
     too_large = impossible(log, setup.recipe, comparison)
     alike = torch.zeros(len(log.batch), dtype=torch.bool)
     if comparison is not None:
-        alike = of.silent(comparison.computed.view(shape))
+        alike = grouped.silent(comparison.computed.view(shape))
     sizes = advantages.abs().nan_to_num()
-    logged_there = of.highest(sizes.view(shape)) * alike
-    largest_error = of.highest(error.view(shape))
+    logged_there = grouped.highest(sizes.view(shape)) * alike
+    largest_error = grouped.highest(error.view(shape))
 
     def count(x: Tensor) -> Tensor:
         """(responses,) yes or no, counted in each group."""
-        return of.per_group(x.view(shape).to(of.batch.rewards)).long()
+        return grouped.per_group(x.view(shape).to(grouped.batch.rewards)).long()
 
     wrong_in_group = count(wrong)
     return LoggedSums(
@@ -536,5 +541,5 @@ def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -
         max_error_live=largest_error.masked_fill(alike, -torch.inf),
         largest_silent=logged_there,
         residue_groups=logged_there > TOLERANCE,
-        largest_impossible=of.highest((sizes * too_large).view(shape)),
+        largest_impossible=grouped.highest((sizes * too_large).view(shape)),
     )

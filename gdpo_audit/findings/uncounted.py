@@ -14,18 +14,18 @@ def counted(f: Facts) -> Run | None:
     """The run with only the rewards that count; None where all do, or where the log does not tell."""
     if f.reproduced is False:
         return None
-    found = list(_without_weight(f))
-    factors = {} if found else dict(_weighted_copies(f))  # a copy may be what leaves a weight open
-    found += [Uncounted(copy, f"{number(w)} × {of}") for of, (copy, w) in factors.items()]
-    if not found:
+    uncounted = list(_without_weight(f))
+    factors = {} if uncounted else dict(_weighted_copies(f))  # a copy may be what leaves a weight open
+    uncounted += [Uncounted(copy, f"{number(w)} × {source}") for source, (copy, w) in factors.items()]
+    if not uncounted:
         return None
-    away = {x.name for x in found}
+    away = {x.name for x in uncounted}
     rewards = tuple(name for name in f.rewards if name not in away)
-    run = replace(f.run, rewards=rewards, in_order=f.run.columns, uncounted=(*f.run.uncounted, *found))
+    run = replace(f.run, rewards=rewards, in_order=f.run.columns, uncounted=(*f.run.uncounted, *uncounted))
     if not factors:
         return run
     known = all(name in factors for name in rewards)
-    weights = {of: w for of, (_, w) in factors.items()} | {**(f.run.weights or {})}
+    weights = {source: w for source, (_, w) in factors.items()} | {**(f.run.weights or {})}
     return replace(run, weights=weights, weights_by=f.run.weights_by or ("log" if known else "assumed"))
 
 
@@ -52,9 +52,9 @@ def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
         if len(parts) != 1:
             continue
         ((earlier, w),) = parts.items()
-        for copy, of, factor in ((later, earlier, w), (earlier, later, 1 / w)):
-            if _plain(copy) == of.lower() and copy not in (primary, *f.given_weights):
-                yield of, (copy, float(f"{factor:.6g}"))
+        for copy, source, factor in ((later, earlier, w), (earlier, later, 1 / w)):
+            if _plain(copy) == source.lower() and copy not in (primary, *f.given_weights):
+                yield source, (copy, float(f"{factor:.6g}"))
 
 
 def _plain(name: str) -> str:

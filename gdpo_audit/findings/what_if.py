@@ -132,11 +132,13 @@ def _finite_or_none(x: float) -> float | None:
 def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup) -> tuple[str | None, list[str]]:
     """The lines that make the run this, None where none are known, and what the figures stand on."""
     convention = ALL_CONVENTIONS[setup.convention]
-    other = setting.convention not in (None, f.setup.convention)
-    owners = (one for one in FRAMEWORKS.values() if other and setting.convention in one.conventions)
-    framework = next(owners, FRAMEWORKS["generic"] if other else f.framework)
+    another_convention = setting.convention not in (None, f.setup.convention)
+    owners = (
+        record for record in FRAMEWORKS.values() if another_convention and setting.convention in record.conventions
+    )
+    framework = next(owners, FRAMEWORKS["generic"] if another_convention else f.framework)
     # More than weights change, or the log does not show that only they do.
-    switches = other or setting.method not in (None, f.recipe and f.recipe.method)
+    switches = another_convention or setting.method not in (None, f.recipe and f.recipe.method)
     write = config_lines.switch_to if switches else config_lines.set_weights
     lines = write(framework.id, *f.functions(setup.weights), method)
     notes = [

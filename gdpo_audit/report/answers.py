@@ -48,7 +48,7 @@ def data_of(f: Facts) -> dict[str, Any] | str:
 
 def _largest(f: Facts, sample: Facts) -> float:
     """The largest difference between a figure of the run and of a sample, under the run's own methods."""
-    both = ([x for m in COMPARED for x in _figures(of, m)] for of in (f, sample))
+    both = ([x for m in COMPARED for x in _figures(facts, m)] for facts in (f, sample))
     return max((abs(x - y) for x, y in zip(*both, strict=True) if x == x and y == y), default=0.0)
 
 
@@ -87,7 +87,9 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
     columns |= {"over": np.where(timed & tokens, token_lengths(table), 1.0)}
     vector = {f"{k}": table[reward_column(name)] for k, name in enumerate(rewards)}
     rounded = [pl.when("float32").then(name).otherwise(pl.col(name).round_sig_figs(DIGITS)) for name in vector]
-    rows = pl.DataFrame(columns | vector).with_columns(one.alias(k) for one, k in zip(rounded, vector, strict=True))
+    rows = pl.DataFrame(columns | vector).with_columns(
+        expression.alias(k) for expression, k in zip(rounded, vector, strict=True)
+    )
     by = rows.group_by("batch", "group", "float32", *vector, maintain_order=True)
     return by.agg(n=pl.len(), over=pl.col("over").sum())
 
@@ -100,10 +102,10 @@ def _written(parts: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
     at = pl.Series("at", [numbers.setdefault(vector, len(numbers)) for vector in vectors])
     of_group = rows.with_columns(at).group_by("batch", "group", "float32", maintain_order=True)
     groups = of_group.agg("at", "n", "over").rows()
-    batches = [(key, list(of)) for key, of in groupby(groups, itemgetter(0, 2))]
+    batches = [(key, list(members)) for key, members in groupby(groups, itemgetter(0, 2))]
     return {
         "vectors": list(numbers),
-        "batches": [[[at, n, over][: 2 + (over != n)] for *_, at, n, over in of] for _, of in batches],
+        "batches": [[[at, n, over][: 2 + (over != n)] for *_, at, n, over in members] for _, members in batches],
         "float32": [float32 for (_, float32), _ in batches],
         "groups": len(groups),
     }

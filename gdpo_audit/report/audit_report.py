@@ -249,7 +249,7 @@ def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) ->
         what_first=_caution(f) + _what_first(f, findings, plan),
         plan=tuple(plan),
         caution=_caution(f),
-        by=tuple(_of_value(f, of) for of in f.by),
+        by=tuple(_of_value(f, value_facts) for value_facts in f.by),
         prompts=prompts_of(f),
         lengths=lengths_of(f),
         _groups=example_groups(f, findings),
@@ -346,9 +346,9 @@ def _method(f: Facts, m: str) -> dict[str, float]:
     }
 
 
-def _of_value(f: Facts, of: ValueFacts) -> ByPart:
+def _of_value(f: Facts, value_facts: ValueFacts) -> ByPart:
     """The figures of one value of a column."""
-    method, here = f.method, of.facts
+    method, here = f.method, value_facts.facts
     shares = here.shares(method)
 
     def reward(k: int, name: str) -> ByRewardPart:
@@ -357,8 +357,8 @@ def _of_value(f: Facts, of: ValueFacts) -> ByPart:
 
     return {
         "column": f"{f.run.by}",
-        "value": of.value,
-        "values": of.values,
+        "value": value_facts.value,
+        "values": value_facts.values,
         "method": method,
         "groups": int(here.totals.groups),
         "responses": int(here.totals.responses),
@@ -423,8 +423,8 @@ def _what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) 
     urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
     best = [f"{row.do}: {row.why}. {row.cost}" for row in plan if row.recommended]
     says = [*urgent, *best] if errors or best else [*urgent, *_to_decide(f, plan)]
-    others = (x.to_do for x in findings if x.severity != "info")
-    words = " ".join(says) or next(others, "") or _nothing_to_do(f, findings)
+    further = (x.to_do for x in findings if x.severity != "info")
+    words = " ".join(says) or next(further, "") or _nothing_to_do(f, findings)
     return words[0].lower() + words[1:] if _caution(f) else words
 
 

@@ -202,7 +202,11 @@ def _axes(
         figure = of_figure[0].figure
         always = {"push": [(0.0, 0.0)], "share": [(0.0, 1.0)]}.get(figure, [])
         for k, size in enumerate(sizes):
-            among = [drawn for drawn, other in zip(of_figure, sizes, strict=True) if figure != "mean" or other == size]
+            among = [
+                drawn
+                for drawn, size_there in zip(of_figure, sizes, strict=True)
+                if figure != "mean" or size_there == size
+            ]
             lows, highs = zip(*(drawn.ends for drawn in among), *always, strict=True)
             axes[k, figure] = Axes(steps, round_ends(min(lows), max(highs)))
     return axes
@@ -216,12 +220,14 @@ def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading
         lines.append(tag("path", kind="since", d=f"M{axes.x(drawn.since):.1f},{_TOP}V{axes.height - _BOTTOM}"))
     if drawn.spread:
         lines.append(axes.band(steps, drawn.series, drawn.spread))
-    said = f"{name}, {drawn.figure}, steps {number(steps[0])} to {number(steps[-1])}: {drawn.heading}"
-    return _svg(axes, said, heading, *lines, axes.line(steps, drawn.series))
+    aria_label = f"{name}, {drawn.figure}, steps {number(steps[0])} to {number(steps[-1])}: {drawn.heading}"
+    return _svg(axes, aria_label, heading, *lines, axes.line(steps, drawn.series))
 
 
-def _svg(axes: Axes, said: str, *content: Html) -> Html:
-    return tag("svg", *content, kind="plot", viewBox=f"0 0 {axes.width} {axes.height}", role="img", aria_label=said)
+def _svg(axes: Axes, aria_label: str, *content: Html) -> Html:
+    return tag(
+        "svg", *content, kind="plot", viewBox=f"0 0 {axes.width} {axes.height}", role="img", aria_label=aria_label
+    )
 
 
 def _legend(report: AuditReport, shared: bool) -> str:
@@ -301,7 +307,7 @@ def _setting(forecast: Forecast) -> str:
     return setting
 
 
-def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None, said: str) -> Html:
+def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None, aria_label: str) -> Html:
     """Return both curves with the band of the forecast, and behind them the means of the log."""
     steps, (below, above) = forecast.steps, forecast_band(told)
     drawn = [*told.as_it_ran, *below, *above, *present(means or [])]
@@ -315,7 +321,7 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
     dots = (f"M{axes.point(step, x)}h0" for step, x in at if x is not None and step <= steps)
     return _svg(
         axes,
-        said,
+        aria_label,
         axes.frame(),
         tag("path", kind="logged", d="".join(dots)),
         band,

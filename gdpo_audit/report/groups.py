@@ -21,7 +21,7 @@ def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clippe
 
     clipped: characters of an answer; a prompt gets three times as many.
     """
-    first = next(other for other in report.findings if other.id == finding.id)
+    first = next(earlier for earlier in report.findings if earlier.id == finding.id)
     return _tables(report, finding.id, most, clipped) if finding is first else []
 
 

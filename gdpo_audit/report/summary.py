@@ -113,8 +113,8 @@ def none_made_it(report: AuditReport) -> str:
 
 def shown_method(report: AuditReport) -> tuple[str | None, str]:
     """The method whose update shares are shown, and why: the run's own, else the one asked for, else the first."""
-    if own := own_method(report):
-        return own, "the run’s method"
+    if ran := own_method(report):
+        return ran, "the run’s method"
     asked, none = report.run["asked"], none_made_it(report)
     if asked is not None and asked in report.methods:
         shows = "it did not make the logged advantages" if none else "the log does not show the method"
@@ -144,8 +144,8 @@ def not_comparable(report: AuditReport) -> str:
             "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
             "method would have done cannot be told."
         )
-    one = "One reward counts" if report.run.get("not_counted") else "One reward was read"
-    return f"{one}: nothing can tie with it or take a share of the update from it."
+    how_many = "One reward counts" if report.run.get("not_counted") else "One reward was read"
+    return f"{how_many}: nothing can tie with it or take a share of the update from it."
 
 
 LIMITS = (
@@ -283,27 +283,27 @@ def correlations_table(report: AuditReport) -> Table | None:
 
 def taught(report: AuditReport) -> list[str]:
     """How much of the run taught nothing, which prompts that were, and how long the completions are; in sentences."""
-    said, responses, prompts = [], report.run["silent_responses"], report.prompts
+    sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
     if responses:
         share = percent(responses / report.source["responses"])
-        said.append(
+        sentences.append(
             f"{share} of the responses taught nothing: {count(responses)} are in groups in which every advantage is 0"
             f"{report.run.get('but_residue', '')}."
         )
     if prompts and prompts["silent"]:
         again = f"; of {count(prompts['repeated'])} that came more than once, {count(prompts['silent_repeated'])}"
-        said.append(
+        sentences.append(
             f"{count(prompts['silent'])} of {count(prompts['prompts'], 'prompt')} taught nothing in any visit"
             f"{again * bool(prompts['repeated'])}."
         )
     if lengths := report.lengths:
         went = " → ".join(number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
-        of = sorted(lengths["correlations"].items(), key=lambda pair: -abs(pair[1] or 0))
-        said.append(
+        by_size = sorted(lengths["correlations"].items(), key=lambda pair: -abs(pair[1] or 0))
+        sentences.append(
             f"The mean length of the completions, first → last quarter of the run: {went} {lengths['unit']}. Inside "
-            f"groups its correlation is {listing(f'{signed(x)} with {name}' for name, x in of[:3])}."
+            f"groups its correlation is {listing(f'{signed(x)} with {name}' for name, x in by_size[:3])}."
         )
-    return said
+    return sentences
 
 
 def prompts_table(report: AuditReport) -> Table | None:

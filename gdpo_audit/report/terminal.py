@@ -194,7 +194,7 @@ def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequ
     for group, prompt in enumerate(ids):
         if len(ids) > 1:
             console.print(f"\nprompt {prompt}")
-        _table(console, _steps(e, [i for i, of in enumerate(prompts) if of == prompt], group))
+        _table(console, _steps(e, [i for i, prompt_of_row in enumerate(prompts) if prompt_of_row == prompt], group))
     for line in _notes(e, ties):
         _paragraph(console, line)
 
