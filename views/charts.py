@@ -135,9 +135,9 @@ def who_comes_first(rows: Sequence[Mapping]) -> Filled:
         }
         bar.append(dict(row) | look | {"bar": name, "at": at, "to": at + row["share"], "label": label})
     parts = [part for bar in drawn.values() for part in bar if part["share"]]
-    said = {name: [part["label"] for part in bar if part["share"]] for name, bar in drawn.items()}
-    heads = [{"bar": name, "rest": " · ".join(of)} for name, of in said.items()]
-    description = "; ".join(f"{name}: {', '.join(of)}" for name, of in said.items())
+    shares_in_words = {name: [part["label"] for part in bar if part["share"]] for name, bar in drawn.items()}
+    heads = [{"bar": name, "rest": " · ".join(words)} for name, words in shares_in_words.items()]
+    description = "; ".join(f"{name}: {', '.join(words)}" for name, words in shares_in_words.items())
     return _filled(_bars(len(drawn)), f"{description}.", parts=parts, heads=heads)
 
 
@@ -162,7 +162,7 @@ Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x ax
 HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
-def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> Filled:
+def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -> Filled:
     """Draw the share in the wrong order as correctness weighs more; none: by method, above which weight it is 0."""
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
@@ -170,15 +170,17 @@ def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> Fil
         {"x": HEAVIEST, "at": top * (0.94 - 0.16 * k), "method": NAMES[m], "label": f"{NAMES[m]}: none above {text}"}
         for k, (m, text) in enumerate(none.items())
     ]
-    said = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
-    description = f"Wrong order, {of}: {'; '.join([said, *(row['label'] for row in labels)])}."
-    return _filled(_weights(tuple(lines), top, of), description, **_rows(lines, now, labels))
+    at_weight_1 = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
+    description = f"Wrong order, {counted}: {'; '.join([at_weight_1, *(row['label'] for row in labels)])}."
+    return _filled(_weights(tuple(lines), top, counted), description, **_rows(lines, now, labels))
 
 
 @lru_cache(maxsize=64)
-def _weights(methods: tuple[str, ...], top: float, of: str) -> dict[str, Any]:
+def _weights(methods: tuple[str, ...], top: float, counted: str) -> dict[str, Any]:
     return (
-        _typed(_shares(methods, _by_weight(), top, "weight"), f"wrong order, {of}", "").properties(height=110).to_dict()
+        _typed(_shares(methods, _by_weight(), top, "weight"), f"wrong order, {counted}", "")
+        .properties(height=110)
+        .to_dict()
     )
 
 
@@ -189,7 +191,7 @@ def _by_weight() -> alt.X:
 
 def push_by_weight(lines: Lines, now: float) -> Filled:
     """Draw the push on correctness as it weighs more, from 0 to 1."""
-    said = ", ".join(
+    at_both_ends = ", ".join(
         f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[HEAVIEST])} at {HEAVIEST:g}"
         for m, line in lines.items()
     )
@@ -201,7 +203,9 @@ def push_by_weight(lines: Lines, now: float) -> Filled:
         {"x": HEAVIEST, "at": places[m], "method": NAMES[m], "label": f"{NAMES[m]} {signed(end)} at {HEAVIEST:g}"}
         for m, end in ends.items()
     ]
-    return _filled(_pushes(tuple(lines)), f"Push on correctness by its weight: {said}.", **_rows(lines, now, labels))
+    return _filled(
+        _pushes(tuple(lines)), f"Push on correctness by its weight: {at_both_ends}.", **_rows(lines, now, labels)
+    )
 
 
 @lru_cache(maxsize=4)
@@ -234,12 +238,12 @@ def _rows(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]
     return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
 
 
-def _shares(methods: Sequence[str], x: alt.X, top: float, of: str, form: str = ".1%") -> alt.LayerChart:
+def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, form: str = ".1%") -> alt.LayerChart:
     """A line per method from 0 to `top`, with labels, and an upright rule at what is chosen now."""
     ticks = alt.Axis(format="%" if form.endswith("%") else "~f", values=[0, top / 2, top])
     y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
     color, dash, _ = _looks([NAMES[m] for m in methods])
-    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=of), alt.Tooltip("share:Q", format=form)]
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=axis_title), alt.Tooltip("share:Q", format=form)]
     lines, now = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now"))
     labels = alt.Chart(alt.NamedData("labels")).encode(x, alt.Y("at:Q", title=None), text="label:N")
     return alt.layer(
@@ -261,10 +265,10 @@ def _coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[a
     ]
 
 
-def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
+def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
     """How many groups each method tells apart while one size grows; paper: where its figure stops drawing GDPO."""
-    rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in found.items() for m, c in row.items()]
-    sizes = list(found)
+    rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in groups.items() for m, c in row.items()]
+    sizes = list(groups)
     ends = [row | {"label": f"{row['method']} {row['count']:,}"} for row in rows if row["size"] == sizes[-1]]
     description = f"Groups told apart, {title}; at {sizes[-1]} {grows}: "
     description += f"{', '.join(row['label'] for row in ends)}. The paper draws GDPO up to {paper}."
@@ -376,13 +380,13 @@ def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
     return _typed(alt.layer(*layers), "Speeds of all runs, set-up below set-up", description).properties(height=300)
 
 
-def courses(rows: Sequence[Mapping], said: str) -> Filled:
+def courses(rows: Sequence[Mapping], words: str) -> Filled:
     """Draw the course of a reward as it ran and under a setting, both as forecast, and what came.
 
     rows: line, step and rate; said: the reward, its forecast and what came, in words.
     """
-    title = {"text": said.partition(": ")[0], "subtitle": said.partition(": ")[2]}
-    return _filled(_courses() | {"title": title}, f"{said}.", lines=list(rows))
+    title = {"text": words.partition(": ")[0], "subtitle": words.partition(": ")[2]}
+    return _filled(_courses() | {"title": title}, f"{words}.", lines=list(rows))
 
 
 @lru_cache(maxsize=1)

@@ -42,7 +42,7 @@ class Comparison:
     reward: str
     prediction: str
     coins: float  # the difference of the coins
-    found: Difference  # GDPO − GRPO of the mean pass rate over all steps, paired by seed
+    measured: Difference  # GDPO − GRPO of the mean pass rate over all steps, paired by seed
     verdict: str  # one of VERDICTS
 
 
@@ -57,11 +57,15 @@ class Experiment:
     def ahead(self, method: str, least: float = 0.0) -> list[Comparison]:
         """The comparisons in which this method is clearly ahead, by so much or more."""
         sign = 1 if method == "gdpo" else -1
-        return [one for one in self.comparisons if one.found.leaves_out_zero and one.found.mean * sign >= least]
+        return [
+            comparison
+            for comparison in self.comparisons
+            if comparison.measured.leaves_out_zero and comparison.measured.mean * sign >= least
+        ]
 
     def title(self, setup: str) -> str:
         """What a set-up is called."""
-        return next(one["title"] for one in self.predictions["setups"] if one["name"] == setup)
+        return next(record["title"] for record in self.predictions["setups"] if record["name"] == setup)
 
 
 @lru_cache(maxsize=1)
@@ -104,10 +108,10 @@ def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison
     for setup in predictions["setups"]:
         for reward, of_coins in setup["rewards"].items():
             means = means_by_seed(table, setup["name"], reward)
-            found = paired_difference(means["grpo"].to_list(), means["gdpo"].to_list())
+            measured = paired_difference(means["grpo"].to_list(), means["gdpo"].to_list())
             prediction, difference = of_coins["prediction"], of_coins["difference"]
-            said = verdict(prediction, found, predictions["smallest_difference"])
-            rows.append(Comparison(setup["name"], reward, prediction, difference, found, said))
+            outcome = verdict(prediction, measured, predictions["smallest_difference"])
+            rows.append(Comparison(setup["name"], reward, prediction, difference, measured, outcome))
     return rows
 
 

@@ -44,7 +44,7 @@ def dressed(path: str, start: Message, body: bytes) -> Message:
         headers["cache-control"] = "public, max-age=31536000, immutable"
     elif start["status"] != 304:  # whose page the browser has, with its policy
         scripts = INLINE.findall(body) if path.endswith("/") else ()
-        hashes = "".join(f" 'sha256-{b64encode(sha256(one).digest()).decode()}'" for one in scripts)
+        hashes = "".join(f" 'sha256-{b64encode(sha256(text).digest()).decode()}'" for text in scripts)
         headers["content-security-policy"] = POLICY.format(hashes)
     return start
 
@@ -101,9 +101,9 @@ def refused(scope: Scope) -> tuple[int, str] | None:
     """Why marimo isn't asked, though it would answer: other sockets, new notebooks, other files, sockets of others."""
     path, query = scope["path"], QueryParams(scope.get("query_string", b""))
     socket = scope["type"] == "websocket"
-    other = socket and not path.endswith("/ws")  # two visitors could talk by it
+    another_socket = socket and not path.endswith("/ws")  # two visitors could talk by it
     _, file, name = path.partition("/@file/")
-    if other or query.get("file", "").startswith("__new__") or (file and not FILE.fullmatch(name)):
+    if another_socket or query.get("file", "").startswith("__new__") or (file and not FILE.fullmatch(name)):
         return 404, "Not found"
     why = sessions.forbids(scope) if socket else ""
     return (403, why) if why else None

@@ -50,7 +50,7 @@ def paragraphs(*sentences: str) -> Html:
     >>> paragraphs("**4** of 5", "")
     Markup('<p><b>4</b> of 5</p>')
     """
-    return join(*(tag("p", prose(one)) for one in sentences if one))
+    return join(*(tag("p", prose(sentence)) for sentence in sentences if sentence))
 
 
 def callout(*sentences: str) -> Html:
@@ -82,7 +82,7 @@ def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
 
 def points(sentences: Iterable[object]) -> Html:
     """Sentences as a list."""
-    return tag("ul", *(tag("li", one) for one in sentences))
+    return tag("ul", *(tag("li", sentence) for sentence in sentences))
 
 
 def loaded(load: Callable[[Path], Any], path: Path) -> Any:

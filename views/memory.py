@@ -46,8 +46,8 @@ def limit() -> tuple[int, Path | None, int]:
 
     Without such a group it is half of the machine's memory.
     """
-    found = [(psutil.virtual_memory().total // 2, None, 0), *_limits()]
-    return min(found, key=lambda one: one[0])
+    limits = [(psutil.virtual_memory().total // 2, None, 0), *_limits()]
+    return min(limits, key=lambda memory_limit: memory_limit[0])
 
 
 def held() -> int:
@@ -107,17 +107,17 @@ def _limits() -> list[tuple[int, Path | None, int]]:
         lines = WHOSE.read_text().splitlines()
     except OSError:
         return []
-    found: list[tuple[int, Path | None, int]] = []
+    limits: list[tuple[int, Path | None, int]] = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
         version, root = (1, GROUPS / "memory") if controllers else (2, GROUPS)
         group = root / path.lstrip("/")
-        for one in (group, *group.parents):
-            if one.is_relative_to(root):
+        for above in (group, *group.parents):
+            if above.is_relative_to(root):
                 try:
-                    found.append((int((one / FILES[version][0]).read_text()), one, version))
+                    limits.append((int((above / FILES[version][0]).read_text()), above, version))
                 except (OSError, ValueError):  # not there, or "max"
                     continue
-    return found
+    return limits

@@ -73,5 +73,5 @@ class Nav(anywidget.AnyWidget):
             self._done.add(name)
             self.finished = [*self.finished, DEEDS[name]]
         self.write("deeds", {"done": tuple(deed for deed in DEEDS if deed in self._done)})
-        said = tag("b", "✓ Done:" if name in self._done else "Try:")
-        return tag("p", said, f" {DEEDS[name]}", kind="deed done" if name in self._done else "deed")
+        state = tag("b", "✓ Done:" if name in self._done else "Try:")
+        return tag("p", state, f" {DEEDS[name]}", kind="deed done" if name in self._done else "deed")

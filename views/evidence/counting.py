@@ -28,7 +28,9 @@ def count_groups(size: Size) -> dict[str, int]:
 @lru_cache(maxsize=1)
 def part() -> Html:
     """Both charts, with what they show at their right ends."""
-    marks, answers = ({size[k]: count_groups(size) for size in of} for k, of in ((1, BY_REWARDS), (0, BY_ROLLOUTS)))
+    marks, answers = (
+        {size[k]: count_groups(size) for size in counts} for k, counts in ((1, BY_REWARDS), (0, BY_ROLLOUTS))
+    )
     drawn = (
         charts.counts(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000),
         charts.counts(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500),

@@ -41,7 +41,7 @@ class GradedAnswers:
 def grade_answers(task: Task) -> GradedAnswers:
     """The answers to a task, graded."""
     grades = grade_all(task)
-    marks = tuple(one.vector for one in grades)
+    marks = tuple(grade.vector for grade in grades)
     order = draw(State(marks, ONES, ONES))["order"]
     return GradedAnswers(
         tuple(task.answers[i] for i in order),

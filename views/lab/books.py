@@ -39,7 +39,7 @@ def sliders(page: Nav) -> mo.ui.array:
 def shelf(sliders: Sequence[object]) -> Html:
     """HTML: what is shown, and a slider per rating, in a table of books."""
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
-    said = (
+    sentence = (
         f"Each of these {word(len(TITLES))} books is an answer, and its ratings are the rewards: {scales}. GRPO adds "
         "the ratings as they are, so a rating on a wide scale counts for more. GDPO first brings all scales to one "
         "spread. **Move a rating.**"
@@ -47,7 +47,7 @@ def shelf(sliders: Sequence[object]) -> Html:
     rows = [
         [title, *(element(sliders[len(SCALES) * i + k]) for k in range(len(SCALES)))] for i, title in enumerate(TITLES)
     ]
-    return tag("div", tag("p", prose(said)), table(["", *SCALES], rows, "sliders"), kind="opened")
+    return tag("div", tag("p", prose(sentence)), table(["", *SCALES], rows, "sliders"), kind="opened")
 
 
 def ranking(ratings: Sequence[float]) -> Html:
@@ -83,7 +83,7 @@ def _list(rows: list[list[float]], method: str, collapse: gc.Collapse) -> Html:
     order = sorted(range(len(rows)), key=lambda i: (-level[i], i))
     lines = []
     for i in order:
-        place = 1 + sum(other > level[i] for other in level)
+        place = 1 + sum(higher > level[i] for higher in level)
         tied = any(level[j] == level[i] and rows[j] != rows[i] for j in order)
         title = join(TITLES[i], " ", tag("b", "= tie", kind="tie")) if tied else TITLES[i]
         lines.append(

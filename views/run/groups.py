@@ -15,8 +15,8 @@ from views.html import div, element, show, tag
 
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
     """The groups that show the findings best, in the order of these, by what each shows."""
-    found = [finding.id for finding in audit.findings] if audit else []
-    groups = sorted(audit.groups if audit else (), key=lambda g: found.index(g.finding) if g.finding in found else 99)
+    ids = [finding.id for finding in audit.findings] if audit else []
+    groups = sorted(audit.groups if audit else (), key=lambda g: ids.index(g.finding) if g.finding in ids else 99)
     options = {title(audit, group): group for group in groups}
     return mo.ui.dropdown(options, next(iter(options), None), label="A group that shows it")
 

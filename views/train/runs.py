@@ -54,8 +54,8 @@ def train_limits(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[st
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
     """A row per coin, method and epoch: median, band and infinite-group limit."""
     rows = []
-    for m, one in runs.items():
-        p = one.p[:, ::every]
+    for m, trained in runs.items():
+        p = trained.p[:, ::every]
         drawn = [*p.quantile(p.new_tensor([0.5, *BAND]), dim=0), limits[m][::every]]  # each (epochs, coins)
         for k, coin in enumerate(coins):
             columns = zip(*(x[:, k].tolist() for x in drawn), strict=True)
