@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import cast
 
-from gdpo_audit.audit import audit
+from gdpo_audit.auditing import audit
 from gdpo_audit.findings.thresholds import MOVED, PUSH_MOVED, push_noise
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report import summary

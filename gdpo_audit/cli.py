@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gdpo_audit.audit import audit
+from gdpo_audit.auditing import audit
 from gdpo_audit.compare import changes
 from gdpo_audit.findings.examples import MOST
 from gdpo_audit.findings.facts import SEVERITIES

@@ -7,7 +7,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any, TextIO
 
-from gdpo_audit.audit import audit
+from gdpo_audit.auditing import audit
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError, expect

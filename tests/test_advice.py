@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit import advice
-from gdpo_audit.audit import gather
+from gdpo_audit.auditing import gather
 from gdpo_audit.findings import plan, trials
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.trials import sample_of

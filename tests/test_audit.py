@@ -12,7 +12,8 @@ from helpers import nearly
 from test_schema import VALID
 
 import gdpo_core as gc
-from gdpo_audit.audit import audit, findings
+from gdpo_audit import auditing
+from gdpo_audit.auditing import audit, findings
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.logs.names import reward_columns
@@ -226,7 +227,7 @@ def test_findings_read_facts_alone(monkeypatch):
     def findings_of_a_closed_log(facts, plan):
         return findings(dataclasses.replace(facts, run=dataclasses.replace(facts.run, _rows=None)), plan)
 
-    monkeypatch.setattr(sys.modules["gdpo_audit.audit"], "findings", findings_of_a_closed_log)
+    monkeypatch.setattr(auditing, "findings", findings_of_a_closed_log)
     rewards, advantage = mixed_with_an_evaluation()
     assert "eval-overwrote" in ids(audit(made_run(rewards, advantage=advantage)))
     advantage[2] = advantages(rewards, "grpo_no_std", [1, 0.5, 2])[2]

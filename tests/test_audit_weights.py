@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_audit.audit import audit
+from gdpo_audit import audit
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.logs.score import weights_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_audit import advantages, made_run, one, with_id
 
-from gdpo_audit.audit import audit
+from gdpo_audit import audit
 from gdpo_audit.report import summary
 from gdpo_core.config_lines import switch_to_gdpo
 
