@@ -11,8 +11,9 @@ import torch
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.compare import changes, speeds_table
+from gdpo_audit.compare import changes
 from gdpo_audit.findings.logged_groups import logged_groups
+from gdpo_audit.report.comparison import speeds_table
 from gdpo_audit.report.html import document
 from gdpo_audit.report.terminal import show
 from gdpo_audit.speeds import pooled_speeds

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 import gdpo_core
-from gdpo_audit.compare import Changes, headline
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.findings.findings_methods import round_up
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.controls import NAMED, answers, depth, table
 from gdpo_audit.report.courses import courses
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gdpo_audit.compare import Changes, figures_table, settings_table, speeds_table
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.comparison import Changes, figures_table, settings_table, speeds_table
 from gdpo_audit.report.summary import Table
 from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS

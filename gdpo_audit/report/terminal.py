@@ -10,10 +10,10 @@ from rich.table import Table as Drawn
 from rich.text import Text
 from torch import Tensor
 
-from gdpo_audit.compare import Changes, headline
 from gdpo_audit.findings.facts import Finding
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.sections import NOTES, Section, above_and_below, changes_sections
 from gdpo_audit.report.summary import Table
