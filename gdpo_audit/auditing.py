@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.by import by_value
+from gdpo_audit.by_value import by_value
 from gdpo_audit.findings.examples import best_groups
 from gdpo_audit.findings.facts import Facts, scaled_share
 from gdpo_audit.findings.findings import findings
@@ -19,8 +19,10 @@ from gdpo_audit.findings.shown import shown
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
 from gdpo_audit.findings.sums import Array, Made, Setup, Sums, take
 from gdpo_audit.findings.thresholds import SCALE_ONLY
+from gdpo_audit.findings.trials import sample_of
 from gdpo_audit.findings.uncounted import counted
-from gdpo_audit.findings.what_if import compute_what_if, validate_setting
+from gdpo_audit.findings.what_if import compute_what_if, validate_setting, with_every_weighed_reward
+from gdpo_audit.log_details import lengths_in_characters, pays_of_total, texts_of_worst_prompts
 from gdpo_audit.logs.grouping import regroup
 from gdpo_audit.logs.run import Run, spread
 from gdpo_audit.logs.sizes import divisors
@@ -73,13 +75,16 @@ def audit(
     facts = gather(run, weights, primary, asked, engine)
     plan = plan_of(facts)
     report = report_of(facts, findings(facts, plan), plan)
-    alternative = None if setting is None else compute_what_if(facts, setting, engine)
+    alternative = None
+    if setting is not None:
+        tables = with_every_weighed_reward(facts, setting).run.tables()
+        alternative = compute_what_if(facts, setting, tables, engine)
     return replace(report, alternative=alternative, _facts=_for_a_what_if(facts))
 
 
 def _for_a_what_if(facts: Facts) -> Facts:
     """The facts without what only findings need."""
-    return replace(facts, tables=(), by=(), examples=None, summary=None, _trials={})
+    return replace(facts, tables=(), by=(), examples=None, summary=None)
 
 
 def gather(
@@ -104,7 +109,14 @@ def gather(
         facts = replace(of_fewer, with_all=_for_a_what_if(of_all))
     unknown = facts.reproduced is False and facts.recipe is None
     left_out = left_out_reward(facts.run, partial(_recipe_of_all, Wanted({}, None, None))) if unknown else None
-    return replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts))
+    facts = replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts))
+    return replace(
+        facts,
+        undecided=facts.run.undecided,
+        pays=pays_of_total(facts.run),
+        prompt_texts=texts_of_worst_prompts(facts),
+        characters=lengths_in_characters(facts),
+    )
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
@@ -135,11 +147,11 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
 
 def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
     """Return the facts with what the advantages show, though no known method makes them."""
-    by_themselves = shown(f.sample, f.rewards)
+    by_themselves = shown(sample_of(f), f.rewards)
     if by_themselves.weights is not None:
         return replace(f, by_themselves=by_themselves)
     column_added = added(f.run, partial(_recipe_of_all, wanted))
-    pattern = residual(f.sample, f.rewards) if column_added is None else None
+    pattern = residual(sample_of(f), f.rewards) if column_added is None else None
     return replace(f, by_themselves=by_themselves, added=column_added, pattern=pattern)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from gdpo_audit.findings.forecast import fitted_speeds
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.comparison import PooledSpeed
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import expect
 from gdpo_core.forecasting import pool
 
 
@@ -17,9 +17,7 @@ def pooled_speeds(reports: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
     Raises InputError as `AuditReport.forecast` does.
     """
     expect(len(reports) > 0, "pooled_speeds", "at least one report", "none")
-    if any(report._facts is None for report in reports):
-        raise InputError("pooled_speeds: expected reports that gdpo_audit.audit made in this process, got one without")
-    each = [fitted_speeds(report._facts) for report in reports if report._facts is not None]
+    each = [fitted_speeds(report.facts_with_sample("pooled_speeds")) for report in reports]
     names = dict.fromkeys(name for of_run in each for name in of_run)
     return tuple(_pooled(name, [of_run.get(name) for of_run in each]) for name in names)
 

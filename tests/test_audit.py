@@ -18,7 +18,7 @@ from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.run import Rows, Run
-from gdpo_audit.report.audit_report import NAME_PRIMARY
+from gdpo_audit.report.audit_report import NAME_PRIMARY, report_of
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
@@ -221,13 +221,20 @@ def test_what_is_no_run_is_refused():
 
 
 @pytest.mark.slow
-def test_findings_read_facts_alone(monkeypatch):
+def test_findings_and_report_read_facts_alone(monkeypatch):
     """None opens the log again: what takes that, the audit computes before."""
 
     def findings_of_a_closed_log(facts, plan):
-        return findings(dataclasses.replace(facts, run=dataclasses.replace(facts.run, _rows=None)), plan)
+        return findings(closed(facts), plan)
+
+    def report_of_a_closed_log(facts, *parts):
+        return report_of(closed(facts), *parts)
+
+    def closed(facts):
+        return dataclasses.replace(facts, run=dataclasses.replace(facts.run, _rows=None))
 
     monkeypatch.setattr(auditing, "findings", findings_of_a_closed_log)
+    monkeypatch.setattr(auditing, "report_of", report_of_a_closed_log)
     rewards, advantage = mixed_with_an_evaluation()
     assert "eval-overwrote" in ids(audit(made_run(rewards, advantage=advantage)))
     advantage[2] = advantages(rewards, "grpo_no_std", [1, 0.5, 2])[2]

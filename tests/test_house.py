@@ -58,6 +58,16 @@ def test_imports_go_one_way(path):
         assert {*re.findall(r"^ *(?:from|import) gdpo_audit(?:\.| import )(\w+)", text, re.MULTILINE)} <= below
 
 
+READS_A_LOG = re.compile(r"\brun\.(?:tables|sample|table|others|undecided|_\w+)\b|\.tables\(\)")
+
+
+def test_findings_and_report_open_no_log():
+    """What they need of it, the audit reads before; a report reads it once more where its owner asks it to."""
+    readers = {relative(path): READS_A_LOG.findall(path.read_text("utf-8")) for path in CORE}
+    rooms = {path: reads for path, reads in readers.items() if path.split("/")[1] in ("findings", "report") and reads}
+    assert {path: len(reads) for path, reads in rooms.items()} == {"gdpo_audit/report/audit_report.py": 3}
+
+
 def test_only_views_charts_imports_altair():
     importers = {relative(path) for path in (APP, *CORE, *VIEWS) if "altair" in imported(path)}
     assert importers == {"views/charts.py"}

@@ -1,7 +1,7 @@
 """What a finding reads: a run, the sums over its batches, and the recipe of the logged advantages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import nan, sqrt
 from typing import NamedTuple
@@ -13,33 +13,18 @@ from gdpo_audit.findings.relations import Relation, relations_of
 from gdpo_audit.findings.residual import Residual
 from gdpo_audit.findings.shown import NOTHING_SHOWN, Shown
 from gdpo_audit.findings.summarise import Summary
-from gdpo_audit.findings.sums import Array, MethodSums, Setup, Sums, push_of, total
+from gdpo_audit.findings.sums import Array, LengthSums, MethodSums, Setup, Sums, push_of, total
 from gdpo_audit.findings.thresholds import CHANCE, MERGED, SCALE_ONLY
-from gdpo_audit.findings.trials import Trial, sample_of, sums_under
 from gdpo_audit.logs.run import Run
 from gdpo_audit.recipe.added import Added
 from gdpo_audit.recipe.recipe import Recipe
 from gdpo_audit.recipe.solve import same_weights
-from gdpo_core._words import number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.ties import Order
 
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding
-
-
-WEIGHTS_FROM = {
-    "given": "as given",
-    "solved": "solved from the advantages",
-    "score": "from the logged score",
-    "config": "from args.json",
-    "log": "from the log",
-    "parts": "what a pass pays, as given",
-    "fitted": "fitted to the logged score",
-    "nearest": "as the advantages show them",
-    "assumed": "assumed",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +74,11 @@ class Facts:
     pattern: Residual | None = None  # what else is known of them then
     with_all: "Facts | None" = None  # with the rewards that do not count, where there are such
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
-    _trials: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
+    # What else was read from the log, see log_details.py.
+    undecided: tuple[int, int] = (0, 0)  # groups left out because a total in them has several sums of pays; their rows
+    pays: Sequence[float] = ()  # that the parts of a total may have, where it alone is logged
+    prompt_texts: pl.DataFrame | None = None  # `_place` and text of the prompts that wasted most
+    characters: LengthSums[Array] | None = None  # lengths of the completions in characters, by batch
 
     @cached_property
     def totals(self) -> Sums[float]:
@@ -138,7 +127,7 @@ class Facts:
 
     @property
     def weights_from(self) -> str:
-        """Where the weights of the figures come from: a key of WEIGHTS_FROM."""
+        """Where the weights of the figures come from: a key of `sentences.WEIGHTS_FROM`."""
         if self.given_weights:
             return "given"
         if self.nearest_weights is not None:
@@ -169,17 +158,6 @@ class Facts:
     @property
     def is_gdpo(self) -> bool:
         return self.method == "gdpo"
-
-    @property
-    def lead_in(self) -> str:
-        """The start of a sentence about that method."""
-        name = f"Under {NAMES[self.method]}"
-        if self.recipe is not None:
-            return name
-        asked = "which is the trainer's own" if self.trainers_own else "which was asked for"
-        why = asked if self.intended_method == self.method else "taken as the default"
-        shows = "no known method made what the log holds" if self.contradicted else "the log does not show the method"
-        return f"{name} ({why}: {shows})"
 
     @property
     def reproduced(self) -> bool | None:
@@ -215,13 +193,6 @@ class Facts:
         most = self.batches.responses[logged.wrong == 0].max(initial=0)
         multiple = logged.scaled_groups >= SCALE_ONLY * logged.wrong_groups
         return (logged.wrong > 0) & multiple & (self.batches.responses < most)
-
-    @property
-    def but_residue(self) -> str:
-        """Words that follow "every advantage is 0": how much round-off is logged where rewards do not differ."""
-        if self.recipe is None or not self.totals.logged.residue_groups:
-            return ""
-        return f" but for round-off (up to {number(self.totals.logged.largest_silent, 2)} is logged there)"
 
     @property
     def all_zero(self) -> bool:
@@ -360,30 +331,6 @@ class Facts:
         weight_by_name |= zip(self.rewards, self.printed(weights), strict=True)
         names = [name for name in self.run.columns if name in weight_by_name]
         return names, [weight_by_name[name] for name in names]
-
-    # --- other settings, tried on the log ---
-
-    @cached_property
-    def sample(self) -> list[pl.DataFrame]:
-        """The responses on which settings are tried: those of `batches`, or whole batches from all over the run."""
-        counted = pl.col("batch").is_in(self.batches.batch.tolist())
-        return sample_of(table.filter(counted) for table in self.tables)
-
-    def try_setting(self, setting: Trial) -> "Facts":
-        """The facts of the sample under another setting. Raises InputError."""
-        if setting not in self._trials:
-            # The run's own weights are those that each batch had.
-            as_it_ran = (setting.method, setting.weights) == (self.method, self.setup.weights)
-            setup = replace(self.setup, recipe=None, extra_method=setting.method, examples_of=None)
-            setup = setup if as_it_ran else replace(setup, weights=setting.weights, changes={})
-            batches = sums_under(setup, setting.gate, self.sample)
-            self._trials[setting] = replace(self, setup=setup, batches=batches, _trials={})
-        return self._trials[setting]
-
-    @cached_property
-    def baseline(self) -> "Facts":
-        """The facts of the sample as the run was, to compare with what is tried."""
-        return self.try_setting(Trial(self.method, self.setup.weights))
 
     # --- one method ---
 

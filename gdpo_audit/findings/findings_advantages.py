@@ -58,7 +58,7 @@ def _off(batches: Sums[Array]) -> dict[str, object]:
 def rows_missing(f: Facts) -> Iterator[Finding]:
     """Steps that lack rows which were there when the advantages were computed."""
     short = take(f.batches, f.lack_rows)
-    if not len(short.batch) or f.run.undecided[0]:
+    if not len(short.batch) or f.undecided[0]:
         return
     at, most = at_steps(short.step.tolist()), int(f.batches.responses[f.batches.logged.wrong == 0].max())
     yield Finding(

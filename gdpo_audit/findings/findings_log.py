@@ -10,8 +10,7 @@ import polars as pl
 from gdpo_audit.findings.facts import LISTED, Facts, Finding
 from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, MISSING_OF_TOTAL
 from gdpo_audit.findings.words import at_steps, is_or_are, some
-from gdpo_audit.logs.names import reward_column, reward_options
-from gdpo_audit.logs.parts import possible_pays
+from gdpo_audit.logs.names import reward_options
 from gdpo_core import config_lines
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -28,7 +27,7 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 def steps_missing(f: Facts) -> Iterator[Finding]:
     """Steps that the log does not hold."""
     gaps = Counter(b - a for a, b in pairwise(f.steps))
-    if not gaps or set(gaps) == {1} or f.run.undecided[0]:
+    if not gaps or set(gaps) == {1} or f.undecided[0]:
         return
     usual, times = max(gaps.items(), key=lambda gap: gap[1])
     first, last, held = f.steps[0], f.steps[-1], len(f.steps)
@@ -255,11 +254,10 @@ def no_components(f: Facts) -> Iterator[Finding]:
     """The log holds only the total of the rewards, or one reward that may be a total."""
     details = next(issues(f, "no-components"), dict[str, Any]())
     if f.run.total_only:
-        pays = possible_pays(table[reward_column(f.rewards[0])].to_numpy() for table in f.run.tables())
         asks = "Where rewards are 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
-        if pays:
-            named = ",".join(f"{name}={pay:g}" for name, pay in zip("abcde", pays, strict=False))
-            asks = f"Do the parts of this total pay {listing(map(number, pays))}? Then name them: --parts {named}"
+        if f.pays:
+            named = ",".join(f"{name}={pay:g}" for name, pay in zip("abcde", f.pays, strict=False))
+            asks = f"Do the parts of this total pay {listing(map(number, f.pays))}? Then name them: --parts {named}"
         why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
         yield Finding(
             severity="error",
@@ -267,7 +265,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
             message="The log holds one total per response, not the rewards that it was made of, so it cannot be said "
             f"what each one does, nor what GDPO would do. {why}",
             to_do=f"{asks}, or log each reward in a column of its own.",
-            evidence={**details, "rewards": list(f.rewards), "pays": pays},
+            evidence={**details, "rewards": list(f.rewards), "pays": f.pays},
             fix=config_lines.log_rewards(f.run.framework),
         )
     elif parts := next(issues(f, "total-of-parts"), None):

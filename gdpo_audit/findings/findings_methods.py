@@ -7,6 +7,7 @@ import numpy as np
 
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.facts import Facts, Finding, ratio
+from gdpo_audit.findings.sentences import but_residue, lead_in
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -18,7 +19,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     if f.contradicted or not ties >= t.TIES:
         return
     message = (
-        f"{f.lead_in}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
+        f"{lead_in(f)}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
         f"the same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart. Ties "
         f"alone say little of what is learnt: {_pushes_in_words(f)}."
     )
@@ -74,7 +75,8 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     yield Finding(
         severity="warning" if silent >= t.SILENT_WARNING else "info",
         title=f"{percent(silent)} of the groups teach nothing",
-        message=f"{f.lead_in}, every response has advantage 0 in {percent(silent)} of the groups{f.but_residue}. {why}",
+        message=f"{lead_in(f)}, every response has advantage 0 in {percent(silent)} of the groups{but_residue(f)}. "
+        f"{why}",
         to_do=to_do,
         evidence={"silent_groups": silent, "rewards_differ_in": cancelled, "threshold": t.SILENT_INFO},
         extent=silent,
@@ -98,7 +100,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     yield Finding(
         severity="warning" if inverted >= t.INVERTED_WARNING and weak and not f.contradicted else "info",
         title=f"{percent(inverted)} of the pairs that differ in {primary} {are}",
-        message=f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
+        message=f"{lead_in(f)}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
         f"of it gets the larger advantage, and {percent(order.tied / order.pairs)} are tied. What is learnt follows "
         f"the push, not the order of pairs. The push on {primary} is {signed(push[f.setup.primary])}, {place}. "
         f"{_break_even_in_words(f, f.setup.primary, needed)}",

@@ -9,6 +9,7 @@ import numpy as np
 
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.facts import Facts, Finding, ratio
+from gdpo_audit.findings.sentences import lead_in
 from gdpo_audit.findings.sums import take
 from gdpo_audit.findings.words import some
 from gdpo_core._words import count, listing, number, percent
@@ -114,7 +115,7 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
     yield Finding(
         severity="warning" if share >= t.UNRIGHT_WARNING else "info",
         title=f"{percent(share)} of the update comes from groups in which no response has {name}",
-        message=f"{f.lead_in}, {percent(share)} of the update comes from {count(groups, 'group')} "
+        message=f"{lead_in(f)}, {percent(share)} of the update comes from {count(groups, 'group')} "
         f"({percent(of_all)}) in which no response has more than 0 of {name}. What is taught there, by reward: "
         f"{some(f'{reward} {percent(part)}' for reward, part in teach.items())}.",
         to_do=f"Decide whether {taught} should be taught where no response has {name}; if not, drop such groups.",

@@ -11,6 +11,7 @@ import numpy as np
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding, ValueFacts, ratio
 from gdpo_audit.findings.prompts import lengths_of
+from gdpo_audit.findings.sentences import lead_in
 from gdpo_audit.findings.sums import bin_batches, take
 from gdpo_audit.findings.words import some
 from gdpo_core._words import clip, count, listing, number, percent, signed
@@ -122,7 +123,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="info" if k == f.setup.primary else "warning",  # what matters most may make most
             title=makes,
-            message=f"{f.lead_in}, {makes}; its weight asks for {percent(asks)}. The push on {name} is "
+            message=f"{lead_in(f)}, {makes}; its weight asks for {percent(asks)}. The push on {name} is "
             f"{signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
             to_do=f"Ask whether {name} is meant to make most of the update.",
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
@@ -161,7 +162,7 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
         yield Finding(
             severity=_severity_of_starved(f, k),
             title=title,
-            message=f"{f.lead_in}, {makes}, {late.words}, though its weight asks for {percent(due)}{where}. The push "
+            message=f"{lead_in(f)}, {makes}, {late.words}, though its weight asks for {percent(due)}{where}. The push "
             f"on it is {signed(f.push(f.method)[k])}.{why}".rstrip(),
             to_do=f"Look at what holds {name} down, if it is meant to count.",
             evidence=numbers | {"threshold_of_due": t.STARVED},

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.logged_groups import LoggedGroups, logged_groups, what_is_lacking
+from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
 from gdpo_audit.findings.trials import Gate, Trial
 from gdpo_audit.findings.what_if import METHODS
 from gdpo_core._errors import InputError, expect, is_whole
@@ -136,7 +136,7 @@ class _Forecaster:
 
     def __init__(self, f: Facts) -> None:
         self.names = f.rewards
-        self.log = logged_groups(f)
+        self.log = LoggedGroups(f)
         self.before = self.log.pushes(f.method, f.setup.weights)
         self.speeds = fit_speeds(self.log.course, self.before)
 

@@ -41,8 +41,9 @@ def notes(f: Facts) -> Iterator[str]:
     if f.run.weights and f.run.weights_by == "parts":
         pays = some(f"{x} {number(pay)}{' (how many passed)' * (' + ' in x)}" for x, pay in f.run.weights.items())
         yield f"The rewards were told from their total by what a pass pays, as given: {pays}."
-    if f.run.undecided[0]:
-        left = f"{count(f.run.undecided[0], 'group')} ({count(f.run.undecided[1], 'response')})"
+    groups, responses = f.undecided
+    if groups:
+        left = f"{count(groups, 'group')} ({count(responses, 'response')})"
         blind = "; a method that looks at the whole batch is not recognised then" * f.run.has_advantage
         yield f"Left out: {left}, which hold a total that is a sum of these pays in several ways{blind}."
     if again := f.repeated_batches.step.tolist():

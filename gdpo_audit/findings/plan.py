@@ -10,7 +10,7 @@ from gdpo_audit.findings.findings_advantages import contradicted_weights
 from gdpo_audit.findings.forecast import forecasts_of
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.thresholds import MOVED, push_noise
-from gdpo_audit.findings.trials import Gate, Trial
+from gdpo_audit.findings.trials import Gate, Trial, Trials
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError
 from gdpo_core._words import listing, number, signed
@@ -58,11 +58,14 @@ class Setting:
 def plan_of(f: Facts) -> tuple[Setting, ...]:
     """What the run could have used, each tried on its log; empty where the log does not tell what did what."""
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
-    if len(f.rewards) < 2 or unknown or not any(f.setup.weights) or not f.sample:
+    if len(f.rewards) < 2 or unknown or not any(f.setup.weights):
         return ()
-    tried = [*_settings(f)]
+    trials = Trials(f)
+    if not trials.sample:
+        return ()
+    tried = [*_settings(trials)]
     ran = tried[0][0]
-    gated = _gated(f, ran)
+    gated = _gated(trials, ran)
     rows = _with_forecasts(f, [*tried, *gated])
     best = _best(f, rows[: len(tried)])
     if best is not None:
@@ -71,30 +74,34 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
     return tuple(rows)
 
 
-def _settings(f: Facts) -> Iterator[tuple[Setting, Trial]]:
+def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
     """Yield the run's own setting, the other method, and weights under which shares are as asked for; each as tried."""
+    f = trials.facts
     weights_of_run, name = f.setup.weights, NAMES[f.method]
     assumed = f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
     ran = "the weights given" if contradicted_weights(f) else "as it ran" if f.recipe else assumed
-    yield _tried(f, ran, "", Trial(f.method, weights_of_run))
+    yield _tried(trials, ran, "", Trial(f.method, weights_of_run))
     of_sums = f.method if f.method in ("grpo_no_std", "grpo_batch_std") else "grpo"
     for method in ("gdpo", of_sums):
         if method != f.method:
-            yield _tried(f, f"{NAMES[method]}, same weights", f"Use {NAMES[method]}", Trial(method, weights_of_run))
+            yield _tried(
+                trials, f"{NAMES[method]}, same weights", f"Use {NAMES[method]}", Trial(method, weights_of_run)
+            )
     for method in ("gdpo", of_sums):
-        weights = weights_for(f, method, _asked(f))
+        weights = weights_for(trials, method, _asked(trials))
         if weights is not None and _differ(weights, weights_of_run):
             words = listing(f"{r} {number(w)}" for r, w in zip(f.rewards, f.printed(weights), strict=True))
             do = f"Set the weights {words}" if method == f.method else f"Use {NAMES[method]} with the weights {words}"
-            setting, trial = _tried(f, f"{NAMES[method]}, shares as asked", do, Trial(method, weights))
+            setting, trial = _tried(trials, f"{NAMES[method]}, shares as asked", do, Trial(method, weights))
             # Where the weights nearly cancel a reward, their rounding alone moves the shares far from what was sought.
             title = setting.title if setting.off < MOVED else f"{NAMES[method]}, other weights"
             yield replace(setting, title=title), trial
 
 
-def _asked(f: Facts) -> dict[int, float]:
+def _asked(trials: Trials) -> dict[int, float]:
     """The shares that the weights of the run ask for, of the rewards that can act."""
-    return {k: due for k in range(len(f.rewards)) if (due := f.baseline.due_share(k)) > 0}
+    due_shares = {k: trials.as_it_ran.due_share(k) for k in range(len(trials.facts.rewards))}
+    return {k: due for k, due in due_shares.items() if due > 0}
 
 
 def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
@@ -103,9 +110,9 @@ def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
     return any(abs(w / largest - o / of_own) >= MOVED for w, o in zip(weights, weights_of_run, strict=True))
 
 
-def _tried(f: Facts, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
+def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
     """Return a setting as it is tried on the sample of the log, and the trial."""
-    after, method = f.try_setting(trial), trial.method
+    f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
     gate: dict[str, Any] | None = None
     if trial.gate is not None:
@@ -132,8 +139,8 @@ def _tried(f: Facts, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]
         silent_groups=after.silent(method),
         dead_groups={name: after.dead(k) for k, name in enumerate(f.rewards)},
         lines=lines,
-        off=sum(abs(shares[k] - share) for k, share in _asked(f).items()) / 2,
-        tried_on=sum(map(len, f.sample)),
+        off=sum(abs(shares[k] - share) for k, share in _asked(trials).items()) / 2,
+        tried_on=sum(map(len, trials.sample)),
     )
     return setting, trial
 
@@ -193,8 +200,9 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
     return f"{push} (its mean is forecast to change by {difference}; 80 % interval {low} to {high})"
 
 
-def _gated(f: Facts, ran: Setting) -> list[tuple[Setting, Trial]]:
+def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
     """Return the gate that raises the push on the primary reward most, if one does: it changes the task."""
+    f = trials.facts
     on = f.setup.primary
     if on is None or f.dead(on) >= 1:
         return []
@@ -203,7 +211,7 @@ def _gated(f: Facts, ran: Setting) -> list[tuple[Setting, Trial]]:
         if k != on and f.setup.weights[k] and f.dead(k) < 1:
             gate = Gate(k, on, f.highest(on), f.worst(k))
             do = f"Let {name} count only where {first} reaches {number(gate.threshold)}"
-            tried.append(_tried(f, f"{name} behind {first}", do, Trial(f.method, f.setup.weights, gate)))
+            tried.append(_tried(trials, f"{name} behind {first}", do, Trial(f.method, f.setup.weights, gate)))
     best = max(tried, key=lambda pair: pair[0].push[first], default=None)
     return [best] if best is not None and _rises(best[0], ran, first) else []
 

@@ -1,11 +1,13 @@
-"""Other settings of a run, tried on the run's own log: no report recommends what it has not tried."""
+"""Settings of a run, tried on a sample of its own log: no report recommends what it has not tried."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import polars as pl
 
+from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.selection import ungated_column
 from gdpo_audit.findings.summarise import summarise_all
 from gdpo_audit.findings.sums import Array, Setup, Sums
@@ -39,8 +41,40 @@ class Trial:
     gate: Gate | None = None
 
 
-def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
-    """At most `MOST` of these responses: whole batches, or of a single one that is too large its first groups."""
+class Trials:
+    """The settings that are tried on a run: the facts of its sample under each of them, computed once."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.sample = sample_of(facts)
+        self._facts_under: dict[Trial, Facts] = {}
+
+    def facts_under(self, trial: Trial) -> Facts:
+        """Return the facts of the sample under a setting. Raises InputError."""
+        if trial not in self._facts_under:
+            f = self.facts
+            # The run's own weights are those that each batch had.
+            as_it_ran = (trial.method, trial.weights) == (f.method, f.setup.weights)
+            setup = replace(f.setup, recipe=None, extra_method=trial.method, examples_of=None)
+            setup = setup if as_it_ran else replace(setup, weights=trial.weights, changes={})
+            batches = sums_under(setup, trial.gate, self.sample)
+            self._facts_under[trial] = replace(f, setup=setup, batches=batches)
+        return self._facts_under[trial]
+
+    @cached_property
+    def as_it_ran(self) -> Facts:
+        """The facts of the sample under the run's own setting, with which each trial is compared."""
+        return self.facts_under(Trial(self.facts.method, self.facts.setup.weights))
+
+
+def sample_of(f: Facts) -> list[pl.DataFrame]:
+    """Return the responses on which settings are tried: those of the counted batches in the tables of the facts."""
+    counted = pl.col("batch").is_in(f.batches.batch.tolist())
+    return at_most(table.filter(counted) for table in f.tables)
+
+
+def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Return at most `MOST` responses: whole batches, or the first groups of a single batch that is too large."""
     sample = spread(tables, MOST)
     if sum(map(len, sample)) <= MOST:
         return sample
@@ -50,7 +84,7 @@ def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 
 
 def sums_under(setup: Setup, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
-    """The sums over the sample of a run, behind a gate."""
+    """Return the sums over a sample of a run, behind a gate where there is one."""
     table = pl.concat(sample).drop("advantage", strict=False)
     table = table if gate is None else table.with_columns(*behind(gate, setup.rewards))
     return summarise_all([table], setup).batches

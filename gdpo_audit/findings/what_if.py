@@ -1,6 +1,6 @@
 """What a whole run would have shown under another method, other weights or another convention, beside what it had."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.facts import WEIGHTS_FROM, Facts
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.sentences import WEIGHTS_FROM, lead_in
 from gdpo_audit.findings.summarise import Mapped, summarise_all
 from gdpo_audit.findings.sums import Setup, take
 from gdpo_audit.json_types import SettingPart
@@ -80,10 +81,18 @@ def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
     return WhatIfSetting(method, weights_by_name(setting.get("weights"), names, "what_if, weights"), convention)
 
 
-def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Mapped = map) -> WhatIf:
-    """The whole run under a setting, from one more pass over its log; engine: as in `audit`. Raises InputError."""
+def with_every_weighed_reward(f: Facts, setting: WhatIfSetting) -> Facts:
+    """Return the facts of the run with every reward that a setting weighs: also with those that did not count."""
     counts_again = any(w and name not in f.rewards for name, w in setting.weights.items())
-    ran, f = f, f.with_all if counts_again and f.with_all is not None else f
+    return f.with_all if counts_again and f.with_all is not None else f
+
+
+def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFrame], engine: Mapped = map) -> WhatIf:
+    """Compute the whole run under a setting. Raises InputError.
+
+    tables: those of the run of `with_every_weighed_reward`, read anew; engine: as in `audit`.
+    """
+    ran, f = f, with_every_weighed_reward(f, setting)
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
     method = setting.method or f.method
     setup = replace(
@@ -93,7 +102,7 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Mapped = map) -> W
         examples_of=None,
     )
     expect(any(setup.weights), "what_if, weights", "one that is not 0", "0 for every reward")
-    batches = summarise_all(f.run.tables(), setup, engine).batches
+    batches = summarise_all(tables, setup, engine).batches
     batches = take(batches, np.isin(batches.batch, f.batches.batch))
     same = np.array_equal(batches.fingerprint, f.batches.fingerprint)
     expect(same, f.run.path, "the log that was audited", "another one: it changed since")
@@ -142,7 +151,7 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup)
     write = config_lines.switch_to if switches else config_lines.set_weights
     lines = write(framework.id, *f.functions(setup.weights), method)
     notes = [
-        f"“Had” stands for the run as it was: {f.lead_in.removeprefix('Under ')}, with weights "
+        f"“Had” stands for the run as it was: {lead_in(f).removeprefix('Under ')}, with weights "
         f"{WEIGHTS_FROM[f.weights_from]}."
     ]
     if setup.changes and len(f.phases) > 1:

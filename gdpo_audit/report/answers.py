@@ -1,7 +1,7 @@
 """What a report lets its reader ask: the groups of the run as data, from which answers.js computes other settings."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from operator import itemgetter
@@ -24,8 +24,11 @@ _ROOM, _OF_GROUPS, _MOST = 200_000, 1_200, 1_500_000  # characters for so many g
 _PLACE = 90_000  # the weights in lines of configuration, for each of which answers.js puts the reader's
 
 
-def data_of(f: Facts) -> dict[str, Any] | str:
-    """The groups of a run as plain values, or whole batches from all over it; else a sentence that says why not."""
+def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
+    """Return the groups of a run as plain values, or whole batches from all over it; else why there are none.
+
+    tables: those of the run, read anew.
+    """
     convention = ALL_CONVENTIONS[f.setup.convention]
     if f.lacks_a_reward:
         return "The log lacks a reward, so what another setting would have done cannot be told."
@@ -35,7 +38,7 @@ def data_of(f: Facts) -> dict[str, Any] | str:
     room = min(_ROOM * max(1.0, groups / _OF_GROUPS), _MOST)
     counted, tokens = pl.col("batch").is_in(f.batches.batch.tolist()), convention.last_step == "tokens"
     most = int(room)  # of rows, each of more than a character
-    rows = spread((_vectors(table.filter(counted), f.rewards, tokens) for table in f.run.tables()), most)
+    rows = spread((_vectors(table.filter(counted), f.rewards, tokens) for table in tables), most)
     while len(json.dumps(held := _written(rows, len(f.rewards)), separators=(",", ":"))) > room:
         most = sum(map(len, rows)) * 2 // 3
         if sum(map(len, rows := spread(rows, most))) > most:

@@ -1,7 +1,7 @@
 """The report of an audit: the parts that are no findings, from the facts about a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from decimal import ROUND_UP, Context
 from functools import cached_property
 from math import inf, sqrt
@@ -18,8 +18,9 @@ from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
 from gdpo_audit.findings.plan import Setting, moved_push
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
+from gdpo_audit.findings.sentences import but_residue
 from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
-from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting
+from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
 from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
 from gdpo_audit.json_types import ByPart, ByRewardPart, LengthsPart, PromptsPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
@@ -83,7 +84,7 @@ class AuditReport(Displayed):
     def answers(self) -> Mapping[str, Any] | str | None:
         """The groups from which a browser computes other settings, or why not; None of a report without its log."""
         try:
-            return None if self._facts is None else data_of(self._facts)
+            return None if self._facts is None else data_of(self._facts, self._facts.run.tables())
         except InputError as error:  # the log is no longer there
             return f"{error}"
 
@@ -110,7 +111,9 @@ class AuditReport(Displayed):
             raise InputError(f"what_if: expected {made_here}, got one without its log")
         given = {"method": method, "weights": weights, "convention": convention}
         setting = {name: value for name, value in given.items() if value is not None}
-        return compute_what_if(self._facts, validate_setting(self._facts.run, setting))
+        checked = validate_setting(self._facts.run, setting)
+        tables = with_every_weighed_reward(self._facts, checked).run.tables()
+        return compute_what_if(self._facts, checked, tables)
 
     def forecast(
         self,
@@ -125,10 +128,17 @@ class AuditReport(Displayed):
         counts only where the other one reaches its `threshold`, else it is `otherwise`. steps: over which the means
         are taken, as many as the log has by default. Raises InputError, as for a log of fewer than 20 steps.
         """
+        return forecast_of(self.facts_with_sample("forecast"), method, weights, gate, steps)
+
+    def facts_with_sample(self, asked_by: str) -> Facts:
+        """Return the facts with a sample of the log, which is read once more; asked_by: the start of an error.
+
+        Raises InputError where the report came here without its log.
+        """
         if self._facts is None:
             made_here = "a report that gdpo_audit.audit made in this process"
-            raise InputError(f"forecast: expected {made_here}, got one without its log")
-        return forecast_of(self._facts, method, weights, gate, steps)
+            raise InputError(f"{asked_by}: expected {made_here}, got one without its log")
+        return replace(self._facts, tables=self._facts.run.sample)
 
     @cached_property
     def recommended_forecast(self) -> Forecast | None:
@@ -305,7 +315,7 @@ def _run(f: Facts) -> RunPart:
         "primary": None if f.setup.primary is None else f.rewards[f.setup.primary],
         "steps_off": np.unique(np.concatenate(wrong)).tolist()[:LISTED],
         "silent_responses": silent_responses(f),
-        "but_residue": f.but_residue,
+        "but_residue": but_residue(f),
     }
 
 

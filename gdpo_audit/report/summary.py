@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gdpo_audit.findings.facts import SEVERITIES, WEIGHTS_FROM, Finding
+from gdpo_audit.findings.facts import SEVERITIES, Finding
 from gdpo_audit.findings.forecast import OF_WHAT
 from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
 from gdpo_audit.findings.plan import Setting
+from gdpo_audit.findings.sentences import WEIGHTS_FROM
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
 from gdpo_audit.json_types import ByRewardPart
 from gdpo_audit.report.audit_report import AuditReport
