@@ -1,10 +1,9 @@
 """The report of an audit: the parts that are no findings, from the facts about a run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from decimal import ROUND_UP, Context
 from functools import cached_property
-from math import inf, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -12,30 +11,24 @@ import polars as pl
 
 from gdpo_audit.findings.examples import MOST, ExampleGroup, example_groups, with_texts
 from gdpo_audit.findings.facts import LISTED, Facts, Finding, Phase, ValueFacts, ratio
-from gdpo_audit.findings.findings import KINDS, Link, links
+from gdpo_audit.findings.findings import Link, links
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
 from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
-from gdpo_audit.findings.plan import Setting, moved_push
+from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
 from gdpo_audit.findings.sentences import but_residue
-from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
-from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
 from gdpo_audit.json_types import ByPart, ByRewardPart, LengthsPart, PromptsPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.report.answers import data_of
+from gdpo_audit.report.verdict import caution, logged_count, what_first, what_ran
 from gdpo_core._errors import InputError
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._json import jsonable
-from gdpo_core._words import count, listing, number, power_of_ten, signed
-from gdpo_core.conventions import NAMES
-from gdpo_core.frameworks import ALL_CONVENTIONS
 
-# Without a primary reward no report says that all is well.
 CORRELATED = 8  # rewards whose correlations a report holds
-NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
 
 
 @dataclass(frozen=True)
@@ -255,10 +248,10 @@ def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) ->
         methods={m: _method(f, m) for m in f.methods},
         findings=tuple(findings),
         steps=steps,
-        what_ran=_what_ran(f),
-        what_first=_caution(f) + _what_first(f, findings, plan),
+        what_ran=what_ran(f),
+        what_first=caution(f) + what_first(f, findings, plan),
         plan=tuple(plan),
-        caution=_caution(f),
+        caution=caution(f),
         by=tuple(_of_value(f, value_facts) for value_facts in f.by),
         prompts=prompts_of(f),
         lengths=lengths_of(f),
@@ -303,7 +296,7 @@ def _run(f: Facts) -> RunPart:
         "weights_in_turn": [{"step": phase.step, "weights": dict(phase.weights)} for phase in _listed(f.phases)],
         "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
         "remarks": [] if recipe is None else list(recipe.remarks),
-        "logged": _logged(f),
+        "logged": logged_count(f),
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
         "weights_used": dict(zip(f.rewards, f.printed(f.setup.weights), strict=True)) | without,
@@ -377,106 +370,3 @@ def _of_value(f: Facts, value_facts: ValueFacts) -> ByPart:
         "silent_groups": here.silent(method),
         "inversions": here.inversions(method),
     }
-
-
-# --- the verdict ------------------------------------------------------------------------------------------------------
-
-
-def _what_ran(f: Facts) -> str:
-    if f.recipe is None:
-        if f.only_round_off:
-            few = "The rewards differ by little more than float32's round-off"
-            return f"{few}, so the logged advantages do not show which method ran."
-        if f.all_silent and f.totals.mixed_groups:
-            return "Every logged advantage is 0, as under every method here: the rewards cancel in each group."
-        if f.all_zero:
-            return "Every logged advantage is 0, which does not show the method that ran."
-        if f.reproduced is False:
-            known = "total" if f.run.total_only else "rewards"
-            return f"The logged advantages are not what any method computed here makes of the logged {known}."
-        if f.run.has_advantage:
-            return "Every logged advantage is missing, so the log does not show which method ran."
-        return "The log holds no advantages, so it does not show which method ran."
-    made = NAMES[f.recipe.method]
-    if not f.recipe.convention_open:
-        made += f" as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
-    weights = f.known_weights
-    if len(f.phases) > 1:
-        made += f" with weights that change, {weights_in_turn([phase[:2] for phase in f.phases])}"
-    elif weights and len(f.rewards) > 1:
-        made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
-    made = ", ".join([made, *f.recipe.remarks])
-    if f.reproduced:
-        end = f": all {count(_logged(f))} are reproduced, {_off_by(f)}."
-    else:
-        wrong = f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum()
-        end = f", but for {count(wrong)} of {count(_logged(f))}."
-    punished = [f" {name} has weight {number(w)}: more of it is punished." for name, w in weights.items() if w < 0]
-    return f"The logged advantages are {made}{end}{''.join(punished) * (len(punished) < len(weights))}"
-
-
-def _off_by(f: Facts) -> str:
-    """Say how far the advantages of a recipe are from the logged ones; round-off where nothing differs by itself."""
-    up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
-    residue = int(logged.residue_groups)
-    error = logged.max_error_live if residue and logged.max_error_live >= 0 else logged.max_error
-    off = f"off by {power_of_ten(float(up.create_decimal_from_float(float(error))))} at most"
-    if not residue:
-        return off
-    there = f"up to {number(logged.largest_silent, 2)} is logged, the round-off of float32 divided by its own std"
-    return f"{off}, but for {count(residue, 'group')} in which nothing differs: there {there}"
-
-
-def _what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
-    """What to do: mend the log, or what was recommended, or what to decide first; or that nothing asks for a change."""
-    errors = [x.to_do for x in findings if x.severity == "error"]
-    urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
-    best = [f"{row.do}: {row.why}. {row.cost}" for row in plan if row.recommended]
-    says = [*urgent, *best] if errors or best else [*urgent, *_to_decide(f, plan)]
-    further = (x.to_do for x in findings if x.severity != "info")
-    words = " ".join(says) or next(further, "") or _nothing_to_do(f, findings)
-    return words[0].lower() + words[1:] if _caution(f) else words
-
-
-def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
-    """Say what only the owner of the run can say, where that decides between settings."""
-    if f.setup.primary is None and plan:
-        now = plan[0].push
-        moved = [(abs(push - now[name]), name, row) for row in plan for name, push in row.push.items()]
-        most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
-        for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][:1]:  # the first that does about as much
-            yield (
-                f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. {row.do}, "
-                f"and the push on {name} goes from {signed(now[name])} to {signed(row.push[name])}; whether that is "
-                "better depends on it."
-            )
-    for row in plan:
-        if row.gate:
-            on = row.gate["on"]
-            yield (
-                f"Open: should {row.gate['reward']} count only where {on} reaches {number(row.gate['threshold'])}? "
-                f"That changes the task: the push on {on} goes {moved_push(row, plan[0], on)}."
-            )
-
-
-def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
-    asks = " asks for a change" if findings else ""
-    if lost := f.run.lost:
-        was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
-        return f"No finding{asks}, but {some(lost)} {was} not read: {holds} no number."
-    if f.setup.primary is None and len(f.rewards) > 1:
-        return f"No finding{asks} yet. {NAME_PRIMARY}"
-    if f.contradicted:
-        return f"No finding{asks}, but the figures here are those of methods that did not make these advantages."
-    return f"Nothing to change: no finding{' asks for it' if findings else ''}."
-
-
-def _caution(f: Facts) -> str:
-    """What stands before every verdict on a few groups."""
-    groups, responses = f.totals.groups, count(f.totals.responses, "response")
-    few = f"Too few to judge ({responses} in {count(groups, 'group')}). So far: "
-    return few if groups < FEW_GROUPS else ""
-
-
-def _logged(f: Facts) -> int:
-    return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
