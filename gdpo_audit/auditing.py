@@ -10,14 +10,14 @@ import polars as pl
 
 from gdpo_audit.by_value import by_value
 from gdpo_audit.findings.examples import best_groups
-from gdpo_audit.findings.facts import Facts, scaled_share
+from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.findings.plan import plan_of
 from gdpo_audit.findings.residual import residual
 from gdpo_audit.findings.shown import shown
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
-from gdpo_audit.findings.sums import Array, Made, Setup, Sums, take
+from gdpo_audit.findings.sums import Array, Made, Setup, Sums, scaled_share, take
 from gdpo_audit.findings.thresholds import SCALE_ONLY
 from gdpo_audit.findings.trials import sample_of
 from gdpo_audit.findings.uncounted import counted

@@ -398,8 +398,3 @@ class ValueFacts:
 def ratio(part: float, whole: float) -> float:
     """One sum divided by another; NaN where the other is 0."""
     return float(part / whole) if whole else nan
-
-
-def scaled_share(batches: Sums[Array]) -> float:
-    """Of the groups that are not reproduced, the share whose advantages are a positive multiple of the recipe's."""
-    return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))

@@ -5,9 +5,9 @@ from math import isclose
 
 import numpy as np
 
-from gdpo_audit.findings.facts import LISTED, Facts, Finding, scaled_share
+from gdpo_audit.findings.facts import LISTED, Facts, Finding
 from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
-from gdpo_audit.findings.sums import Array, Sums, take
+from gdpo_audit.findings.sums import Array, Sums, scaled_share, take
 from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
 from gdpo_audit.findings.words import (
     FEW_CHANGES,

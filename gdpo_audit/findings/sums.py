@@ -213,6 +213,11 @@ def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
     return np.clip(np.divide(pushed, size, out=np.zeros_like(size), where=size > 0), -1, 1)
 
 
+def scaled_share(batches: Sums[Array]) -> float:
+    """Of the groups that are not reproduced, the share whose advantages are a positive multiple of the recipe's."""
+    return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
+
+
 def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
     """The same run in at most `at_most` rows: consecutive batches are put together under the number of the first."""
     rows = len(batches.batch)

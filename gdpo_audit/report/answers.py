@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.summarise import DIGITS, in_float32, token_lengths
+from gdpo_audit.findings.group_sums import token_lengths
+from gdpo_audit.findings.summarise import DIGITS, in_float32
 from gdpo_audit.findings.sums import take
 from gdpo_audit.findings.what_if import WhatIfSetting, figures_under, lines_and_notes
 from gdpo_audit.logs.names import reward_column
