@@ -1,4 +1,4 @@
-"""Should I use GDPO? What it would change on some rewards, in short answers from a report; the push decides."""
+"""Short answers to "Should I use GDPO?", from a report on some rewards; the push decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ UNDONE = 2.0  # weights undo the scales if their largest ratio is at least so ma
 
 @dataclass(frozen=True)
 class Answer:
-    """What GDPO does in one respect, why, and where that can be seen."""
+    """The effect of GDPO in one respect, with its reason and where it can be seen."""
 
     effect: str  # a key of EFFECTS
     title: str
@@ -42,7 +42,7 @@ class Answer:
 
 
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
-    """One group of (rollouts, rewards), audited as the log of a run would be; the first reward matters most.
+    """Audit one group of (rollouts, rewards) as if it were the log of a run; the first reward matters most.
 
     >>> of_group(((1.0, 0.0), (0.0, 0.0)), ("right", "short"), (1.0, 1.0)).source["responses"]
     2
@@ -111,7 +111,7 @@ def priority(report: AuditReport) -> str:
 
 @dataclass(frozen=True)
 class _PushChange:
-    """How GDPO's push on one reward differs from that of the other method that pushes it most: GRPO, or what runs."""
+    """The push on one reward under GDPO, and under the other method that pushes it most: GRPO, or what runs."""
 
     name: str
     method: str  # the other method
@@ -247,7 +247,7 @@ def _other_pushes(report: AuditReport) -> Answer | None:
 
 
 def _before(report: AuditReport) -> list[str]:
-    """Say what GDPO is compared with: GRPO, and what runs."""
+    """Return the methods that GDPO is compared with: GRPO, and what runs."""
     return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
 
 
@@ -257,7 +257,7 @@ def _evidence_of(report: AuditReport, finding: str) -> Mapping[str, object] | No
 
 
 def _inversions(report: AuditReport, method: str) -> float:
-    """NaN where no two answers of a group differ in the primary reward, or none is named."""
+    """Return the share of pairs in the wrong order under a method; NaN where there are none, or no primary reward."""
     return _number(report.methods[method]["inversions"])
 
 

@@ -1,4 +1,4 @@
-"""The audit of a run: its tables in, findings out. The only place that knows the order of the steps."""
+"""The audit of a run, from its tables to a report: the only place that knows the order of the steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ _PAIRS, _SHARE = 24, 0.4
 
 
 class Wanted(NamedTuple):
-    """What the caller of an audit, or a configuration beside the log, asks for."""
+    """The weights, primary reward and method that the caller, or a configuration beside the log, asks for."""
 
     weights: Mapping[str, float]
     primary: str | None
@@ -61,7 +61,7 @@ def audit(
     what_if: Mapping[str, Any] | None = None,
     engine: Mapped = map,
 ) -> AuditReport:
-    """What the log of a run shows about its rewards.
+    """Audit a run: return a report on what its log shows about the rewards.
 
     weights: {reward: weight}, or one number per reward. By default the weights that made the logged advantages, else
     those in the log or in a configuration file beside it, else 1 each.
@@ -83,7 +83,7 @@ def audit(
 
 
 def _for_a_what_if(facts: Facts) -> Facts:
-    """The facts without what only findings need."""
+    """Return the facts without what only findings need."""
     return replace(facts, tables=(), by=(), examples=None, summary=None)
 
 
@@ -94,7 +94,7 @@ def gather(
     asked: str | None = None,
     engine: Mapped = map,
 ) -> Facts:
-    """The facts that the audit of a run stands on; arguments and errors as `audit`."""
+    """Gather the facts that the audit of a run rests on; arguments and errors are those of `audit`."""
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     given = weights_by_name(weights, run.rewards)
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
@@ -120,7 +120,7 @@ def gather(
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
-    """The facts of a run, with all of its rewards."""
+    """Gather the facts of a run with all of its rewards, also those that do not count."""
     run, sample, recipe = _solved(run, wanted)
 
     def under(setup: Setup) -> Facts:
@@ -156,7 +156,7 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
-    """The recipe of each batch, where weights that change explain what the run's recipe does not; else none."""
+    """Return the recipe of each batch where weights that change explain what the run's recipe does not; else none."""
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
         return {}
@@ -165,7 +165,7 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 
 
 def _setup_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Setup:
-    """What the run is computed with, where one recipe, or none that is known, made all of it."""
+    """Return what the run is computed with if one recipe, or none that is known, made all of it."""
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
     return Setup(
@@ -182,7 +182,7 @@ def _setup_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Setup:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """The run, a sample of it and the recipe; in groups of another size where these alone give the advantages."""
+    """Return the run, a sample and the recipe; in other groups or readings where only these give the advantages."""
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
     if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
@@ -211,19 +211,19 @@ def _recipe_of_all(wanted: Wanted, run: Run, sample: list[pl.DataFrame]) -> Reci
 
 
 def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
-    """Return the weights of the rewards that a run has."""
+    """Return only those weights that are of rewards of the run."""
     return {name: w for name, w in weights.items() if name in run.rewards}
 
 
 def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
-    """Whether a recipe makes some advantages, but in other groups than those that the log names."""
+    """Return whether a recipe makes some advantages, but in other groups than those that the log names."""
     if _reproduces(recipe, sample, run.rewards):
         return False
     return share_adding_up(sample) < ADDS_UP or not _most_batches(recipe, sample, run.rewards)
 
 
 def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Sequence[str]) -> bool:
-    """Whether a recipe makes all advantages of at least half of the batches."""
+    """Return whether a recipe makes all advantages of at least half of the batches."""
     right = batches = 0
     for log in (tensors_of(table, rewards) for table in sample):
         comparison = compare(log, recipe)
@@ -233,7 +233,7 @@ def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Seque
 
 
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """The recipe of the sample's advantages; with the intended method, if several make the same ones."""
+    """Return the recipe of the sample's advantages; if several make the same ones, that of the intended method."""
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
     recipe = solve(sample, run.rewards, run.framework, hint)
@@ -247,7 +247,7 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
 
 
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """The recipe without the groups of advantages beyond √(n − 1), which no rewards make; None if it fails others."""
+    """Solve the recipe without groups of advantages beyond √(n − 1), which no rewards make; None if it fails others."""
     a = pl.col("advantage").fill_nan(None)
     large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
     kept = [table.with_columns(advantage=pl.when(~large).then(a).fill_null(float("nan"))) for table in sample]
@@ -260,7 +260,7 @@ def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], want
 def _reproduces(
     recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str], but_impossible: bool = False
 ) -> bool:
-    """Whether the recipe makes all advantages; but_impossible: but for those that no rewards make."""
+    """Return whether the recipe makes all advantages; but_impossible: all but those that no rewards make."""
     for log in (tensors_of(table, rewards) for table in tables):
         c = compare(log, recipe)
         wrong = c.error > c.allowed
@@ -275,7 +275,7 @@ def _reproduces(
 def _facts_of_summary(
     run: Run, summary: Summary, setup: Setup, wanted: Wanted, sample: Sequence[pl.DataFrame]
 ) -> Facts:
-    """The facts of a summary; a batch that was logged twice counts once."""
+    """Return the facts of a summary, in which a batch that was logged twice counts once."""
     batches = summary.batches
     # TRL logs its last table to trackers twice.
     twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
@@ -297,7 +297,7 @@ def _facts_of_summary(
 
 
 def _repeats_the_one_before(batches: Sums[Array]) -> Array:
-    """(batches,) whether a batch repeats the rows of the batch before it."""
+    """Return (batches,) whether a batch repeats the rows of the batch before it."""
     differs = batches.different_pairs > 0  # batches in which nothing differs are equal without being repeated
     same = np.append(False, batches.fingerprint[1:] == batches.fingerprint[:-1]) & differs
     often = len(same) >= 4 and same.sum() >= _SHARE * max(differs.sum() - 1, 1)
@@ -305,7 +305,7 @@ def _repeats_the_one_before(batches: Sums[Array]) -> Array:
 
 
 def _without_foreign_batches(f: Facts) -> Facts:
-    """The facts without the batches that evaluations wrote, or that another method made."""
+    """Return the facts without the batches that evaluations wrote, or that another method made."""
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():
         return f
@@ -328,7 +328,7 @@ def _without_foreign_batches(f: Facts) -> Facts:
 
 
 def _smaller_groups(f: Facts, parts: Sequence[pl.DataFrame]) -> int | None:
-    """Return the size of smaller blocks in which the recipe makes all of these batches, as of evaluations; or None."""
+    """Return the size of smaller groups in which the recipe makes all of these batches, as of evaluations; or None."""
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:
         return None

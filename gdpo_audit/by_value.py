@@ -1,4 +1,4 @@
-"""`--by COLUMN`: the facts of each value of a column, such as the task, beside those of the whole run."""
+"""The facts of each value of a column, such as the task, beside those of the whole run: `--by COLUMN`."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -20,7 +20,7 @@ LONGEST = 200  # characters of a value
 
 
 def by_value(f: Facts) -> tuple[ValueFacts, ...]:
-    """The facts of each value of the column that the run was read by, in order; the others, if any, last.
+    """Return the facts of each value of the column that the run was read by, in order; all rarer values last, together.
 
     Advantages are those of whole batches, of which the responses of one value are a part. Two passes over the log.
     Raises InputError where the column varies inside a group and was asked for.
@@ -45,7 +45,7 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
 
 
 def _values(run: Run) -> pl.DataFrame:
-    """The values of the column, those with the most groups first: key, value, len. Raises InputError."""
+    """Return the values of the column, those with the most groups first: key, value, len. Raises InputError."""
     counts = []
     key, value = pl.col("_by").hash().alias("key"), pl.col("_by").str.slice(0, LONGEST).alias("value")
     goes_on = (pl.col("group") == pl.col("group").shift(1)).fill_null(False)
@@ -64,7 +64,7 @@ def _values(run: Run) -> pl.DataFrame:
 
 
 def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
-    """The counted batches of the run, with the number of its value as the `part` of each response."""
+    """Yield the counted batches of the run, with the number of its value as the `part` of each response."""
     numbers = pl.DataFrame({"key": keys, "part": np.arange(len(keys))})
     for table in pieces(f.run.tables()):
         rows = table.filter(pl.col("batch").is_in(f.batches.batch.tolist()))

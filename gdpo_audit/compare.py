@@ -21,7 +21,7 @@ __all__ = ["Changes", "changes", "headline"]
 
 
 def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[AuditReport]) -> Changes:
-    """What changed from run a to run b, or from the runs a to the runs b, which differ in their seeds among each other.
+    """Compare run a with run b, or the runs a with the runs b, which differ in their seeds among each other.
 
     Ties, shares, pushes and silent groups are those of each run's own method. Of two runs, the figures are means over
     steps; of a long run, over rows of a few steps each. Where at least half of the steps of the shorter run are in the
@@ -80,7 +80,7 @@ def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
 def _columns(
     both: Sequence[str], method_a: str, method_b: str, runs: Sequence[AuditReport]
 ) -> Iterator[tuple[str, str | None, str, str]]:
-    """Each figure with its reward and its column in the steps of A and of B; both: rewards that all runs have."""
+    """Yield each figure with its reward and its column in the steps of A and of B; both: rewards that all runs have."""
     for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
         yield from ((figure, name, column(what, name), column(what, name)) for name in both)
     if all(map(comparable, runs)):
@@ -93,19 +93,19 @@ def _columns(
 
 
 def _settings(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
-    """How the runs of both sides were made, where that differs."""
+    """Return how the runs of both sides were made, where that differs."""
     made = {name: [" / ".join(dict.fromkeys(map(in_words, side))) for side in sides] for name, in_words in MADE.items()}
     return tuple(HowMade(name, a, b) for name, (a, b) in made.items() if a != b)
 
 
 def _names(side: Sequence[AuditReport]) -> list[str]:
-    """The rewards that all runs of a side have."""
+    """Return the rewards that all runs of a side have."""
     first, *rest = [[reward["name"] for reward in report.rewards] for report in side]
     return [name for name in first if all(name in names for names in rest)]
 
 
 def _method_of(side: Sequence[AuditReport]) -> str:
-    """The method of the runs of one side, under which their figures are."""
+    """Return the method of the runs of one side, under which their figures are computed."""
     methods = dict.fromkeys(shown_method(report)[0] or "grpo" for report in side)
     first, got = side[0].source["path"], f"{listing(NAMES[m] for m in methods)}"
     expect(len(methods) == 1, f"{first} and the runs beside it", "runs by one method", got)
@@ -113,7 +113,7 @@ def _method_of(side: Sequence[AuditReport]) -> str:
 
 
 def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFrame], bool]:
-    """The rows for the steps that all runs share, in one order, and True; all rows where these are too few."""
+    """Return the rows of the steps that all runs share, in one order, and True; all rows where these are too few."""
     keys = ["step", "step_last"]
     if any(
         table.select(keys).is_duplicated().any() for table in tables
@@ -126,18 +126,18 @@ def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFr
 
 
 def _values(rows: pl.DataFrame, column: str) -> Array:
-    """(steps,) NaN where a step has no such figure."""
+    """Return (steps,) the numbers of a column, NaN where a step has none."""
     return rows[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
 def _mean(values: Array) -> float | None:
-    """The mean of the values that are known."""
+    """Return the mean of the values that are known."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else None
 
 
 def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
-    """The difference of two series with its interval; runs: the numbers are of runs, else of steps in their order.
+    """Return the difference of two series with its interval; runs: the numbers are of runs, else of steps in order.
 
     >>> c = _change("mean", "x", np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.5, 3.5]), True)
     >>> c.difference, round(c.low, 3), round(c.high, 3)

@@ -49,7 +49,7 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
 
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
-    """Return a column that was not read, if it makes the advantages together with the rewards, and what makes them."""
+    """Return a column that was not read and makes the advantages together with the rewards, and their recipe."""
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
             reread = _with_one_more(run, name)
@@ -60,7 +60,7 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
 
 def added(run: Run, solve: Solve) -> Added | None:
-    """Return a column that was added to the advantages after a method had made them; None where none explains them."""
+    """Return a column that was added to the advantages after a method had made them; None where none was."""
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
             sample = spread(_with_one_more(run, name).sample, SAMPLE)
@@ -78,7 +78,7 @@ def share_adding_up(sample: list[pl.DataFrame]) -> float:
 
 
 def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
-    """Yield what reads the log in another way, the likeliest first."""
+    """Yield functions that read the log in another way, the likeliest first."""
     for name in _clocks(run):
         yield partial(_in_steps_of, run, name)
     for grouping in groupings_of(clues):
@@ -100,7 +100,7 @@ def _not_read(run: Run) -> tuple[str, ...]:
 
 
 def _clocks(run: Run) -> list[str]:
-    """Return the columns that rise along a log without steps, or are the same in a group: each may number the steps."""
+    """Return the columns that may number the steps of a log without steps: they rise along it, or name its groups."""
     if run.has_steps:
         return []
     left_out = [issue.details["columns"] for issue in run.issues if issue.id == "no-reward"]
@@ -109,7 +109,7 @@ def _clocks(run: Run) -> list[str]:
 
 
 def _in_steps_of(run: Run, name: str) -> Run:
-    """Return the run with the steps that a column numbers, which says so."""
+    """Return the run with the steps that a column numbers, and an issue that says so."""
     reread = _read_with(run, columns={"step": name})
     return replace(reread, issues=(*reread.issues, LogIssue("steps-found", {"column": name})))
 
@@ -124,7 +124,7 @@ def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
 
 
 def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
-    """Whether one column of 0 and 1 says what another one says, or its opposite."""
+    """Return whether a column of 0 and 1 says the same as another one, or its opposite."""
     return bool((flag == masking).all() or (flag == 1 - masking).all())
 
 
@@ -164,7 +164,7 @@ def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
 
 
 def _of_total_alone(run: Run) -> Run:
-    """Return the run of the total alone, which says that its parts stand beside it."""
+    """Return the run of the total alone, with an issue that says that its parts stand beside it."""
     reread = _read_with(run, rewards=(run.total,))
     kept = tuple(issue for issue in reread.issues if issue.id not in ("no-components", "total-of-parts"))
     near = next((issue.details for issue in run.issues if issue.id == "score-not-a-sum"), {})
@@ -173,7 +173,7 @@ def _of_total_alone(run: Run) -> Run:
 
 
 def _with_one_more(run: Run, name: str) -> Run:
-    """Return the run with a column that was left out at first as one more reward, which says why."""
+    """Return the run with one more reward, a column that was left out at first, and an issue that says why."""
     reread = _read_with(run, rewards=(*run.rewards, name))
     return replace(reread, issues=(*reread.issues, LogIssue("reward-taken-in", {"reward": name})))
 

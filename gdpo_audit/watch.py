@@ -1,4 +1,4 @@
-"""A log that still grows: it is read and audited anew whenever one of its files has changed."""
+"""The audit of a log that still grows: it is read anew whenever one of its files has changed."""
 
 import os
 import time
@@ -38,7 +38,7 @@ def follow(path: str, file: TextIO, audit_args: dict[str, Any], **named: Any) ->
 
 
 def line_of(outcome: AuditReport | InputError) -> str:
-    """What a look found, in one line: the log so far and its findings, or why it cannot be read."""
+    """Return the outcome of a look in one line: the log so far and its findings, or why it cannot be read."""
     if isinstance(outcome, InputError):
         return printable(f"waiting: {outcome}")
     s = outcome.source
@@ -50,7 +50,7 @@ def line_of(outcome: AuditReport | InputError) -> str:
 def reports(
     path: str, audit_args: dict[str, Any], every: float = 1.0, **named: Any
 ) -> Iterator[AuditReport | InputError]:
-    """The report of a log, and a new one after each change of its files; or why it cannot be read, as it is now.
+    """Yield the report of a log, and a new one after each change of its files; or the error if it cannot be read.
 
     It has no end. Between looks pass `every` seconds, and more where a look takes more than a tenth of the time.
     audit_args: arguments of `audit`; named: arguments of `read_run`. Raises InputError for a URL.
@@ -69,7 +69,7 @@ def reports(
 
 
 def changed(path: str) -> Changed:
-    """When each file at a path changed, and beside a database where SQLite writes what is new."""
+    """Return when each file at a path changed, also what SQLite writes beside a database."""
     place = os.path.expanduser(path.partition("::")[0])  # DATABASE::RUN
     names = Path(place).rglob("*") if os.path.isdir(place) else map(Path, [place, f"{place}-wal", *glob(place)])
     states = {}

@@ -51,22 +51,25 @@ class ExampleGroup:
 
     @property
     def advantages(self) -> tuple[float, ...]:
-        """(answers,) of the run's method, for this group alone."""
+        """Return (answers,) the advantages of this group alone under the run's method."""
         return self.advantages_under(self.method)
 
     def advantages_under(self, method: str) -> tuple[float, ...]:
-        """(answers,) the advantages of any method for this group alone, with the run's convention and weights."""
+        """Return (answers,) the advantages of this group alone under any method, with the weights of the run."""
         return tuple(explain(self.rewards, method, **self._settings()).advantages.tolist())
 
     @property
     def tensor(self) -> torch.Tensor:
-        """(answers, rewards) in float32 where the log holds such numbers, whose round-off breaks no tie."""
+        """The rewards, (answers, rewards), in float32 where the log holds such numbers: no round-off breaks a tie."""
         rewards = torch.tensor(self.rewards, dtype=torch.float64)
         single = rewards.float()
         return single if torch.equal(single.double().nan_to_num(), rewards.nan_to_num()) else rewards
 
     def ties(self, method: str) -> list[int | None]:
-        """(answers,) which of the method's ties each answer is in: different rewards with one advantage, from 0."""
+        """Return (answers,) the number of the tie that each answer is in under a method, from 0; None for no tie.
+
+        A tie is of answers with different rewards and one advantage.
+        """
         c = collapse(self.tensor, method, **self._settings())
         levels = dict(zip(c.response.tolist(), c.level.tolist(), strict=True))
         vectors: dict[int, set[str]] = {}
@@ -87,7 +90,7 @@ class ExampleGroup:
 
 
 def best_groups(f: Facts) -> Examples | None:
-    """The groups that show each thing best, so many as a report shows of each, among the batches that are counted."""
+    """Return the groups that show each thing best, as many of each as a report shows, from the batches that count."""
     if f.summary is None or f.setup.examples_of is None:
         return None
     counted = f.summary.groups.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
@@ -102,7 +105,7 @@ def best_groups(f: Facts) -> Examples | None:
 
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
-    """The groups that show each of `FINDINGS`, and who is punished, best; with their numbers alone.
+    """Return the groups that show each of `FINDINGS` and who is punished best, with their numbers but without texts.
 
     They are of batches that the facts count.
     """
@@ -144,7 +147,7 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
 
 
 def with_texts(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
-    """The groups with what the log says in their places."""
+    """Return the groups with the prompts and completions that the log holds at their places."""
     records = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
     return tuple(_add_texts(group, [records.get(place) for place in group.places]) for group in groups)
 

@@ -45,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Examples:
-    """The groups that show something best, and their rows."""
+    """The groups that show a finding best, with their scores, and the rows of these groups."""
 
     scores: pl.DataFrame  # finding, reward (the number of the one it is about, or null), score, group; the best first
     rows: pl.DataFrame
@@ -146,13 +146,13 @@ class Facts:
 
     @property
     def trainers_own(self) -> bool:
-        """Whether the intended method is that of the trainer that lays its log out like this, not one that was set."""
+        """Whether the intended method is only the trainer's default, which nobody set or asked for."""
         same = self.intended_method is not None and self.intended_method == self.run.configured_method
         return same and self.run.framework != "ms_swift"  # whose configuration names it
 
     @property
     def method_sums(self) -> MethodSums[float]:
-        """The sums of that method."""
+        """The sums over the advantages of the run's method, which is `method`."""
         return self.totals.methods[self.method]
 
     @property
@@ -169,7 +169,7 @@ class Facts:
 
     @cached_property
     def phases(self) -> "Sequence[Phase]":
-        """The weights that made the logged advantages, one after the other; none where the log does not show them."""
+        """The weights that made the logged advantages, phase after phase; empty where the log does not show them."""
         turns, last = list[Phase](), self.recipe
         if last is None:
             return turns
@@ -183,7 +183,7 @@ class Facts:
 
     @cached_property
     def lack_rows(self) -> Array:
-        """(batches,) whether rows are missing: there are fewer than elsewhere, and the advantages are a multiple.
+        """(batches,) whether a batch lacks rows: it has fewer than others, and its advantages are off by one factor.
 
         A method that looks at the whole batch made them of more rows. A cut group has others, as it lacks responses.
         """
@@ -217,37 +217,37 @@ class Facts:
 
     @property
     def contradicted(self) -> bool:
-        """Whether no known method makes the logged advantages: then no share, tie or order is that of what ran."""
+        """Whether no known method makes the logged advantages, so that no figure here is that of what ran."""
         return self.recipe is None and self.reproduced is False and not self.all_zero
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
-        """The rewards that follow from others: what one of these does, and what its weight asks for, is not known."""
+        """The rewards that follow from others, of which the log does not show what each does alone."""
         return tuple(relations_of(self.rewards, self.totals))
 
     @property
     def alike(self) -> set[str]:
-        """The rewards of these relations, whose shares the log does not tell."""
+        """The rewards that are part of a relation, whose shares of the update the log does not tell."""
         return {part for name, parts in self.relations for part in (name, *parts)}
 
     # --- one reward; k is its index ---
 
     def dead(self, k: int) -> float:
-        """The share, of the groups that hold the reward, in which it is constant; 1 where no group holds it."""
+        """Return the share of the groups holding the reward in which it is constant; 1 where no group holds it."""
         holding = self.totals.rewards.holding_groups[k]
         missing = self.totals.groups - holding
         return ratio(self.totals.rewards.dead_groups[k] - missing, holding) if holding else 1.0
 
     def dead_or_missing(self, k: int) -> float:
-        """The share of all groups in which the reward is constant or missing, so that it does nothing."""
+        """Return the share of all groups in which the reward is constant or missing, so that it does nothing."""
         return ratio(self.totals.rewards.dead_groups[k], self.totals.groups)
 
     def coverage(self, k: int) -> float:
-        """The share of all groups that hold the reward."""
+        """Return the share of all groups that hold the reward."""
         return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """The share, of the groups in which the reward differs, in which it is nearly constant."""
+        """Return the share of nearly constant groups among those in which the reward differs."""
         differs = self.totals.groups - self.totals.rewards.dead_groups[k]
         return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
 
@@ -258,38 +258,42 @@ class Facts:
         return float(self.totals.rewards.high[k])
 
     def worst(self, k: int) -> float:
-        """What a closed gate puts in place of the reward: 0, or the worst value of a reward that can be a penalty."""
+        """Return what a closed gate puts in place of the reward: 0, or its worst value where that is worse than 0."""
         # A weight below 0 makes the highest value the worst.
         if self.setup.weights[k] >= 0:
             return min(float(self.totals.rewards.low[k]), 0.0)
         return max(self.highest(k), 0.0)
 
     def correlation(self, i: int, j: int) -> float:
-        """The correlation of two rewards inside groups; NaN where one of them is constant in every group."""
+        """Return the correlation of two rewards inside groups; NaN where one of them is constant in every group."""
         sums = self.totals.rewards
         return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
 
     def by_chance(self, *rewards: int) -> float:
-        """The correlation inside groups that independent rewards may show by chance."""
+        """Return the correlation inside groups that independent rewards may show by chance."""
         return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
 
     def share_of_squares(self, k: int) -> float:
-        """What the weight asks for: the reward's share of the update if all rewards differed equally, uncorrelated.
+        """Return the share of the update that the weight asks for: that of its square among the squares of all weights.
 
-        It goes by the squares of the weights, in the groups that hold the reward.
+        A reward has this share where all rewards differ equally and are not correlated. It is a mean over the groups,
+        where only rewards count that a group holds.
         """
         return self._over_groups(self._by_weights(self.coverage)[k])
 
     def due_share(self, k: int) -> float:
-        """The same in the groups in which the reward differs: no weight can do anything in the others."""
+        """Return the share of the update that the weight asks for in the groups where the reward differs.
+
+        In the other groups no weight can do anything.
+        """
         return self._over_groups(self.due_shares(k))
 
     def due_shares(self, k: int) -> Array:
-        """(batches,) the same under the weights of each batch."""
+        """Return (batches,) the share that the weight of each batch asks for where the reward differs."""
         return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
 
     def _by_weights(self, acts: Callable[[int], float]) -> Array:
-        """(rewards, batches) each reward's part of the squares of the weights, of which so much acts."""
+        """Return (rewards, batches) each reward's share in the squares of the weights; acts: how much of it acts."""
         parts = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
         whole = parts.sum(0)
         return np.divide(parts, whole, out=np.full_like(parts, nan), where=whole > 0)
@@ -302,7 +306,7 @@ class Facts:
         return np.broadcast_to(each, (len(batches), len(self.rewards))).T
 
     def _over_groups(self, of_batch: Array) -> float:
-        """The mean over the groups of what is known of their batches."""
+        """Return the mean over all groups of a number that each batch has, without the batches where it is NaN."""
         known = of_batch == of_batch
         return ratio(of_batch[known] @ self.batches.groups[known], self.batches.groups[known].sum())
 
@@ -314,19 +318,22 @@ class Facts:
 
     @property
     def unit(self) -> float:
-        """What weights are multiplied by where they are printed: where only ratios are known, the smallest is 1."""
+        """The factor of weights where they are printed: where only their ratios are known, it makes the smallest 1."""
         if self.recipe is None or not self.ratios_alone:
             return 1.0
         known = [abs(w) for w in self.recipe.known if w]
         return 1 / min(known) if known else 1.0
 
     def printed(self, weights: Iterable[float]) -> list[float]:
-        """Weights in that unit; ratios with as many digits as rounded logs show."""
+        """Return weights as they are printed, times `unit`; ratios with as many digits as rounded logs show."""
         digits = 5 if self.ratios_alone else 12
         return [float(f"{self.unit * w:.{digits}g}") for w in weights]
 
     def functions(self, weights: Iterable[float]) -> tuple[list[str], list[float]]:
-        """The reward functions and these weights as lines of configuration hold them: one of weight 0 has its place."""
+        """Return the names of the reward functions and their weights as lines of configuration need them.
+
+        A function whose weight is 0 is among them, as it has its place in the list of weights.
+        """
         weight_by_name = {x.name: 0.0 for x in self.run.uncounted if x.function}
         weight_by_name |= zip(self.rewards, self.printed(weights), strict=True)
         names = [name for name in self.run.columns if name in weight_by_name]
@@ -335,7 +342,7 @@ class Facts:
     # --- one method ---
 
     def shares(self, method: str) -> list[float]:
-        """Each reward's share of the update, as `gdpo_core.update_share`; NaN if all advantages are 0.
+        """Return each reward's share of the update, as `gdpo_core.update_share`; NaN if all advantages are 0.
 
         NaN too for rewards of which one follows from others.
         """
@@ -354,32 +361,32 @@ class Facts:
         return [ratio(punished, above) for punished, above in zip(sums.punished, sums.above, strict=True)]
 
     def silent(self, method: str) -> float:
-        """The share of the groups in which every advantage is 0."""
+        """Return the share of the groups in which every advantage is 0."""
         return ratio(self.totals.methods[method].silent_groups, self.totals.groups)
 
     def ties(self, method: str) -> float:
-        """The share, of the groups whose rewards differ, in which different rewards get the same advantage."""
+        """Return the share of the groups whose rewards differ in which different rewards get the same advantage."""
         sums = self.totals.methods[method]
         return ratio(sums.tie_groups, sums.mixed_groups)
 
     def tied_pairs(self, method: str) -> float:
-        """The share, of the pairs in a group whose rewards differ, that gets the same advantage."""
+        """Return the share of the pairs with different rewards in a group that get the same advantage."""
         sums = self.totals.methods[method]
         return ratio(sums.tied_pairs, sums.different_pairs)
 
     def order(self, method: str) -> Order:
-        """The pairs with different primary reward by the order of their advantages."""
+        """Count the pairs with different primary reward whose advantages are in the right order, tied or wrong."""
         sums = self.totals.methods[method]
         pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)
         return Order(pairs - tied - wrong, tied, wrong)
 
     def inversions(self, method: str) -> float:
-        """The share, of the pairs with different primary reward, in which the worse response gets more."""
+        """Return the share of the pairs with different primary reward in which the worse response gets more."""
         return ratio(self.order(method).wrong, self.order(method).pairs)
 
 
 class Phase(NamedTuple):
-    """Weights that a run had for some time."""
+    """Weights that made the advantages from one step on, until the next phase."""
 
     step: int  # the first
     weights: Mapping[str, float | None]  # None: the log does not show it
@@ -388,7 +395,7 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True)
 class ValueFacts:
-    """What the groups with one value of a column show; or those with any of several values, which are too many."""
+    """The facts of the groups that have one value of a column, or any of the many values that are not shown alone."""
 
     value: str | None  # None: missing
     values: int  # how many these are
@@ -396,5 +403,5 @@ class ValueFacts:
 
 
 def ratio(part: float, whole: float) -> float:
-    """One sum divided by another; NaN where the other is 0."""
+    """Divide one sum by another; NaN where the other is 0."""
     return float(part / whole) if whole else nan

@@ -14,7 +14,9 @@ PAPER = "https://arxiv.org/abs/2601.05242"
 
 @dataclass(frozen=True)
 class Kind:
-    """look: what finds it; place: a chapter of the page or a section of docs/audit.md; paper: what of the paper.
+    """A kind of finding: the function that looks for it, and where it is explained.
+
+    look: the function; place: a chapter of the page or a section of docs/audit.md; paper: the place in the paper.
 
     terms: of the glossary; scenario: of the chapter Train, that shows what the finding says.
     first: before all others of its severity, however much of the run these are about.
@@ -84,7 +86,7 @@ IDS = tuple(sorted(KINDS))
 
 
 def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
-    """All findings about a run: errors first, then warnings, then the rest; within these, what is about most of it.
+    """Return all findings: errors first, then warnings, then the rest; of each severity what concerns most of the run.
 
     plan: what was tried on it; a finding that a setting may answer names its row.
     """
@@ -105,7 +107,7 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
 
 
 def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
-    """The pages elsewhere about a finding; fixed: whether lines of the framework's configuration change it.
+    """Return links to what explains a finding; fixed: whether lines of the framework's configuration change it.
 
     >>> [link.title for link in links("ties-hide-signal", "trl", True)]
     ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']

@@ -27,7 +27,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def eval_overwrote(f: Facts) -> Iterator[Finding]:
-    """Steps whose file an evaluation wrote."""
+    """Find steps whose file an evaluation overwrote."""
     if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return
     at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
@@ -45,18 +45,18 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
 
 
 def _error(batches: Sums[Array]) -> str:
-    """Return in words by how much logged advantages differ at most."""
+    """Return in words how far logged advantages are at most from what the recipe makes."""
     return number(float(batches.logged.max_error.max()), 2)
 
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
-    """The evidence that batches are not reproduced, and whether they are but for a factor."""
+    """Return the evidence about batches that are not reproduced, with how many groups are off by a factor alone."""
     wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
     return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
 
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
-    """Steps that lack rows which were there when the advantages were computed."""
+    """Find steps without rows that were there when the advantages were computed."""
     short = take(f.batches, f.lack_rows)
     if not len(short.batch) or f.undecided[0]:
         return
@@ -71,7 +71,7 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
 
 
 def reward_columns_merged(f: Facts) -> Iterator[Finding]:
-    """A reward that made the advantages is not in the log."""
+    """Find out that a reward which made the advantages is not in the log."""
     if not f.lacks_a_reward:
         return
     hidden = int(f.totals.logged.hidden_groups)
@@ -89,7 +89,7 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
 
 
 def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
-    """Logged advantages that no recipe reproduces, or none in every batch."""
+    """Find logged advantages that no recipe reproduces, or that one reproduces in some batches alone."""
     if f.reproduced is not False:
         return
     if f.all_zero:
@@ -107,6 +107,7 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
 
 
 def _all_zero_though_rewards_differ(f: Facts) -> Finding:
+    """Report that every logged advantage is 0 although the rewards differ."""
     mixed = int(f.totals.mixed_groups)
     return Finding(
         severity="error",
@@ -119,6 +120,7 @@ def _all_zero_though_rewards_differ(f: Facts) -> Finding:
 
 
 def _nothing_makes_them(f: Facts) -> Finding:
+    """Report that no method makes the logged advantages, with whatever else is known of them."""
     pattern, by_itself = None, f.by_themselves
     none = "No method that this report computes makes the logged advantages from the logged rewards"
     severity, title = "error", "Nothing known makes the logged advantages"
@@ -165,7 +167,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
 
 
 def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
-    """Return the severity, the title and the sentence of advantages to which a column was added."""
+    """Return severity, title and sentence about a column that was added to the advantages."""
     recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "plus"
     weights = weights_in_words(dict(zip(f.rewards, recipe.weights, strict=True)), recipe.up_to_scale)
     made = f"{NAMES[recipe.method]}{f' with weights {weights}' * (len(f.rewards) > 1)}"
@@ -198,7 +200,7 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
 
 
 def weights_change(f: Facts) -> Iterator[Finding]:
-    """Weights that are others from some step on."""
+    """Find weights that change during the run."""
     if len(f.phases) < 2:
         return
     first, *later = f.phases
@@ -218,7 +220,7 @@ def weights_change(f: Facts) -> Iterator[Finding]:
 
 
 def advantages_upside_down(f: Facts) -> Iterator[Finding]:
-    """Advantages that are higher where rewards are lower, though nobody asked for that."""
+    """Find advantages that are higher where rewards are lower, though nobody asked for that."""
     asked = {**(f.run.weights or {}), **f.given_weights}
     against = [_against(phase.weights, asked) for phase in f.phases]
     first = next((number for number, names in enumerate(against) if names), None)
@@ -242,7 +244,13 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
 
 
 def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
-    """The rewards whose weight is below 0: those of which more was asked for, or all if nobody asked for any of it."""
+    """Return the rewards whose weight is below 0 although more of them was asked for.
+
+    Where nobody asked for any, they count if all weights that are not 0 are below 0, unless a single reward acts, which
+    may be a penalty.
+
+    If nobody asked for any of them, all count as such, unless the only reward that acts is a penalty.
+    """
     below = [name for name, w in weights.items() if w is not None and w < 0]
     if wanted := [name for name in below if asked.get(name, 0) > 0]:
         return wanted
@@ -253,7 +261,7 @@ def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) ->
 
 
 def advantage_impossible(f: Facts) -> Iterator[Finding]:
-    """Logged advantages that no rewards make, or that leave-one-out divided by nothing."""
+    """Find logged advantages that no rewards make, or that leave-one-out divided by almost 0."""
     many = int(f.totals.logged.impossible)
     if not many or f.examples is None:
         return
@@ -290,7 +298,7 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
 
 
 def method_not_as_asked(f: Facts) -> Iterator[Finding]:
-    """The method that ran is not the intended one."""
+    """Find out that another method ran than the intended one."""
     if f.intended_method is None or f.recipe is None or f.intended_method == f.recipe.method:
         return
     asked, ran = NAMES[f.intended_method], NAMES[f.recipe.method]
@@ -346,7 +354,7 @@ def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], 
 
 
 def weights_not_as_given(f: Facts) -> Iterator[Finding]:
-    """The weights that the caller gave are not those that made the logged advantages."""
+    """Find out that the logged advantages were made with other weights than the caller gives."""
     contradicted = contradicted_weights(f)
     if f.recipe is None or contradicted is None:
         return

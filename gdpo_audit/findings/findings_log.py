@@ -17,7 +17,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
-    """What the reader noted about the issues of one kind."""
+    """Yield the details of each issue of one kind that the reader of the log noted."""
     return (issue.details for issue in f.run.issues if issue.id == which)
 
 
@@ -25,7 +25,7 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
-    """Steps that the log does not hold."""
+    """Find steps that the log does not hold."""
     gaps = Counter(b - a for a, b in pairwise(f.steps))
     if not gaps or set(gaps) == {1} or f.undecided[0]:
         return
@@ -48,7 +48,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
 
 
 def steps_repeated(f: Facts) -> Iterator[Finding]:
-    """Step numbers that batches of different content have."""
+    """Find step numbers that several batches with different content have."""
     of_one_step = f.batches.step == f.batches.step_last
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
@@ -64,7 +64,7 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
 
 
 def rewards_collinear(f: Facts) -> Iterator[Finding]:
-    """Rewards of which one follows from others, as two equal columns."""
+    """Find rewards that follow from others, such as two equal columns."""
     for name, parts in f.relations:
         terms = [f"{number(w)} × {part}" if abs(w) != 1 else f"{'−' * (w < 0)}{part}" for part, w in parts.items()]
         sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *parts]
@@ -79,7 +79,7 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
 
 
 def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
-    """Blocks of rows that were normalised as groups, but hold the answers to several prompts."""
+    """Find blocks of rows that were normalised as groups although they answer several prompts."""
     if f.summary is None or f.run.grouped_by_column or any(issues(f, "groups-sampled")):
         return
     # An evaluation may have written batches that the recipe does not make: these say nothing of training.
@@ -105,7 +105,7 @@ def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
-    """Prompts that occur more than once in a batch."""
+    """Find prompts that occur more than once in a batch."""
     for details in issues(f, "prompts-merged"):
         if f.run.grouped_by_column and f.reproduced:
             continue  # such groups are the trainer's own
@@ -121,7 +121,7 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
-    """Batches that the group size does not divide."""
+    """Find batches whose number of rows is no multiple of the group size."""
     for details in issues(f, "ragged-batches"):
         if f.run.grouped_by_column and f.reproduced:
             continue  # such groups are the trainer's own
@@ -140,7 +140,7 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
 
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
-    """The log keeps a sample: of every group one response, or of a large batch its first rows."""
+    """Find out that the log is a sample: it keeps one response of every group, or the first rows of a large batch."""
     for details in issues(f, "groups-sampled"):
         if "tables" in details:
             yield Finding(
@@ -166,7 +166,7 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
 
 
 def missing_rewards(f: Facts) -> Iterator[Finding]:
-    """Rewards are missing and the framework does not skip them."""
+    """Find missing rewards where the framework does not skip them."""
     convention = ALL_CONVENTIONS[f.setup.convention]
     missing = dict(zip(f.rewards, (f.totals.responses - f.totals.rewards.present).tolist(), strict=True))
     missing = {name: n for name, n in missing.items() if n}
@@ -188,7 +188,7 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
 
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
-    """A logged total, which GRPO normalises, is no weighted sum of the rewards logged beside it."""
+    """Find a logged total, which GRPO normalises, that is no weighted sum of the rewards logged beside it."""
     for details in issues(f, "score-not-a-sum"):
         score = details.get("score", "score")
         normalises = f"GRPO normalises the {score}"
@@ -224,7 +224,7 @@ def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
 
 
 def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: str) -> Iterator[Finding]:
-    """A logged total that the one reward beside it explains in part."""
+    """Yield the finding of a logged total of which the only reward beside it explains a part."""
     [part] = details["columns"]
     known = f.known_weights if f.reproduced else {}
     if known.get(part):
@@ -246,12 +246,12 @@ def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: st
 
 
 def held_by_totals(f: Facts) -> list[str]:
-    """The rewards that a total beside them seems to hold."""
+    """Return the rewards that a total beside them seems to contain."""
     return [name for details in issues(f, "score-not-a-sum") if "explained" in details for name in details["columns"]]
 
 
 def no_components(f: Facts) -> Iterator[Finding]:
-    """The log holds only the total of the rewards, or one reward that may be a total."""
+    """Find out that the log holds only the total of the rewards, or one reward that may be a total."""
     details = next(issues(f, "no-components"), dict[str, Any]())
     if f.run.total_only:
         asks = "Where rewards are 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
@@ -290,7 +290,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
 
 
 def _nth(n: int) -> str:
-    """An ordinal number.
+    """Return an ordinal number.
 
     >>> _nth(2), _nth(3), _nth(10), _nth(21)
     ('second', 'third', '10th', '21st')

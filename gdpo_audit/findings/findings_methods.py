@@ -14,7 +14,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:
-    """Different rewards get the same advantage."""
+    """Find different rewards that get the same advantage."""
     ties, pairs, on = f.ties(f.method), f.tied_pairs(f.method), f.setup.primary
     if f.contradicted or not ties >= t.TIES:
         return
@@ -56,7 +56,7 @@ def _order_in_words(f: Facts, method: str) -> str:
 
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
-    """Groups whose advantages are all 0."""
+    """Find groups whose advantages are all 0."""
     silent = f.silent(f.method)
     if not silent >= t.SILENT_INFO:
         return
@@ -84,7 +84,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 
 
 def priority_inversion(f: Facts) -> Iterator[Finding]:
-    """A response with less of the primary reward gets the larger advantage."""
+    """Find pairs in which the response with less of the primary reward gets the larger advantage."""
     inverted = f.inversions(f.method)
     if f.setup.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
         return
@@ -111,7 +111,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
-    """Say above which weights no pair is in the wrong order, or that beside no such weight the others still count."""
+    """Say above which weights on the primary reward no pair is in the wrong order, or that no usable weight does it."""
     on, now = f.rewards[primary], number(f.unit * f.setup.weights[primary])
     largest = max(abs(w) for k, w in enumerate(f.setup.weights) if k != primary)
     usable = {m: w for m, w in needed.items() if isfinite(w) and w <= t.BREAK_EVEN * largest}
@@ -134,7 +134,7 @@ def round_up(weight: float) -> float:
 
 
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
-    """The std over the whole batch scales up the groups that differ, because silent groups lower it."""
+    """Find out that the std of the batch is small because of silent groups, and so scales up all others."""
     by_batch_std = f.method == "grpo_batch_std"
     by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.setup.convention].last_step != "group"
     live = f.batches.live_responses > 0
@@ -159,7 +159,7 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
 
 
 def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
-    """A reward is constant in many groups, and the trainer's metric does not show it."""
+    """Find a reward that is constant in many groups although the trainer's metric does not show it."""
     metric = f.framework.zero_std_metric
     if metric is None or len(f.rewards) < 2:
         return
@@ -182,7 +182,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
 
 
 def filter_drops_signal(f: Facts) -> Iterator[Finding]:
-    """The trainer's filter on the summed reward would drop many groups that GDPO uses."""
+    """Find out that the trainer's filter on the summed reward would drop many groups that GDPO uses."""
     share, option = ratio(f.totals.filtered_groups, f.totals.groups), f.framework.filter_option
     if not share >= t.FILTERED or option is None or not f.is_gdpo:
         return

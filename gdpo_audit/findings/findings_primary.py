@@ -16,7 +16,7 @@ from gdpo_core._words import count, listing, number, percent
 
 
 class _Drift(NamedTuple):
-    """How the mean of a reward goes from the first quarter of the batches to the last."""
+    """The change of the mean of a reward from the first quarter of the batches to the last."""
 
     first: float
     last: float
@@ -24,12 +24,12 @@ class _Drift(NamedTuple):
     beyond_chance: bool
 
     def moves(self, sign: int) -> bool:
-        """Whether it is for the better, 1, or for the worse, −1, by more than chance and than what is hardly seen."""
+        """Return whether the change is for the better (sign 1) or worse (sign −1) by more than chance."""
         return self.beyond_chance and sign * self.size >= t.FALLS
 
 
 def reward_falls(f: Facts) -> Iterator[Finding]:
-    """The mean of the primary reward falls during the run; without a primary reward, that of any."""
+    """Find a primary reward whose mean falls during the run; where none is named, any reward whose mean falls."""
     drifts = _drifts(f)
     primary = f.setup.primary
     known = [k for k in drifts if f.setup.weights[k] and not (f.recipe and k in f.recipe.unknown)]
@@ -60,12 +60,12 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
 
 
 def _sign(f: Facts, k: int) -> float:
-    """1, or −1 for a reward that is to be low."""
+    """Return 1, or −1 for a reward that is to be low."""
     return copysign(1.0, f.setup.weights[k]) if f.setup.weights[k] else 1.0
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
-    """By reward; none where a quarter of the run holds too few batches or groups with the reward."""
+    """Return the drift of each reward whose first and last quarter hold enough batches and groups to judge it."""
     quarter, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[quarter - 1] == step[-quarter]:
         return {}
@@ -82,14 +82,17 @@ def _drifts(f: Facts) -> dict[int, _Drift]:
 
 
 def _squared_error(f: Facts, k: int) -> float:
-    """The squared standard error of a mean, by the means of the groups: responses to one prompt are alike."""
+    """Return the squared standard error of a mean, from the means of the groups, whose responses are alike."""
     sums = f.totals.rewards
     between = max(sums.scatter[k] - sums.squared[k, k], 0.0)
     return ratio(between, (sums.holding_groups[k] - 1) * sums.present[k])
 
 
 def _break(f: Facts, k: int) -> tuple[int, float, float]:
-    """The step that parts the run so that the two means differ most beside their error, and these means."""
+    """Return the step at which the mean of a reward gets worse most clearly, and the means before it and from it on.
+
+    Among all steps, the two means differ most there beside their error.
+    """
     begins = np.flatnonzero(np.diff(f.batches.step, prepend=f.batches.step[0]))
     n, total = (np.append(0, x.cumsum()) for x in (f.batches.rewards.present[k], f.batches.rewards.total[k]))
     begins = begins[(n[begins] > 0) & (n[begins] < n[-1])]
@@ -99,7 +102,7 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
 
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:
-    """Much of the update comes from groups in which no answer has the primary reward."""
+    """Find out that much of the update comes from groups in which no answer has the primary reward."""
     on = f.setup.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):
         return
@@ -125,7 +128,10 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
 
 
 def _can_be_missed(f: Facts, k: int) -> bool:
-    """Whether a value of 0 or less means that an answer lacks the reward: none is below 0, or it has two values."""
+    """Return whether a value of 0 or less means that an answer lacks the reward.
+
+    That is so if no value is below 0, or if the reward has only two values.
+    """
     sums = f.totals.rewards
     low, high, n = sums.low[k], sums.high[k], sums.present[k]
     if f.setup.weights[k] < 0 or not low <= 0 < high:

@@ -19,7 +19,7 @@ from gdpo_core.conventions import NAMES
 
 
 def reward_dead(f: Facts) -> Iterator[Finding]:
-    """A reward is constant in nearly all groups."""
+    """Find rewards that are constant in nearly all groups."""
     for k, name in enumerate(f.rewards):
         dead, acts = f.dead(k), f.totals.groups - f.totals.rewards.dead_groups[k]
         if dead < t.DEAD:
@@ -43,7 +43,7 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
-    """A reward that differed inside groups at first no longer does."""
+    """Find rewards that differed inside groups at first and no longer do."""
     batches = len(f.batches.batch)
     if batches < t.FADES_BATCHES:
         return
@@ -84,7 +84,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
 
 
 def reward_noise(f: Facts) -> Iterator[Finding]:
-    """A reward is nearly constant, and GDPO gives it a large part of the update."""
+    """Find rewards that are nearly constant and to which GDPO gives a large part of the update."""
     grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
     for k, name in enumerate(f.rewards):
         faint = f.faint(k)
@@ -112,7 +112,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
 
 
 def reward_dominates(f: Facts) -> Iterator[Finding]:
-    """One reward makes most of the update, far more than its weight asks for."""
+    """Find rewards that make most of the update, far more than their weight asks for."""
     shares, gdpo = f.shares(f.method), f.shares("gdpo")
     for n, k in enumerate(_dominant(f)):
         name, asks = f.rewards[k], f.share_of_squares(k)
@@ -138,7 +138,7 @@ def _pushes_on_others(f: Facts, k: int) -> str:
 
 
 def _dominant(f: Facts) -> list[int]:
-    """The rewards that make most of the update, far more than their weight asks for."""
+    """Return the rewards that make most of the update, far more than their weight asks for."""
     able, shares = _acting_rewards(f), f.shares(f.method)
     # The only reward that is neither constant nor noise makes most of the update; other findings say that.
     loud = {k for k in able if f.dead(k) < t.DEAD and f.faint(k) < t.FAINT}
@@ -146,7 +146,7 @@ def _dominant(f: Facts) -> list[int]:
 
 
 def reward_starved(f: Facts) -> Iterator[Finding]:
-    """A reward with a weight makes next to nothing of the update, or the update works against it."""
+    """Find rewards with a weight that make next to nothing of the update, or against which it works."""
     shares, gdpo, able = f.shares(f.method), f.shares("gdpo"), _acting_rewards(f)
     most = max(able, key=lambda i: shares[i], default=0)
     reason_given = bool(_dominant(f))  # the reason, in what is shown before
@@ -171,7 +171,7 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
 
 
 class _End(NamedTuple):
-    """The end of a run, in all parts of which a reward has been starved."""
+    """The last part of a run, from the step on from which a reward has been starved without a pause."""
 
     step: int | None  # where it begins; None: there is no such end, or the log is too short to show it
     part: float  # of the run
@@ -182,7 +182,7 @@ class _End(NamedTuple):
 
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
-    """The rewards that make next to nothing of the update, in the order in which they are shown."""
+    """Return the rewards that make next to nothing of the update, in the order in which they are shown."""
     shares, able, starved = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
         due, late = f.due_share(k), _at_the_end(f, k)
@@ -195,7 +195,7 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
 
 
 def _severity_of_starved(f: Facts, k: int) -> str:
-    """A reward that is pushed all the same, as it comes with others, is learnt with these: that is no warning."""
+    """Return "info" for a starved reward that is learnt all the same, as others raise it, else "warning"."""
     pushed = f.push(f.method)[k] >= t.PUSHED
     return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"
 
@@ -225,21 +225,24 @@ def _at_the_end(f: Facts, k: int) -> _End:
 
 
 def _acting_rewards(f: Facts) -> list[int]:
-    """The rewards that have a weight and differ in some group; none where the log does not tell what they do."""
+    """Return the rewards that have a weight and differ in some group; none where the log does not tell what they do."""
     if f.contradicted or f.relations:
         return []
     return [k for k in range(len(f.rewards)) if f.dead(k) < 1 and f.share_of_squares(k) > 0]
 
 
 def _far_above(share: float, asks: float) -> bool:
-    """Whether a share of the update is large, beside what its weight asks for too; false where it is NaN."""
+    """Return whether a share of the update is large, also beside what its weight asks for; false where it is NaN."""
     # A reward that should have half cannot have twice its share, so what is left for the others counts too.
     beside = share >= t.DOMINATES_BY * asks or t.DOMINATES_BY * (1 - share) <= 1 - asks
     return share >= t.DOMINATES and beside and share - asks >= t.MOVED
 
 
 def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
-    """Why one reward makes most: its scale, where GDPO moves the share; else that others differ less often."""
+    """Say why one reward makes most of the update; empty where neither scale nor how often it differs explains it.
+
+    It is the scale where GDPO moves the share, else that the other rewards differ in fewer groups.
+    """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
         return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides."
     rarer = any(f.dead_or_missing(k) > f.dead_or_missing(most) for k in _acting_rewards(f))
@@ -250,7 +253,7 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
 
 
 def conflict(f: Facts) -> Iterator[Finding]:
-    """Two rewards oppose each other inside groups."""
+    """Find two rewards that oppose each other inside groups."""
     shares = f.shares(f.method)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
         correlation = f.correlation(i, j)
@@ -271,7 +274,7 @@ def conflict(f: Facts) -> Iterator[Finding]:
 
 
 def length_coupled(f: Facts) -> Iterator[Finding]:
-    """A reward is correlated with the length of the response."""
+    """Find rewards that are correlated with the length of the response."""
     lengths = lengths_of(f) if f.run.has_length else None
     for k, (name, correlation) in enumerate(lengths["correlations"].items() if lengths else ()):
         if correlation is None or abs(correlation) < max(t.LENGTH, f.by_chance(k)):
@@ -292,7 +295,7 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
 
 
 def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
-    """A reward is constant in nearly all groups of some values, and acts in the others."""
+    """Find rewards that are constant in nearly all groups of some values of a column, and act in the others."""
     for k, name in enumerate(f.rewards):
         here = [
             value_facts
@@ -322,7 +325,7 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
 
 
 def _dead_and_holding(parts: Sequence[ValueFacts], k: int) -> tuple[int, int]:
-    """The groups of these parts in which the reward is constant, and all that hold it."""
+    """Return how many groups of these parts hold the reward as a constant, and how many hold it at all."""
     sums = [part.facts.totals for part in parts]
     holding = int(sum(total.rewards.holding_groups[k] for total in sums))
     return int(sum(total.rewards.dead_groups[k] - total.groups for total in sums)) + holding, holding

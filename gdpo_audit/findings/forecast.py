@@ -56,7 +56,7 @@ class RewardForecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast(Displayed):
-    """The forecast of every reward under a setting; `table` has a row for each.
+    """The forecast of every reward under a setting.
 
     steps: over which the means are taken. from_steps: of the log. notes: what the figures stand on.
     """
@@ -70,7 +70,7 @@ class Forecast(Displayed):
     notes: tuple[str, ...] = (OF_WHAT,)
 
     def table(self) -> pl.DataFrame:
-        """One row per reward: reward, difference, low, high, speed, speed_error, push, push_as_it_ran, why."""
+        """Return a row per reward: reward, difference, low, high, speed, speed_error, push, push_as_it_ran, why."""
         numbers = ("difference", "low", "high", "speed", "speed_error", "push", "push_as_it_ran")
         rows = [
             {"reward": name, **{column: getattr(made, column) for column in numbers}, "why": made.why or None}
@@ -112,7 +112,7 @@ def forecast_of(
 
 
 def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, dict[str, float | None]]]:
-    """Forecast several settings at once: of each reward the difference over the steps of the log, and its interval.
+    """Forecast several settings: for each reward the difference over the steps of the log, with its interval.
 
     Raises InputError where the log does not tell enough.
     """
@@ -132,7 +132,7 @@ def why_no_forecast(f: Facts) -> str:
 
 
 class _Forecaster:
-    """The run as it went, from which any other setting is forecast."""
+    """The run as it went, which gives the forecast of any other setting."""
 
     def __init__(self, f: Facts) -> None:
         self.names = f.rewards
@@ -170,7 +170,7 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
 
 
 def _checked(f: Facts, course: Course, method: object, weights: object, gate: object, steps: object) -> ForecastSetting:
-    """Return the setting that a caller asks for; raises InputError."""
+    """Return the setting that a caller asks for, checked against the run. Raises InputError."""
     known = method is None or (isinstance(method, str) and method in METHODS)
     expect(known, "forecast, method", f"one of {', '.join(METHODS)}", repr(method))
     named = weights_by_name(weights, f.rewards, "forecast, weights")
@@ -186,7 +186,7 @@ def _checked(f: Facts, course: Course, method: object, weights: object, gate: ob
 
 
 def _gate(f: Facts, gate: object) -> Gate:
-    """Return the gate of these names."""
+    """Return the gate that a caller describes by the names of its rewards, checked. Raises InputError."""
     names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
     asked = dict(gate) if isinstance(gate, Mapping) else {}
     reward, on = asked.get("reward"), asked.get("on")
@@ -208,7 +208,10 @@ def _gate(f: Facts, gate: object) -> Gate:
 
 @dataclass(frozen=True)
 class _Compared:
-    """Both courses at some times, (times, draws, K): the first draw is the middle of what is known of the speeds."""
+    """Both courses, as it ran and as forecast, at some times: (times, draws, K).
+
+    The first draw is the middle of what is known of the speeds.
+    """
 
     times: Array
     as_it_ran: Array
@@ -216,7 +219,7 @@ class _Compared:
 
     @cached_property
     def differences(self) -> Array:
-        """(draws, K) of the means over the steps, each as it was before its update."""
+        """(draws, K) the differences of the means over the steps, each step as it was before its update."""
         steps = int(self.times[-1])
         low, part = _between(self.times, np.arange(steps, dtype=float))
         weight = np.bincount(low, 1 - part, len(self.times)) + np.bincount(low + 1, part, len(self.times))

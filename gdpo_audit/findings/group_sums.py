@@ -59,46 +59,46 @@ class Grouped:
         return _pairs.blocks_of(self.batch)
 
     def per_group(self, x: Tensor) -> Tensor:
-        """(…, prompts, rollouts) or (…, responses) summed to (…, groups)."""
+        """Return (…, groups) the sums over the groups of x: (…, prompts, rollouts) or (…, responses)."""
         return self.flat(self.batch.group.total(x))
 
     def lowest(self, x: Tensor) -> Tensor:
-        """(…, groups) the lowest value of each group."""
+        """Return (…, groups) the lowest value of each group."""
         return self.flat(self.batch.group.lowest(x))
 
     def highest(self, x: Tensor) -> Tensor:
-        """(…, groups) the highest value of each group."""
+        """Return (…, groups) the highest value of each group."""
         return -self.lowest(-x)
 
     def silent(self, x: Tensor) -> Tensor:
-        """(groups,) whether every value of a group is 0; NaN is not 0."""
+        """Return (groups,) whether every value of a group is 0; NaN is not 0."""
         return self.lowest(-x.abs()) == 0
 
     def per_response(self, x: Tensor) -> Tensor:
-        """(…, groups) repeated for each response of the group."""
+        """Return a value per group, (…, groups), repeated for each response of the group."""
         return x[..., None] if self.batch.index is None else self.batch.group.broadcast(x)
 
     def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The std, (…, groups), and each value minus the mean of its group; 0 where x is NaN."""
+        """Return the std, (…, groups), and each value minus the mean of its group; 0 where x is NaN."""
         group = self.batch.group
         over = skipping_missing(group) if bool(x.isnan().any()) else group
         distance = centre(x, over)[1]
         return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
 
     def flat(self, x: Tensor) -> Tensor:
-        """(…, groups) what a reduction over groups gives."""
+        """Return (…, groups) from what a reduction over groups gives."""
         return x.squeeze(-1) if self.batch.index is None else x
 
 
 def token_lengths(table: pl.DataFrame) -> Array:
-    """(responses,) tokens, NaN where unknown."""
+    """Return (responses,) the length of each response in tokens, NaN where it is unknown."""
     if "length" not in table.columns:
         return np.full(len(table), np.nan)
     return table["length"].cast(pl.Float64).to_numpy()
 
 
 def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, setup: Setup, float32: bool) -> Sums[Any]:
-    """The sums of each group, as tensors and arrays."""
+    """Return the sums of each group, as tensors and arrays; part and log hold the rows of the same batches."""
     std, distance = grouped.centred(grouped.batch.rewards)
     same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
     logged = _deviations_as_logged(grouped, distance, part, setup, same)
@@ -140,7 +140,7 @@ def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, setup: Se
 
 
 def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
-    """(groups,) a hash of rewards and logged advantages in their order: batches with the same rows have the same."""
+    """Return (groups,) a hash of rewards and logged advantages in their order, equal for batches with the same rows."""
     content = part.select(*["advantage"] * ("advantage" in part.columns), *reward_columns(rewards))
     starts = starts_of(batch)
     position = np.arange(len(part)) - starts.repeat(np.diff(starts, append=len(part)))
@@ -152,7 +152,7 @@ def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, grou
 
 
 def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
-    """distance, std: as `Grouped.centred` gives them for the rewards."""
+    """Return the sums over each reward; distance, std: what `Grouped.centred` gives for the rewards."""
     r, squared = grouped.batch.rewards, distance.square()
     whole = bool(r.isfinite().all())  # then nothing takes the place of what is missing, which costs time
     present = torch.ones_like(r) if whole else (~r.isnan()).to(r)
@@ -181,7 +181,7 @@ def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
 
 
 def _products(grouped: Grouped, distance: Tensor) -> Tensor:
-    """(rewards, rewards, groups) the sums of the products of any two rewards, each pair computed once."""
+    """Return (rewards, rewards, groups) the sums of the products of any two rewards."""
     made = distance.new_empty(len(distance), len(distance), len(grouped.starts))
     for k, deviations in enumerate(distance):
         made[k, k:] = made[k:, k] = grouped.per_group(distance[k:] * deviations)
@@ -191,7 +191,7 @@ def _products(grouped: Grouped, distance: Tensor) -> Tensor:
 def _deviations_as_logged(
     grouped: Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup, same: float
 ) -> Deviations:
-    """The distances of the rewards as the log has them, also where a gate changes what a method sees.
+    """Return the distances of the rewards as the log has them, also where a gate changes what a method sees.
 
     distance: of the rewards as a method sees them.
     """
@@ -207,7 +207,7 @@ def _deviations_as_logged(
 
 
 class _Outcome(NamedTuple):
-    """What a method makes of some batches."""
+    """The advantages that a method makes of some batches, and what they come to."""
 
     advantages: Tensor  # (prompts, rollouts) or (responses,)
     before_batch_step: Tensor  # the same before GDPO's step over the batch
@@ -218,7 +218,7 @@ class _Outcome(NamedTuple):
 
 
 def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
-    """logged: the distances of the rewards as the log has them."""
+    """Compute what a method makes of the batches; logged: the distances of the rewards as the log has them."""
     formula, batch = method_for(method, grouped.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
@@ -232,7 +232,7 @@ def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
 def _ties_and_order(
     grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
-    """What each method ties, and how it orders the pairs with different primary reward; without one there is none."""
+    """Return what each method ties, and how it orders the pairs with different primary reward, if there is one."""
     # A response without any reward only counts for silent groups.
     rewards, kept = grouped.batch.rewards.flatten(1), grouped.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
@@ -245,7 +245,7 @@ def _ties_and_order(
 
 
 def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
-    """(groups,) the weight on the primary reward above which no pair is inverted; −infinite where none is now.
+    """Return (groups,) the weight on the primary reward above which no pair is inverted; −infinite where none is now.
 
     From a weight with inverted pairs on, the one with the largest gap gives the next weight, at which it is tied, until
     none is inverted: Dinkelbach's method, which lists no pairs. added: (rewards, …) what is added up by weight.
@@ -316,7 +316,7 @@ def _method_sums(
 
 
 def _length_sums(grouped: Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup) -> LengthSums[Any]:
-    """distance: the rewards minus the means of their groups."""
+    """Return the sums over the lengths of the responses; distance: the rewards minus the means of their groups."""
     lengths = torch.from_numpy(token_lengths(part).copy()).view(distance.shape[1:])
     deviations = grouped.centred(lengths)[1]
     return LengthSums(
@@ -328,7 +328,7 @@ def _length_sums(grouped: Grouped, distance: Tensor, part: pl.DataFrame, setup: 
 
 
 def _logged_sums(grouped: Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -> LoggedSums[Any]:
-    """log and part hold the same responses."""
+    """Return the sums over the logged advantages; log and part hold the same responses."""
     advantages = log.advantages
     shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()
     error = torch.full_like(advantages, -torch.inf)
@@ -353,7 +353,7 @@ def _logged_sums(grouped: Grouped, log: Tensors, part: pl.DataFrame, setup: Setu
     largest_error = grouped.highest(error.view(shape))
 
     def count(x: Tensor) -> Tensor:
-        """(responses,) yes or no, counted in each group."""
+        """Count in each group the responses of which x, (responses,), is true."""
         return grouped.per_group(x.view(shape).to(grouped.batch.rewards)).long()
 
     wrong_in_group = count(wrong)

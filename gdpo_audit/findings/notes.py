@@ -10,7 +10,7 @@ from gdpo_core._words import count, number, percent
 
 
 def notes(f: Facts) -> Iterator[str]:
-    """What was left out of the log, what counts once or not at all, and groups of another size."""
+    """Yield sentences about what was left out of the log, what counts once or not at all, and sizes of groups."""
     for issue in f.run.issues:
         details = issue.details
         if issue.id == "files-left-out":

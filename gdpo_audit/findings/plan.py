@@ -50,13 +50,13 @@ class Setting:
     cost: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """It as plain values, the setting apart from what it does."""
+        """Return the row as plain values, the method, weights and gate under `setting`."""
         values = asdict(self)
         return {"setting": {name: values.pop(name) for name in ("method", "weights", "gate")}, **values}
 
 
 def plan_of(f: Facts) -> tuple[Setting, ...]:
-    """What the run could have used, each tried on its log; empty where the log does not tell what did what."""
+    """Try on the run's log what it could have used; empty where the log does not tell what each reward did."""
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
     if len(f.rewards) < 2 or unknown or not any(f.setup.weights):
         return ()
@@ -75,7 +75,7 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
 
 
 def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
-    """Yield the run's own setting, the other method, and weights under which shares are as asked for; each as tried."""
+    """Yield the run's own setting, other methods, and weights that give the shares asked for, each as it is tried."""
     f = trials.facts
     weights_of_run, name = f.setup.weights, NAMES[f.method]
     assumed = f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
@@ -99,19 +99,19 @@ def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
 
 
 def _asked(trials: Trials) -> dict[int, float]:
-    """The shares that the weights of the run ask for, of the rewards that can act."""
+    """Return the shares that the weights of the run ask for, by the index of each reward that can act."""
     due_shares = {k: trials.as_it_ran.due_share(k) for k in range(len(trials.facts.rewards))}
     return {k: due for k, due in due_shares.items() if due > 0}
 
 
 def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
-    """Whether weights differ from the run's by more than a factor, and enough to be worth a change."""
+    """Return whether weights differ from the run's by more than a factor, and enough to be worth a change."""
     largest, of_own = max(map(abs, weights)), max(map(abs, weights_of_run))
     return any(abs(w / largest - o / of_own) >= MOVED for w, o in zip(weights, weights_of_run, strict=True))
 
 
 def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
-    """Return a setting as it is tried on the sample of the log, and the trial."""
+    """Return a setting with what the sample shows under it, and the trial that it is."""
     f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
     gate: dict[str, Any] | None = None
@@ -163,24 +163,24 @@ def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
 
 
 def _rises(row: Setting, ran: Setting, name: str) -> bool:
-    """Whether the push on a reward is larger than as it ran, by more than noise."""
+    """Return whether the push on a reward is larger than as it ran, by more than noise."""
     return row.push[name] - ran.push[name] > push_noise(row.tried_on)
 
 
 def _may_fall(row: Setting, name: str) -> bool:
-    """Whether the forecast of a reward does not lie above 0 with its whole interval; False where none is known."""
+    """Return whether a reward has a forecast whose interval reaches 0 or less."""
     told = (row.forecast or {}).get(name, {}).get("low")
     return told is not None and told <= 0
 
 
 def _gain(row: Setting, ran: Setting, first: str) -> float:
-    """Return the gain of the primary reward less what others lose, in pushes."""
+    """Return the gain in the push on the primary reward, less what the pushes on others lose."""
     moved = {name: row.push[name] - ran.push[name] for name in row.push}
     return moved.pop(first) + sum(min(x, 0.0) for x in moved.values() if not isnan(x))
 
 
 def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
-    """Return the setting with its reason, what it does to the primary reward, and its cost, what falls elsewhere."""
+    """Return the setting as recommended: with its reason, its effect on the primary reward, and its cost to others."""
     falling = [
         name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)
     ]

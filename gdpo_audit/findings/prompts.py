@@ -13,14 +13,14 @@ WORST = 10  # prompts in a report
 
 
 def _visits(f: Facts) -> pl.DataFrame | None:
-    """The groups of the batches that are counted; None where their silence is not that of the run's method."""
+    """Return a row per counted group; None where it is not known whether the run's method left the group silent."""
     if f.summary is None or f.setup.examples_of != f.method:
         return None
     return f.summary.visits.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
 
 
 def silent_responses(f: Facts) -> int | None:
-    """The responses in groups without any advantage."""
+    """Count the responses in groups without any advantage; None where that is not known."""
     visits = _visits(f)
     return None if visits is None else int(visits.filter("silent")["responses"].sum())
 
@@ -60,7 +60,7 @@ def prompts_of(f: Facts) -> PromptsPart | None:
 
 
 def lengths_of(f: Facts) -> LengthsPart | None:
-    """How long the completions are: in tokens where they are logged, else in characters. None: neither is known."""
+    """Return how long the completions are, in tokens or else in characters; None where neither is known."""
     batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():
         return None

@@ -20,7 +20,7 @@ _LEAST = 1e-3  # of the largest product of weight and spread: with smaller weigh
 
 
 def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:
-    """Weights under which the method gives each of these rewards its wanted share of the update; None: there are none.
+    """Return weights under which a method gives each reward its wanted share of the update; None for none.
 
     wanted: shares that sum to 1, by the index of their reward; the other rewards keep their weight beside the first
     of these. Signs stay, and the largest of these weights stays as large as it is. A share is Σ_u w_k (M_u w)_k / d_u²
@@ -54,7 +54,7 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
 
 
 def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
-    """(units, rewards, rewards) Σ x_k x_l of the terms, and what makes d² of the weights; None: nothing is divided."""
+    """Return (units, rewards, rewards) Σ x_k x_l of the terms, and the same whose weighted sum is d²; None for no d."""
     f = trials.facts
     c = ALL_CONVENTIONS[f.setup.convention]
     by_group = method == "grpo" or (method == "gdpo" and c.last_step == "group")
@@ -79,6 +79,6 @@ def _centre(x: Tensor, over: Reduction) -> Tensor:
 
 
 def _in_units(x: Tensor, unit: Tensor) -> Array:
-    """(units, rewards, rewards) Σ x_k x_l; x: (rewards, responses)."""
+    """Return (units, rewards, rewards) the sums of x_k x_l in each unit; x: (rewards, responses)."""
     pairs = torch.einsum("kj,lj->jkl", x, x)
     return pairs.new_zeros(int(unit.max()) + 1, *pairs.shape[1:]).index_add_(0, unit, pairs).numpy()

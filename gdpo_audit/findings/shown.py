@@ -104,7 +104,7 @@ def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
 
 
 def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
-    """Say whether they follow the rewards less a mean that was rounded to bfloat16; empty where they do not."""
+    """Say whether advantages follow the rewards less a mean rounded to bfloat16; else name the usual causes."""
     total = torch.from_numpy(x.sum(1))
     size = torch.from_numpy(np.bincount(group)).double()
     index = torch.from_numpy(group)

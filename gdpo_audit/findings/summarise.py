@@ -1,4 +1,4 @@
-"""The summary of a run: the sums of its batches, and the groups that show each thing best."""
+"""The summary of a run: the sums of its batches, and the groups that show each finding best."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ Mapped: TypeAlias = Callable[..., Iterable]  # as `map`: what a function makes o
 
 
 class Summary(NamedTuple):
-    """The sums of the batches of a run or of a part of it, and the groups that show each thing best."""
+    """The sums of the batches of a run or of a part of it, and the groups that show each finding best."""
 
     batches: Sums[Array]
     # The groups that show something best: batch, group, and a score by finding, and by finding and number of a reward,
@@ -49,7 +49,7 @@ class Summary(NamedTuple):
 
 
 def summarise_all(tables: Iterable[pl.DataFrame], setup: Setup, mapped: Mapped = map) -> Summary:
-    """The summary of the tables of a run, its batches in the order of the steps.
+    """Summarise the tables of a run, its batches in the order of the steps.
 
     mapped: computes the parts, here by default.
     """
@@ -64,7 +64,7 @@ def _joined(parts: Iterable[Summary]) -> Summary:
 
 
 def pieces(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The tables in pieces of whole batches."""
+    """Yield the tables in pieces of whole batches."""
     for table in tables:
         starts = starts_of(table["batch"].to_numpy())
         cuts = starts[starts_of(starts // _AT_ONCE)]
@@ -73,7 +73,7 @@ def pieces(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def summarise(table: pl.DataFrame, setup: Setup) -> Summary:
-    """The summary of one table of a run. It holds whole batches; the rows of a batch, and of a group, are consecutive.
+    """Summarise one table of whole batches, in which the rows of a batch, and of a group, are consecutive.
 
     The advantages are computed with the setup's weights and convention. Where a batch lacks the lengths that the
     convention weights by, GDPO's last step runs over responses. A column `part` numbers parts of the run, each of some
@@ -90,7 +90,7 @@ def summarise(table: pl.DataFrame, setup: Setup) -> Summary:
 
 
 def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Setup, bool, bool]]:
-    """The table by kinds of batches, so that an unusual batch does not change how others compute.
+    """Yield the table by kinds of batches, so that an unusual batch does not change how others are computed.
 
     With each the setup of these batches, whether their rewards are float32 numbers, and whether all lengths are known.
     Apart are also batches whose groups have different sizes, or of which one has a single response.
@@ -116,7 +116,7 @@ def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Se
 
 
 def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
-    """(responses,) whether the rewards are float32 numbers, as a trainer that computes in float32 logs them."""
+    """Return (responses,) whether all rewards are float32 numbers, as a trainer that computes in float32 logs them."""
     fits = np.full(len(table), True)
     for name in rewards:
         value = table[reward_column(name)].to_numpy()
@@ -126,7 +126,7 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 
 def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Summary:
-    """The summary of batches of one kind, with one setup."""
+    """Summarise batches of one kind, with one setup."""
     part = rows if float32 else rows.with_columns(pl.col(reward_columns(setup.rewards)).round_sig_figs(DIGITS))
     log = tensors_of(part, setup.rewards)
     convention = ALL_CONVENTIONS[setup.convention]
@@ -150,7 +150,7 @@ def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Su
 
 
 def _best(score: Array, most: int) -> Array:
-    """(at most `most`,) the groups with the highest scores, of equal ones the first; those without a score are none."""
+    """Return the groups with the highest scores, at most `most`, of equal ones the first; none without a score."""
     shown = np.flatnonzero(score == score)
     if len(shown) <= most:
         return shown
@@ -160,7 +160,7 @@ def _best(score: Array, most: int) -> Array:
 
 
 def _hold_several_prompts(rows: pl.DataFrame, starts: Array) -> Array:
-    """(groups,) Whether the responses of a group answer several prompts; starts: the first row of each group."""
+    """Return (groups,) whether the responses of a group answer several prompts; starts: the first row of each group."""
     if "_prompt_key" not in rows.columns:
         return np.zeros(len(starts), dtype=bool)
     prompt = rows["_prompt_key"].to_numpy()
@@ -174,7 +174,7 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
 
 
 def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
-    """(groups,) how well each group shows each thing, by the id of a finding and the number of a reward; NaN: not.
+    """Return how well each group shows each finding, (groups,) by its id and the number of a reward; NaN: not at all.
 
     first: the number of the reward that matters most, of whose best responses `punished` is.
     """

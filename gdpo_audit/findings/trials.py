@@ -19,7 +19,7 @@ MOST = 20_000  # responses on which a setting is tried: all of a smaller log, el
 
 @dataclass(frozen=True)
 class Gate:
-    """A reward that counts only where another one reaches a threshold; both are indices."""
+    """A rule by which one reward counts only where another one reaches a threshold; both are indices."""
 
     reward: int
     on: int
@@ -27,14 +27,14 @@ class Gate:
     fallback: float  # what stands in its place everywhere else
 
     def named(self, rewards: Sequence[str]) -> dict[str, Any]:
-        """Return the gate as its reader gives it, with the names of the rewards."""
+        """Return the gate as reports have it, with the names of the rewards."""
         names = {"on": rewards[self.on], "reward": rewards[self.reward]}
         return {**names, "threshold": self.threshold, "otherwise": self.fallback}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a run could have used."""
+    """A setting that is tried on a log: a method, weights, and a gate if there is one."""
 
     method: str
     weights: tuple[float, ...]
@@ -91,7 +91,7 @@ def sums_under(setup: Setup, gate: Gate | None, sample: Sequence[pl.DataFrame]) 
 
 
 def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
-    """The reward as it is behind its gate, and as the log has it; a missing one stays missing."""
+    """Return the reward behind its gate, and as the log has it; a missing one stays missing."""
     reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
     reached = on.is_not_nan() & (on >= gate.threshold)
     gated = pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.fallback)

@@ -11,7 +11,7 @@ from gdpo_core._words import number
 
 
 def counted(f: Facts) -> Run | None:
-    """The run with only the rewards that count; None where all do, or where the log does not tell."""
+    """Return the run with only the rewards that count; None where all do, or where the log does not tell."""
     if f.reproduced is False:
         return None
     uncounted = list(_without_weight(f))
@@ -30,7 +30,7 @@ def counted(f: Facts) -> Run | None:
 
 
 def _without_weight(f: Facts) -> Iterator[Uncounted]:
-    """The rewards whose weight is known to be 0, unless no other has one, but for the primary reward."""
+    """Yield the rewards whose weight is known to be 0, but for the primary one; none where no other has a weight."""
     weights, recipe = f.setup.weights, f.recipe
     last = max((k for k, w in enumerate(weights) if w), default=-1)
     for k, name in enumerate(f.rewards):
@@ -46,7 +46,7 @@ def _without_weight(f: Facts) -> Iterator[Uncounted]:
 
 
 def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
-    """The rewards beside which the log holds them times a weight, under a name that says so, and that weight."""
+    """Yield the rewards that the log also holds times a weight, under a name that says so, with copy and weight."""
     primary = None if f.setup.primary is None else f.rewards[f.setup.primary]
     for later, parts in f.relations:
         if len(parts) != 1:
@@ -58,7 +58,7 @@ def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
 
 
 def _plain(name: str) -> str:
-    """The name of what a column is the weighted one of.
+    """Return the name of a column without the word "weighted" at its start or end.
 
     >>> _plain("Style_weighted"), _plain("weighted/style"), _plain("weighted")
     ('style', 'style', 'weighted')

@@ -31,7 +31,7 @@ FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # o
 
 @dataclass(frozen=True)
 class WhatIfSetting:
-    """A setting that a caller asks for, checked; None, and a reward without a weight: as the run has it."""
+    """A setting that a caller asks for, checked; what is None, or a reward without a weight, is as the run has it."""
 
     method: str | None
     weights: dict[str, float]
@@ -40,7 +40,7 @@ class WhatIfSetting:
 
 @dataclass(frozen=True)
 class WhatIf(Displayed):
-    """A whole run as it was, and under another setting.
+    """A whole run as it was, beside the same run under another setting.
 
     before, after: each the setting (method, convention, weights), and under it each reward's share of the update, the
     push on it and the share punished of its best, the share of groups with ties, of tied pairs and of silent groups,
@@ -55,7 +55,7 @@ class WhatIf(Displayed):
     notes: tuple[str, ...]
 
     def table(self) -> pl.DataFrame:
-        """One row per figure: figure, reward (null: of the whole run), before and after."""
+        """Return a row per figure: figure, reward (null: of the whole run), before and after."""
         sides: list[dict[str, Any]] = [dict(self.before), dict(self.after)]
         by_reward = [(figure, name) for figure in ("weights", *BY_REWARD) for name in self.after["weights"]]
         rows = [(figure, name, *(side[figure][name] for side in sides)) for figure, name in by_reward]
@@ -64,12 +64,12 @@ class WhatIf(Displayed):
         return pl.DataFrame(rows, schema=names, orient="row")
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values, ready for JSON."""
+        """Return both settings with their figures as plain values, ready for JSON."""
         return jsonable(asdict(self))
 
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
-    """The setting that a caller gives by the names of its parts, checked against a run. Raises InputError."""
+    """Check the setting that a caller gives by the names of its parts against a run. Raises InputError."""
     parts = ("method", "weights", "convention")
     known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(parts)
     expect(known, "what_if", f"one or more of {', '.join(parts)}", repr(setting))
@@ -82,7 +82,7 @@ def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
 
 
 def with_every_weighed_reward(f: Facts, setting: WhatIfSetting) -> Facts:
-    """Return the facts of the run with every reward that a setting weighs: also with those that did not count."""
+    """Return the facts of the run with every reward that a setting weighs, also those that did not count."""
     counts_again = any(w and name not in f.rewards for name, w in setting.weights.items())
     return f.with_all if counts_again and f.with_all is not None else f
 
@@ -116,7 +116,7 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
 
 
 def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
-    """A setting and the figures under it; rewards: all that it names."""
+    """Return a setting and the figures under it; rewards: all that it names."""
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
     shares = dict.fromkeys(rewards, 0.0) | _by_reward(f, f.shares(method))
     # What the update does to a reward that does not count was not computed.
@@ -139,7 +139,7 @@ def _finite_or_none(x: float) -> float | None:
 
 
 def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup) -> tuple[str | None, list[str]]:
-    """The lines that make the run this, None where none are known, and what the figures stand on."""
+    """Return the lines that configure a setting, None where none are known, and notes on its figures."""
     convention = ALL_CONVENTIONS[setup.convention]
     another_convention = setting.convention not in (None, f.setup.convention)
     owners = (

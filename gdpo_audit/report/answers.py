@@ -1,4 +1,4 @@
-"""What a report lets its reader ask: the groups of the run as data, from which answers.js computes other settings."""
+"""The data of a report with which answers.js computes other settings in the browser: the groups of the run."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -51,19 +51,19 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
 
 
 def _largest(f: Facts, sample: Facts) -> float:
-    """The largest difference between a figure of the run and of a sample, under the run's own methods."""
+    """Return the largest difference between a figure of the run and of a sample, under the run's own weights."""
     both = ([x for m in COMPARED for x in _figures(facts, m)] for facts in (f, sample))
     return max((abs(x - y) for x, y in zip(*both, strict=True) if x == x and y == y), default=0.0)
 
 
 def _figures(f: Facts, method: str) -> tuple[float, ...]:
-    """Every figure of a method that a reader's setting changes."""
+    """Return every figure of a method that a reader's setting changes."""
     by_reward = *f.shares(method), *f.push(method), *f.punished(method)
     return *by_reward, f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
 
 
 def _setting(f: Facts) -> dict[str, Any]:
-    """What the run had, and what any setting is computed and configured with."""
+    """Return what the run had, and what any other setting is computed and configured with."""
     setup = replace(f.setup, weights=tuple((_PLACE + k) / f.unit for k in range(len(f.rewards))))
     told = {m: lines_and_notes(f, WhatIfSetting(m, {}, None), m, setup) for m in COMPARED}
     return {
@@ -80,7 +80,7 @@ def _setting(f: Facts) -> dict[str, Any]:
 
 
 def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.DataFrame:
-    """A row per group and distinct reward vector: how often it came, and its weight in the last step."""
+    """Return a row per group and distinct reward vector: how often it came, and its weight in the batch step."""
     starts = starts_of(table["batch"].to_numpy())
     sizes = np.diff(starts, append=len(table))
     float32, timed = (
@@ -99,7 +99,7 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
 
 
 def _written(parts: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
-    """The distinct vectors of all groups, and by batch and group the numbers of its vectors and how often each came."""
+    """Return all distinct vectors, and by batch and group the numbers of its vectors and how often each came."""
     rows = pl.concat(parts).with_columns(pl.col("over").cast(pl.Int64))
     numbers: dict[tuple[float | None, ...], int] = {}
     vectors = rows.select(f"{k}" for k in range(rewards)).fill_nan(None).rows()

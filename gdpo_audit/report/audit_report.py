@@ -1,4 +1,4 @@
-"""The report of an audit: the parts that are no findings, from the facts about a run."""
+"""The report of an audit, put together from the facts about a run, its findings and its plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -82,7 +82,7 @@ class AuditReport(Displayed):
             return f"{error}"
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: with the texts and without the log, which may not be there where the report goes."""
+        """Return what is pickled: the report with its texts, and without its log, which may not be there later."""
         from_the_log = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts, "answers": self.answers}
         from_the_log |= {"recommended_forecast": self.recommended_forecast}
         return self.__dict__ | from_the_log | {"_facts": None}
@@ -93,7 +93,7 @@ class AuditReport(Displayed):
         weights: Mapping[str, float] | ArrayLike | None = None,
         convention: str | None = None,
     ) -> WhatIf:
-        """The whole run under another method, other weights or another convention, beside what it had.
+        """Compute the whole run under another method, other weights or another convention, beside what it had.
 
         method: as in `gdpo_core.advantages`, but for sa_mrpo. weights: {reward: weight}; a reward without one has that
         of the run. convention: a key of `gdpo_core.CONVENTIONS`. What is not given stays. It reads the log once more.
@@ -179,11 +179,11 @@ class AuditReport(Displayed):
         return f"{self.what_ran} {self.what_first}"
 
     def links(self, finding: Finding) -> tuple[Link, ...]:
-        """The pages elsewhere about a finding: in the paper, and in the documentation of the run's framework."""
+        """Return links to pages about a finding: in the paper, and in the documentation of the run's framework."""
         return links(finding.id, self.source["framework"], finding.fix is not None)
 
     def to_dict(self, groups: bool | int = False) -> dict[str, Any]:
-        """The report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
+        """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
         groups: with the groups that show a finding best, their texts among them; or so many of each finding.
         """
@@ -206,11 +206,11 @@ class AuditReport(Displayed):
         return {name: jsonable(part) for name, part in parts.items()}
 
     def findings_table(self) -> pl.DataFrame:
-        """The findings, one per row: id, severity, message and fix."""
+        """Return the findings as a table, one per row: id, severity, message and fix."""
         return _table(self.findings, dict.fromkeys(("id", "severity", "message", "fix"), pl.String))
 
     def groups_table(self) -> pl.DataFrame:
-        """The groups that show a finding best, one a row, with lists of their answers; at most five of each finding.
+        """Return the groups that show a finding best, one a row, at most five of each finding, with lists of answers.
 
         Columns: finding, step, group, rewards (answers × rewards), advantages (of the group alone, under the run's
         method), logged, prompt, completions; null where the log has none.
@@ -234,12 +234,12 @@ class AuditReport(Displayed):
 
 
 def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """The members of these, one a row."""
+    """Return a table with a row for each of these records, and a column for each member in the schema."""
     return pl.DataFrame([[getattr(row, name) for name in schema] for row in rows], schema=schema, orient="row")
 
 
 def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
-    """The report of these facts and what was found in them."""
+    """Put the report together from facts, findings and plan."""
     steps = over_time(f.setup, f.batches, f.alike)
     return AuditReport(
         source=_source(f),
@@ -313,7 +313,7 @@ def _run(f: Facts) -> RunPart:
 
 
 def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
-    """The phases of weights that change, without some in the middle where there are too many to list."""
+    """Return the phases of weights that change, without some in the middle where there are too many to list."""
     return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 
 
@@ -339,7 +339,7 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
 
 
 def _method(f: Facts, m: str) -> dict[str, float]:
-    """One method's figures over the run: ties, distinct advantages per group, silent groups, inversions."""
+    """Return one method's figures over the run: ties, distinct advantages per group, silent groups, wrong order."""
     return {
         "groups_with_ties": f.ties(m),
         "tied_pairs": f.tied_pairs(m),
@@ -350,7 +350,7 @@ def _method(f: Facts, m: str) -> dict[str, float]:
 
 
 def _of_value(f: Facts, value_facts: ValueFacts) -> ByPart:
-    """The figures of one value of a column."""
+    """Return the figures of one value of a column."""
     method, here = f.method, value_facts.facts
     shares = here.shares(method)
 

@@ -1,4 +1,4 @@
-"""A comparison of two runs, or of several of each kind: its members, and how they are said in words and tables."""
+"""A comparison of two runs, or of several of each kind: its members, its sentences and its tables."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -27,7 +27,7 @@ FIGURES = ("mean", "constant groups", "share of the update", "push", "groups wit
 
 
 def _weights(run: RunPart) -> str:
-    """The weights that made the logged advantages."""
+    """Return in words the weights that made the logged advantages; empty where the log shows none."""
     if run["weights_in_turn"]:
         return weights_in_turn([(phase["step"], phase["weights"]) for phase in run["weights_in_turn"]])
     known = {name: w for name, w in (run["weights"] or {}).items() if w is not None}
@@ -71,7 +71,7 @@ class HowMade:
 
 @dataclass(frozen=True)
 class PooledSpeed:
-    """The speed of one reward over several runs: logit a step for a push of one.
+    """The speed at which one reward followed a push over several runs: logit a step for a push of one.
 
     error: its standard error. between: how far the runs differ beyond their errors. by_run: of each run by itself,
     speed and error; None where the run has no such reward.
@@ -119,7 +119,7 @@ class Changes:
     ]
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain values, ready for JSON."""
+        """Return the comparison as plain values, ready for JSON."""
         return asdict(self)
 
 
@@ -127,7 +127,7 @@ class Changes:
 
 
 def headline(c: Changes) -> str:
-    """What changed, in a sentence or two."""
+    """Say in a sentence or two what changed."""
     names = [s.name for s in c.settings] + ["rewards"] * bool(c.rewards_of_a or c.rewards_of_b)
     made = f"differ in {listing(names)}" if names else "were made the same way"
     scatter = "scatter of their steps" if c.unit == "steps" else "scatter between runs of one side"
@@ -143,7 +143,7 @@ def headline(c: Changes) -> str:
 
 
 def settings_table(c: Changes) -> Table | None:
-    """How the runs were made, where they differ; None where they do not."""
+    """Return a table of how the runs were made, where that differs; None where it does not."""
     rows = [[s.name, s.a, s.b] for s in c.settings]
     if c.rewards_of_a or c.rewards_of_b:
         rows.append(["rewards of one run", *(", ".join(r) or MISSING for r in (c.rewards_of_a, c.rewards_of_b))])
@@ -151,7 +151,7 @@ def settings_table(c: Changes) -> Table | None:
 
 
 def figures_table(c: Changes) -> Table:
-    """The figures of both runs and their differences."""
+    """Return a table of the figures of both runs and their differences."""
     return Table(
         "What they did",
         ["figure", "reward", "A", "B", "B − A", f"{percent(LEVEL)} interval", "clear"],
@@ -188,12 +188,12 @@ def _row(x: Change, unit: str) -> list[str]:
 
 
 def figure_name(x: Change) -> str:
-    """A figure with its reward."""
+    """Name a figure with its reward."""
     return f"{x.figure} of {x.reward}" if x.reward else x.figure
 
 
 def caveat(c: Changes) -> str:
-    """Where the numbers come from, and what they cannot tell."""
+    """Say where the numbers of a comparison come from, and what they cannot tell."""
     if c.unit == "runs":
         how = (
             f"Means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B. Interval: "

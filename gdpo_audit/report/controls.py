@@ -48,7 +48,7 @@ def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, f
 
 
 def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
-    """Return the run beside another setting, whose weights and method the reader sets; answers.js computes it.
+    """Return the controls for another setting, beside the figures of the run; answers.js computes what they do.
 
     say: how a sentence of the audit reads where this stands.
     """

@@ -16,7 +16,7 @@ from gdpo_core.pushing import MEANING
 
 @dataclass(frozen=True)
 class Bars:
-    """The pushes and shares of all rewards under one setting: its name in the key, and how its bars look."""
+    """The pushes and shares of all rewards under one setting, with its name in the key and the look of its bars."""
 
     name: str
     look: str  # the class of its bars
@@ -44,7 +44,7 @@ def _primary(report: AuditReport) -> Html:
 
 
 def bars_of(report: AuditReport) -> list[Bars]:
-    """Return what is drawn as bars: the run as it was, and the recommended setting where there is one.
+    """Return what is drawn as bars: the run as it was, and the recommended setting if there is one.
 
     Both are rows of the plan, which were tried on the same responses. Without a plan the run alone is drawn.
     """

@@ -26,7 +26,7 @@ _SHOWN = 12  # items of a list
 
 
 def value(x: object) -> str:
-    """A piece of evidence as short text.
+    """Return a piece of evidence as short text.
 
     >>> value([1, 0.333333]), value({"a": None}), value(True), value([])
     ('1, 0.3333', 'a –', 'yes', 'none')
@@ -43,7 +43,7 @@ def value(x: object) -> str:
 
 
 def label(key: str) -> str:
-    """The name of a piece of evidence as words.
+    """Name a piece of evidence in words.
 
     >>> label("update_share"), label("inversions")
     ('update share', 'wrong order')
@@ -52,7 +52,7 @@ def label(key: str) -> str:
 
 
 def source_facts(report: AuditReport) -> dict[str, str]:
-    """Where the numbers come from."""
+    """Return facts about the log, each under its name: where it is, what it holds, and what was not read."""
     s = report.source
     size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
     counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
@@ -75,18 +75,18 @@ def _window(steps: Sequence[int] | None) -> str:
 
 
 def writer(report: AuditReport) -> str:
-    """What wrote the log."""
+    """Name the program that wrote the log."""
     framework = FRAMEWORKS[report.source["framework"]]
     return framework.log_title or framework.title
 
 
 def answered(report: AuditReport, finding: Finding) -> str:
-    """The setting that answers a finding; empty where none was tried that does."""
+    """Name the row of the plan that answers a finding; empty where none was tried that does."""
     return "" if finding.row is None else f"Plan, row {finding.row}: {report.plan[finding.row].title}."
 
 
 def run_facts(report: AuditReport) -> dict[str, str]:
-    """What stands behind the numbers, beside what ran: `AuditReport.what_ran` says that."""
+    """Return facts about how the run was computed, each under its name, that `AuditReport.what_ran` leaves out."""
     run, rows = report.run, {}
     if run["convention"]:
         convention = ALL_CONVENTIONS[run["convention"]]
@@ -100,20 +100,20 @@ def run_facts(report: AuditReport) -> dict[str, str]:
 
 
 def own_method(report: AuditReport) -> str | None:
-    """The method that made the advantages, if the report compares it with others; else None."""
+    """Return the method that made the advantages if the report compares it with others, else None."""
     method = report.run["method"]
     return method if method is not None and method in report.methods else None
 
 
 def none_made_it(report: AuditReport) -> str:
-    """That no method of a report is what ran; empty where one is, or where the log holds no advantages."""
+    """Say that no method of a report made the logged advantages; empty where one did, or where none are logged."""
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
     return f"None of these methods made the logged advantages (weights {WEIGHTS_FROM[report.run['weights_from']]})."
 
 
 def shown_method(report: AuditReport) -> tuple[str | None, str]:
-    """The method whose update shares are shown, and why: the run's own, else the one asked for, else the first."""
+    """Return the method whose shares are shown, and why: the run's own, else the one asked for, else the first."""
     if ran := own_method(report):
         return ran, "the run’s method"
     asked, none = report.run["asked"], none_made_it(report)
@@ -130,7 +130,7 @@ _NOT_SINGLE = frozenset({"no-components", "reward-columns-merged", "score-not-a-
 
 
 def comparable(report: AuditReport) -> bool:
-    """Whether ties and shares of the update say something: not of one column, nor where one holds several rewards."""
+    """Return whether ties and shares of the update mean anything: not for one column, nor one that mixes rewards."""
     return len(report.rewards) > 1 and not _mixes_rewards(report)
 
 
@@ -139,7 +139,7 @@ def _mixes_rewards(report: AuditReport) -> bool:
 
 
 def not_comparable(report: AuditReport) -> str:
-    """Why a report has no ties, no shares of the update and no comparison of methods."""
+    """Say why a report has no ties, no shares of the update and no comparison of methods."""
     if _mixes_rewards(report):
         return (
             "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
@@ -159,7 +159,7 @@ LIMITS = (
 
 
 def severity_counts(report: AuditReport) -> str:
-    """How many findings there are of each severity.
+    """Say how many findings there are of each severity.
 
     >>> from types import SimpleNamespace as N
     >>> severity_counts(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
@@ -181,7 +181,7 @@ EXPLAINED = (
 
 @dataclass(frozen=True)
 class Table:
-    """A table of numbers in words, and what its columns mean."""
+    """A table of numbers as text, and what its columns mean."""
 
     title: str
     head: Sequence[str]
@@ -195,7 +195,7 @@ class Table:
 
 
 def rewards_table(report: AuditReport) -> Table:
-    """What each reward did: its part of the update, the push on it, how its mean went, where it is constant."""
+    """Return a table of what each reward did: its part of the update, the push on it, and how its mean went."""
     rewards, (method, why) = report.rewards, shown_method(report)
     columns = {"reward": [r["name"] for r in rewards]}
     meaning = not_comparable(report)
@@ -223,7 +223,7 @@ def rewards_table(report: AuditReport) -> Table:
 
 
 def plan_table(report: AuditReport) -> Table | None:
-    """Each setting that was tried and what the log shows under it; None where nothing could be tried."""
+    """Return a table of the settings that were tried, and what the log shows under each; None where none could be."""
     if not report.plan:
         return None
     primary, rows = report.run["primary"], []
@@ -262,7 +262,7 @@ def plan_table(report: AuditReport) -> Table | None:
 
 
 def _forecast_of(row: Setting, name: str) -> str:
-    """What a setting is forecast to change of the mean of a reward, with its interval; a dash where that is open."""
+    """Return the forecast change in the mean of a reward with its interval; a dash where that is open."""
     x = (row.forecast or {}).get(name) or {}
     if x.get("difference") is None:
         return MISSING
@@ -270,7 +270,7 @@ def _forecast_of(row: Setting, name: str) -> str:
 
 
 def correlations_table(report: AuditReport) -> Table | None:
-    """Each reward with each other, and with the length of the completion; None for one reward, and for many."""
+    """Return the correlations of all rewards, and with the length; None for one reward, and for many."""
     rewards, lengths = report.rewards, report.lengths
     if not any(r["correlations"] for r in rewards):
         return None
@@ -283,7 +283,7 @@ def correlations_table(report: AuditReport) -> Table | None:
 
 
 def taught(report: AuditReport) -> list[str]:
-    """How much of the run taught nothing, which prompts that were, and how long the completions are; in sentences."""
+    """Say how much of the run taught nothing, which prompts that were, and how long the completions are."""
     sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
     if responses:
         share = percent(responses / report.source["responses"])
@@ -308,7 +308,7 @@ def taught(report: AuditReport) -> list[str]:
 
 
 def prompts_table(report: AuditReport) -> Table | None:
-    """The prompts that wasted most; None where no response was wasted, or prompts are not known."""
+    """Return a table of the prompts that wasted most; None where no response was wasted, or none are known."""
     if not report.prompts or not report.prompts["worst"]:
         return None
     rows = [
@@ -323,7 +323,7 @@ def prompts_table(report: AuditReport) -> Table | None:
 
 
 def by_table(report: AuditReport) -> Table | None:
-    """A row per value of a column, with the mean and the share of the update of each reward; None without a column."""
+    """Return a row per value of a column, with the mean and the share of each reward; None without a column."""
     if not report.by:
         return None
     column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]
@@ -345,7 +345,7 @@ def _of_reward(reward: ByRewardPart, several: bool) -> str:
 
 
 def what_if_table(w: WhatIf) -> Table:
-    """What the setting changes, a row each, and every figure before and after."""
+    """Return a table of what a setting changes, a row each, and of every figure before and after."""
     sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
     rows = [["method", *(TITLES[side["method"]] for side in sides)]]
     rows.append(["convention", *(ALL_CONVENTIONS[side["convention"]].name for side in sides)])

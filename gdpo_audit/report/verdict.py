@@ -18,6 +18,7 @@ NAME_PRIMARY = "Name the reward that matters most: the order of answers has not 
 
 
 def what_ran(f: Facts) -> str:
+    """Say what made the logged advantages, or why the log does not show it."""
     if f.recipe is None:
         if f.only_round_off:
             few = "The rewards differ by little more than float32's round-off"
@@ -51,7 +52,7 @@ def what_ran(f: Facts) -> str:
 
 
 def _off_by(f: Facts) -> str:
-    """Say how far the advantages of a recipe are from the logged ones; round-off where nothing differs by itself."""
+    """Say how far the advantages of the recipe are from the logged ones."""
     up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
     residue = int(logged.residue_groups)
     error = logged.max_error_live if residue and logged.max_error_live >= 0 else logged.max_error
@@ -63,7 +64,7 @@ def _off_by(f: Facts) -> str:
 
 
 def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
-    """What to do: mend the log, or what was recommended, or what to decide first; or that nothing asks for a change."""
+    """Say what to do first: mend the log, follow the plan or decide something; or that nothing asks for a change."""
     errors = [x.to_do for x in findings if x.severity == "error"]
     urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
     best = [f"{row.do}: {row.why}. {row.cost}" for row in plan if row.recommended]
@@ -74,7 +75,7 @@ def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
-    """Say what only the owner of the run can say, where that decides between settings."""
+    """Yield the questions between settings that only the owner of the run can decide."""
     if f.setup.primary is None and plan:
         now = plan[0].push
         moved = [(abs(push - now[name]), name, row) for row in plan for name, push in row.push.items()]
@@ -95,6 +96,7 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
 
 
 def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
+    """Say that nothing asks for a change, or what has to be known before that can be said."""
     asks = " asks for a change" if findings else ""
     if lost := f.run.lost:
         was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
@@ -107,11 +109,12 @@ def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
 
 
 def caution(f: Facts) -> str:
-    """What stands before every verdict on a few groups."""
+    """Return the words before every verdict on a few groups; empty where there are enough."""
     groups, responses = f.totals.groups, count(f.totals.responses, "response")
     few = f"Too few to judge ({responses} in {count(groups, 'group')}). So far: "
     return few if groups < FEW_GROUPS else ""
 
 
 def logged_count(f: Facts) -> int:
+    """Count the logged advantages, also those of batches that the figures leave out."""
     return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
