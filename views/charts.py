@@ -49,7 +49,7 @@ LEFT, RIGHT = 50, 14  # px beside the curves of a panel, the same in each; theme
 def learning(
     rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], upright: str, bottom: float
 ) -> Filled:
-    """How likely one coin or answer is, by epoch: median, band and limit of each method, and where it is learnt.
+    """Draw how likely a coin or answer is, by epoch: median, band and limit of each method, and when it is learnt.
 
     rows: as `curves` gives them, of one coin; marks: method, epoch and level of each that gets there, the first one
     first, and where its number stands: beside which epoch, and in which slot (0 left of it, 1 right of it, 2 right of
@@ -70,7 +70,7 @@ def learning(
 
 
 def _inked(colour: str) -> str:
-    """A colour for text: mixed with the ink of the page, dark or light, to be read on its paper."""
+    """Return a colour for text, mixed with the ink of the page, dark or light, so that it can be read on its paper."""
     return f"color-mix(in oklab, {colour} 74%, {INK})"
 
 
@@ -122,7 +122,7 @@ TEXT = {NAMES[m]: f"color-mix(in oklab, var(--{m.replace('_', '-')}) 64%, curren
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
-    """A bar per method and what it is of: the pairs by which answer comes first, in the order of PARTS."""
+    """Draw a bar per method and kind of pair, divided by which answer comes first, in the order of PARTS."""
     drawn: dict[str, list[dict]] = {}
     for row in rows:
         name = f"{NAMES[row['method']]}, {row['of']}"
@@ -215,7 +215,7 @@ def _pushes(methods: tuple[str, ...]) -> dict[str, Any]:
 
 
 def by_group_size(lines: Lines, title: str, now: int) -> Filled:
-    """A line per method: the share of what the title names by group size; upright, the size now."""
+    """Draw a line per method: the share that the title names, by group size, with an upright rule at the size now."""
     sizes = list(next(iter(lines.values())))
     last = sizes[-1]
     # A label stands above its line, also where that comes down to its end.
@@ -239,7 +239,7 @@ def _rows(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]
 
 
 def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, form: str = ".1%") -> alt.LayerChart:
-    """A line per method from 0 to `top`, with labels, and an upright rule at what is chosen now."""
+    """Draw a line per method from 0 to `top`, with labels, and an upright rule at what is chosen now."""
     ticks = alt.Axis(format="%" if form.endswith("%") else "~f", values=[0, top / 2, top])
     y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
     color, dash, _ = _looks([NAMES[m] for m in methods])
@@ -266,7 +266,7 @@ def _coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[a
 
 
 def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
-    """How many groups each method tells apart while one size grows; paper: where its figure stops drawing GDPO."""
+    """Draw how many groups each method tells apart while one size grows; paper: where its figure stops drawing GDPO."""
     rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in groups.items() for m, c in row.items()]
     sizes = list(groups)
     ends = [row | {"label": f"{row['method']} {row['count']:,}"} for row in rows if row["size"] == sizes[-1]]
@@ -292,7 +292,7 @@ def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, pape
 
 
 def _apart(ends: list[dict], top: float) -> list[dict]:
-    """The labels at the ends of lines, moved up where one would cover the one below."""
+    """Return the labels at the ends of lines, moved up where one would cover the one below."""
     placed: list[dict] = []
     for row in sorted(ends, key=lambda row: row["count"]):
         least = placed[-1]["at"] + 0.085 * top if placed else 0
@@ -301,7 +301,7 @@ def _apart(ends: list[dict], top: float) -> list[dict]:
 
 
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
-    """The pass rate of one reward by step under both methods, median and quartiles over seeds.
+    """Draw the pass rate of one reward by step under both methods, with median and quartiles over seeds.
 
     rows: method, step, median, low and high; words: what was predicted of it, and what came.
     """
@@ -335,7 +335,7 @@ def _rates(reward: str) -> dict[str, Any]:
 
 
 def _looks(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
-    """Colour, dash and shape of the methods with these names; any other is grey."""
+    """Return colour, dash and shape of the methods with these names; any other is grey."""
     looks = [METHODS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]
 
     def scale(values: list) -> alt.Scale:
@@ -349,7 +349,7 @@ def _looks(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, al
 
 
 def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChart:
-    """As wide as its place, in the page's type, without a grid."""
+    """Return the chart with title and description, as wide as its place, in the page's type and without a grid."""
     meta = {"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}}
     return (
         chart.properties(width="container", height=210, title=title, description=description, usermeta=meta)
@@ -363,7 +363,7 @@ def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChar
 
 
 def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
-    """A dot per run and reward with its standard error: how fast the reward follows a push, by set-up.
+    """Draw how fast each reward follows a push, by set-up: a dot per run and reward with its standard error.
 
     rows: setup, reward, row, speed, low and high.
     """

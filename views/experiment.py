@@ -36,7 +36,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One prediction and what came of it."""
+    """A prediction of one reward, and what the runs did."""
 
     setup: str
     reward: str
@@ -55,7 +55,7 @@ class Experiment:
     comparisons: tuple[Comparison, ...]
 
     def ahead(self, method: str, least: float = 0.0) -> list[Comparison]:
-        """The comparisons in which this method is clearly ahead, by so much or more."""
+        """Return the comparisons in which this method is clearly ahead, by so much or more."""
         sign = 1 if method == "gdpo" else -1
         return [
             comparison
@@ -64,20 +64,20 @@ class Experiment:
         ]
 
     def title(self, setup: str) -> str:
-        """What a set-up is called."""
+        """Return the title of a set-up."""
         return next(record["title"] for record in self.predictions["setups"] if record["name"] == setup)
 
 
 @lru_cache(maxsize=1)
 def load() -> Experiment:
-    """The shipped runs and predictions."""
+    """Return the shipped runs and predictions."""
     predictions = json.loads(PREDICTIONS.read_text(encoding="utf-8"))
     runs = pl.read_parquet(TABLE).with_columns(pl.col("setup", "method").cast(pl.String))
     return Experiment(runs, predictions, tuple(hold(runs, predictions)))
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """The mean of second − first, pair by pair, with Student's t interval.
+    """Return the mean of second − first, pair by pair, with Student's t interval.
 
     >>> found = paired_difference([0.5, 0.6, 0.7], [0.6, 0.7, 0.9])
     >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
@@ -89,7 +89,7 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Differ
 
 
 def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST) -> str:
-    """One of VERDICTS on a prediction.
+    """Return one of VERDICTS on a prediction.
 
     >>> verdict("faster", Difference(0.05, 0.01, 0.09, 10)), verdict("no difference", Difference(0.05, 0.01, 0.09, 10))
     ('held', 'did not hold')
@@ -103,7 +103,7 @@ def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST)
 
 
 def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison]:
-    """The comparison of each set-up and reward, in the order of the predictions."""
+    """Compare each prediction with the runs, in the order of the predictions."""
     rows = []
     for setup in predictions["setups"]:
         for reward, of_coins in setup["rewards"].items():
@@ -116,7 +116,7 @@ def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison
 
 
 def means_by_seed(table: pl.DataFrame, setup: str, reward: str) -> pl.DataFrame:
-    """The mean pass rate over all steps of each seed that both methods have: seed, grpo, gdpo."""
+    """Return the mean pass rate over all steps of each seed that both methods have: seed, grpo, gdpo."""
     runs = table.filter(pl.col("setup").cast(pl.String) == setup).group_by("seed", pl.col("method").cast(pl.String))
     means = runs.agg(pl.col(reward).cast(pl.Float64).mean())
     return means.pivot("method", index="seed", values=reward).drop_nulls().sort("seed").select("seed", "grpo", "gdpo")

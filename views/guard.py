@@ -1,4 +1,4 @@
-"""What stands before marimo's app: the headers of its answers, and what it is never asked."""
+"""The guard before marimo's app: it sets the headers of all answers, and refuses what marimo is never asked."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ HEADERS = {
 
 
 def dressed(path: str, start: Message, body: bytes) -> Message:
-    """The start of an answer with its headers; the policy of the page names the scripts that marimo put into it."""
+    """Return the start of an answer with its headers, whose policy names the scripts that marimo put into the page."""
     headers = MutableHeaders(scope=start)
     headers.update(HEADERS)
     del headers["access-control-allow-origin"]  # the builder's, for every origin
@@ -50,7 +50,7 @@ def dressed(path: str, start: Message, body: bytes) -> Message:
 
 
 class Body:
-    """What comes of a request's body: at most as much as a visitor's files may be, with no long pause."""
+    """The body of a request as it comes: at most as much as a visitor's files may be, with no long pause."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
@@ -70,14 +70,14 @@ class Body:
 
     @contextlib.contextmanager
     def room(self) -> Iterator[None]:
-        """Keep room for it while it is worked on; without any only what is small is taken."""
+        """Keep memory for the body while it is worked on; where there is none, only a small body is taken."""
         with memory.reserved(self.coming) if SMALL < self.coming <= BODY else contextlib.nullcontext(True) as fits:
             if not fits:
                 self.most, self.too_large = SMALL, sessions.NO_ROOM
             yield
 
     async def next(self) -> Message:
-        """The next part, or that nothing more comes of it."""
+        """Return the next part of the body, or that nothing more comes of it."""
         message = await self._part()
         self.size += 0 if self.declared else len(message.get("body", b""))
         return {"type": "http.disconnect"} if self.refusal else message
@@ -98,7 +98,10 @@ class Body:
 
 
 def refused(scope: Scope) -> tuple[int, str] | None:
-    """Why marimo isn't asked, though it would answer: other sockets, new notebooks, other files, sockets of others."""
+    """Return why marimo is not asked, though it would answer; None where it may be asked.
+
+    It is not asked for other sockets than its own, new notebooks, other files, or the sockets of other visitors.
+    """
     path, query = scope["path"], QueryParams(scope.get("query_string", b""))
     socket = scope["type"] == "websocket"
     another_socket = socket and not path.endswith("/ws")  # two visitors could talk by it
@@ -110,7 +113,7 @@ def refused(scope: Scope) -> tuple[int, str] | None:
 
 
 def blamed(error: BaseException | None) -> int:
-    """The status for what marimo raised: 4xx where it stumbled over what a client sent."""
+    """Return the status for what marimo raised: 4xx where it stumbled over what a client sent."""
     while error:
         if isinstance(error, msgspec.MsgspecError):
             return 400

@@ -27,7 +27,7 @@ _promised = 0  # bytes
 
 @contextmanager
 def reserved(size: int) -> Iterator[bool]:
-    """Whether there is room for files of so many bytes and for what is made of them, kept while they are worked on."""
+    """Keep room for files of so many bytes and for what is made of them, and say whether there is any."""
     global _promised
     needed = COPIES * size
     with _turn:
@@ -42,7 +42,7 @@ def reserved(size: int) -> Iterator[bool]:
 
 @functools.cache
 def limit() -> tuple[int, Path | None, int]:
-    """Bytes that this process and its children may hold, the control group that says so, and its version.
+    """Return the bytes that this process and its children may hold, the control group that says so, and its version.
 
     Without such a group it is half of the machine's memory.
     """
@@ -51,7 +51,7 @@ def limit() -> tuple[int, Path | None, int]:
 
 
 def held() -> int:
-    """Bytes that the server and its workers hold, of a control group with all that is in it."""
+    """Return the bytes that the server and its workers hold; of a control group those of all that is in it."""
     _, group, version = limit()
     if group:
         _, use, files = FILES[version]
@@ -76,7 +76,7 @@ def tend() -> None:
 
 
 def _tend() -> None:
-    """What is alive after a look no automatic collection sees again: with fifty visitors one took 0.3 s of everybody's.
+    """Keep automatic collections short: after each look they leave out what is alive, which took up to 0.3 s.
 
     What they leave in cycles is collected a minute after the last time, or in any case after ten.
     """
@@ -102,7 +102,7 @@ def give_back() -> None:
 
 
 def _limits() -> list[tuple[int, Path | None, int]]:
-    """What each control group above this process allows."""
+    """Return what each control group above this process allows."""
     try:
         lines = WHOSE.read_text().splitlines()
     except OSError:

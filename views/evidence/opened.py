@@ -27,7 +27,7 @@ def unknown_prompt(data: Published, asked: str) -> Html | str:
 
 
 def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc.Collapse], name: str) -> Html:
-    """One prompt in words."""
+    """Return one prompt in words."""
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
     level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}

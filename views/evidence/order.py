@@ -143,7 +143,7 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 
 
 def curves(choice: Choice, first: Pairs) -> list:
-    """Draw a chart of each."""
+    """Draw the share in the wrong order by the weight of correctness, a chart for each kind of pair."""
     among = {BROKEN: first.broken()}
     needed = {
         counted: {m: first.sufficient_weight(m, among.get(counted)) for m in lines}

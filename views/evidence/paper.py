@@ -46,7 +46,7 @@ def _note() -> str:
 
 
 def results_table() -> Html:
-    """Every cell as a table, bold where GRPO is ahead, and how it is to be read."""
+    """Return every cell as a table, bold where GRPO is ahead, and say how to read it."""
     head = ["", "what is better", "before training", "GRPO", "GDPO", "ahead"]
     rows = [
         [

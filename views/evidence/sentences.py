@@ -21,7 +21,7 @@ def claim(data: Published, result: Outcomes) -> Html:
 
 
 def lead(data: Published, choice: Choice) -> Html:
-    """Say below it what a square is, and what a tie and the wrong order are."""
+    """Say below the headline what a square is, and what a tie and the wrong order are."""
     configurations = f"{len(data.models)} configurations of {models(data)} models"
     who = (
         f"all {configurations}" if choice.group_size == len(data.models) else f"{choice.group_size} of {configurations}"

@@ -37,7 +37,7 @@ def coins() -> Html:
 
 
 def all_curves() -> Html:
-    """A row of curves per set-up, with what the coins said of it."""
+    """Draw a row of curves per set-up, with what the coins said of it."""
     experiment = load()
     key = (
         "The lines are medians over seeds of the share that passes, and the bands reach from quartile to quartile. The "
@@ -99,23 +99,23 @@ def _setup(experiment: Experiment, setup: Mapping[str, Any]) -> Html:
 
 
 def interval(comparison: Comparison) -> str:
-    """GDPO − GRPO in points with its interval."""
+    """Return GDPO − GRPO in points with its interval."""
     measured = comparison.measured
     return f"GDPO {_signed(measured.mean)} points ({_signed(measured.low)} to {_signed(measured.high)})"
 
 
 def _signed(x: float) -> str:
-    """A difference in points, with as many digits as show on which side of 0 it is."""
+    """Return a difference in points, with as many digits as show on which side of 0 it is."""
     return signed(100 * x, 1 if abs(x) >= 0.0005 else 2)
 
 
 def points(x: float) -> str:
-    """A share in points, to a tenth."""
+    """Return a share in points, to a tenth."""
     return decimal(100 * x, 1)
 
 
 def curves(experiment: Experiment, comparison: Comparison) -> list[dict[str, Any]]:
-    """Median, lower and upper quartile over seeds of the pass rate, a point for every STEPS steps, by method."""
+    """Return median and quartiles over seeds of the pass rate, a point for every STEPS steps, by method."""
     rates = experiment.runs.filter(setup=comparison.setup).with_columns((pl.col("step") - 1) // STEPS * STEPS + STEPS)
     means = rates.group_by("method", "seed", "step").agg(
         pl.col(comparison.reward).cast(pl.Float64).mean().alias("rate")
@@ -129,7 +129,7 @@ def curves(experiment: Experiment, comparison: Comparison) -> list[dict[str, Any
 
 
 def limits() -> Html:
-    """What such a small experiment cannot show."""
+    """Say what such a small experiment cannot show."""
     runs, measured = load().runs, load().predictions["measured"]
     seeds, last = runs["seed"].n_unique(), runs["step"].max()
     return paragraphs(
@@ -144,7 +144,7 @@ def limits() -> Html:
 
 
 def results_table() -> Html:
-    """Every prediction with what the coins and the runs did."""
+    """Return every prediction with what the coins and the runs did."""
     experiment = load()
     rows = [
         [

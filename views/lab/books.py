@@ -1,4 +1,4 @@
-"""The same in plain words: books rated on unequal scales, which GRPO and GDPO put in order."""
+"""The idea of GDPO in plain words: books rated on unequal scales, which GRPO and GDPO put in order."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ METHODS = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
 def sliders(page: Nav) -> mo.ui.array:
-    """A slider per rating, which stands as the address says, as shipped where that does not fit."""
+    """Return a slider per rating, at the value of the address, or as shipped where that does not fit."""
     ratings = page.given("lab-books", default=RATINGS, many=len(RATINGS))
     named = [(f"{title}: {name}", *bounds) for title in TITLES for name, bounds in SCALES.items()]
     return mo.ui.array(
@@ -37,7 +37,7 @@ def sliders(page: Nav) -> mo.ui.array:
 
 
 def shelf(sliders: Sequence[object]) -> Html:
-    """HTML: what is shown, and a slider per rating, in a table of books."""
+    """Return a table of books with a slider per rating, below what it shows."""
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
     sentence = (
         f"Each of these {word(len(TITLES))} books is an answer, and its ratings are the rewards: {scales}. GRPO adds "
@@ -51,7 +51,7 @@ def shelf(sliders: Sequence[object]) -> Html:
 
 
 def ranking(ratings: Sequence[float]) -> Html:
-    """HTML of both rankings side by side."""
+    """Return both rankings side by side."""
     rows = [list(ratings[i : i + len(SCALES)]) for i in range(0, len(ratings), len(SCALES))]
     collapses = {method: gc.collapse(rows, method) for method in METHODS}
     columns = (
@@ -62,7 +62,7 @@ def ranking(ratings: Sequence[float]) -> Html:
 
 
 def _verdict(collapses: dict[str, gc.Collapse]) -> str:
-    """Which books either method puts first, in one sentence."""
+    """Say in one sentence which books either method puts first."""
     levels = [collapse.level.tolist() for collapse in collapses.values()]
     grpo, gdpo = ([t for t, n in zip(TITLES, level, strict=True) if n == max(level)] for level in levels)
     if grpo != gdpo:

@@ -175,7 +175,10 @@ Guesses = Mapping[str, str | None]
 
 
 def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab: State) -> Sketches:
-    """By scenario its sketch under a comparison, or under the one it is about; of the Lab's answers as they are."""
+    """Return the sketch of each scenario under a comparison; one about another comparison keeps its own.
+
+    A scenario of the Lab's answers is sketched as these are now.
+    """
     by_scenario = {}
     for s in scenarios.values():
         compare = comparison if s.setting.comparison == "equal" else s.setting.comparison
@@ -248,7 +251,7 @@ def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) 
 
 
 def weights_table(file: File, scenario: Scenario, setting: Setting) -> Html | str:
-    """Who wins at which weight of being concise, and behind the gate; nothing where the reader set anything else."""
+    """Show who wins at which weight of being concise, and behind the gate; empty where anything else was set."""
     as_shipped = replace(scenario.setting, match_scale=setting.match_scale, weights=None, gate=None)
     if replace(setting, weights=None, gate=None) != as_shipped:
         return ""

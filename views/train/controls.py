@@ -44,7 +44,7 @@ def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def as_coins(lab: State) -> tuple[list[float], list[float]]:
-    """Start and pay of a coin per mark of the Lab: a number is a coin of one half that spreads as it does."""
+    """Return start and pay of a coin per mark of the Lab; a number is a coin of one half that spreads as it does."""
     starts, pays = list(pass_rates(lab.marks)), list(lab.pays)
     for k, mark in enumerate(zip(*lab.marks, strict=True)):
         if not {*mark} <= {0, 1}:
@@ -68,7 +68,7 @@ def scenario_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
-    """Return the same with what the address says of them, as far as it fits."""
+    """Return where the controls stand with what the address says of them, as far as it fits."""
     values, arms = scenario_values(scenario), bool(scenario.setting.arms)
     for name in ("start", "pays", "weights"):
         many = 0 if scenario.from_marks else len(values[name])  # the Lab sets those

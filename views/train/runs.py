@@ -25,7 +25,7 @@ Runs = Mapping[str, TrainingRun]
 
 @lru_cache(KEPT)
 def run(setting: Setting, method: str) -> TrainingRun:
-    """The runs of one method, in a process of their own, so that no visitor's flip waits for them.
+    """Train one method in a process of its own, so that no visitor's flip waits for it.
 
     >>> run(Setting((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
@@ -35,24 +35,24 @@ def run(setting: Setting, method: str) -> TrainingRun:
 
 @lru_cache(KEPT)
 def limit(setting: Setting, method: str) -> Tensor:
-    """The infinite-group limit of one method, (epochs + 1, coins)."""
+    """Return the infinite-group limit of one method, (epochs + 1, coins)."""
     return torch.from_numpy(worker.call(worker.train_probabilities, setting, method, True))
 
 
 def train(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[str, TrainingRun]:
-    """Each method from the same start with the same seeds."""
+    """Train each method from the same start with the same seeds."""
     with ThreadPoolExecutor(len(methods)) as pool:  # as many at once as `worker` lets
         return dict(zip(methods, pool.map(partial(run, setting), methods), strict=True))
 
 
 def train_limits(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[str, Tensor]:
-    """The infinite-group limit of each method."""
+    """Return the infinite-group limit of each method."""
     with ThreadPoolExecutor(len(methods)) as pool:
         return dict(zip(methods, pool.map(partial(limit, setting), methods), strict=True))
 
 
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
-    """A row per coin, method and epoch: median, band and infinite-group limit."""
+    """Return a row per coin, method and epoch: median, band and infinite-group limit."""
     rows = []
     for m, trained in runs.items():
         p = trained.p[:, ::every]
@@ -68,7 +68,7 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
 
 
 def program(setting: Setting, methods: Sequence[str]) -> str:
-    """A program of at most 15 lines that prints the medians, or where the answers end, as on the screen."""
+    """Return a program of at most 15 lines that prints the medians, or where the answers end, as on the screen."""
     untouched = vars(Setting(setting.p0))
     given = {name: value for name, value in vars(setting).items() if value != untouched[name]}
     p0 = [round(p, 6) for p in setting.p0]

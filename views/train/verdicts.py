@@ -85,7 +85,7 @@ def _some(steps: Steps) -> str:
 
 
 def _pace(steps: Steps, every: str) -> Html:
-    """When both methods are there, which are about as fast."""
+    """Say when both methods are there, which are about as fast."""
     grpo, gdpo = (max(steps[m]) for m in COMPARED)
     if grpo == gdpo == 0:
         return join(f"Nothing is left to learn: {every} starts at p = {LEVEL:g} or above.")
@@ -96,7 +96,7 @@ def _pace(steps: Steps, every: str) -> Html:
 
 
 def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
-    """When the coins are there that differ although the slowest ones do not."""
+    """Say when the coins are there that differ although the slowest ones do not."""
     apart = [
         (name, grpo, gdpo)
         for name, grpo, gdpo in zip(names, steps["grpo"], steps["gdpo"], strict=True)

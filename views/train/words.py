@@ -68,7 +68,7 @@ def caption(setting: Setting) -> str:
 
 
 def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) -> Html:
-    """Say how our set-ups of coins end; others: cards about another comparison; cards: all of them."""
+    """Say how our set-ups of coins end; uncounted: cards about another comparison; cards: all of them."""
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower
     ends = (
@@ -89,7 +89,7 @@ def method(key: str, words: object) -> Html:
 
 
 def probability(p: float) -> str:
-    """Two decimals that never say always or never.
+    """Return a probability with two decimals that never says always or never.
 
     >>> probability(0.98765), probability(0.9992), probability(0.0001)
     ('0.99', 'over 0.99', 'under 0.01')

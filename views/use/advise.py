@@ -1,4 +1,4 @@
-"""Should I? The answers of gdpo_audit.advice, about the Lab's rewards or those of an audited run."""
+"""The answers of gdpo_audit.advice to "Should I?", about the Lab's rewards or those of an audited run."""
 
 from collections.abc import Sequence
 from functools import lru_cache

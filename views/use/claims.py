@@ -25,7 +25,7 @@ _TELLS = "ties them", "tells them apart"
 
 
 def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """A claim, whether it holds, what was found, and where to see it: a chapter, and a scenario of Train."""
+    """Yield each claim, whether it holds, what shows that, and where: a chapter, and a scenario of Train."""
     pair = [[1, 0, 1], [0, 1, 1]]
     tied, split = ([*pair, *further] for further in ([[1, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 0, 1]]))
     ties = [gc.gdpo(group)[:2] for group in (tied, split)]
@@ -92,7 +92,7 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
 
 
 def _where_gdpo_is_behind() -> str:
-    """On coins, on a small model, among broken ties; then in how many of the paper's cells GRPO is ahead."""
+    """Say where GDPO is behind: on coins, on a small model, among broken ties, and in the paper's own tables."""
     coins = [s for s in load_scenarios(ROOT / "data" / "scenarios.json") if not s.setting.arms]
     verdicts = [s.verdict for s in coins if s.setting.comparison == "equal"]
     model = experiment.load()
@@ -130,7 +130,7 @@ def _passes(group: list[list[int]]) -> str:
 
 @lru_cache(maxsize=1)
 def claims_table() -> Html:
-    """The claims as a table."""
+    """Return the claims as a table."""
     rows = [
         [
             tag("span", claim),
@@ -143,7 +143,7 @@ def claims_table() -> Html:
 
 
 def successors_table(lab: State) -> Html:
-    """The successors, with what each makes of the Lab's answers."""
+    """Return the successors, with what each makes of the Lab's answers."""
     mixes = len(set(lab.marks))
     rows = []
     for key, s in SUCCESSORS.items():
@@ -215,7 +215,7 @@ Molchanov, Pavlo},
 
 
 def references() -> Html:
-    """The papers, and how to cite the one that this is about."""
+    """Return the papers, and how to cite the one that this page is about."""
     papers = (
         tag("li", tag("b", name), ": ", _paper(number, title), f" (arXiv {number}), {what}")
         for name, (number, title, what) in REFERENCES.items()
@@ -236,7 +236,7 @@ def _link(href: str, title: str) -> Html:
 
 
 def folds(lab: State) -> mo.Html:
-    """What stands below the lines: the claims, which are open, successors, limits, references."""
+    """Return the folds below the lines: the claims, which are open, successors, limits, references."""
     parts = {
         "What is said about GDPO, and what we found": claims_table(),
         f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: successors_table(lab),

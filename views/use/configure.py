@@ -62,7 +62,7 @@ def rewards(lab: State, gate: str) -> list[list[float]]:
 
 
 def lengths(lab: State) -> list[int]:
-    """Of the answers, in characters; one where they are not known."""
+    """Return the lengths of the answers in characters; 1 each where they are not known."""
     return list(lab.lengths) or [1] * len(lab.marks)
 
 
@@ -97,7 +97,7 @@ def _names(run: AuditReport | None) -> list[str]:
 
 
 def _without_axolotl(text: str) -> str:
-    """Without the notes for axolotl beside TRL's lines: who uses it chooses it here."""
+    """Return the lines without notes for axolotl beside TRL's: who uses it chooses it here."""
     return "\n".join(line for line in text.split("\n") if not line.startswith("# axolotl"))
 
 
