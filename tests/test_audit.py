@@ -104,13 +104,13 @@ def silenced(rewards, share, k=slice(None)):
 
 def test_the_verdict_says_what_ran_and_what_to_look_at_first():
     few = audit(made_run(varied(steps=2), "gdpo"))
-    so_far = f" Too few to judge (128 responses in 16 groups). So far: no finding yet. {NAME_PRIMARY}"
-    assert few.verdict.endswith(so_far)
+    short = "This log is too short to judge (128 responses in 16 groups); take what follows as a first hint."
+    assert few.verdict.endswith(f" {short} There is no finding yet. {NAME_PRIMARY}")
     dead_in_some = audit(made_run(silenced(varied(), 0.5, 1), "gdpo"))
     assert {f.severity for f in dead_in_some.findings} == {"info"}
     assert dead_in_some.verdict.endswith(f" No finding asks for a change yet. {NAME_PRIMARY}")
     correct_alone = audit(made_run(varied(), "gdpo", weights=[1, 0.01, 0.01]), primary="correct")
-    assert correct_alone.verdict.endswith(" Nothing to change: no finding.")
+    assert correct_alone.verdict.endswith(" Nothing has to be changed: there is no finding.")
     rewards = varied()
     rewards[..., 2] *= 50
     report = audit(made_run(rewards, "grpo_no_std", weights=[1, 0.5, 0.25]))
@@ -398,7 +398,7 @@ def test_batches_that_come_twice_count_once():
     rewards = varied(steps=3)
     twice = np.repeat(rewards, 2, axis=0)
     report, once = audit(made_run(twice, "gdpo")), audit(made_run(rewards, "gdpo"))
-    repeat = "Rows that repeat those of the batch before count once: 3 batches, of steps 2, 4 and 6."
+    repeat = "3 batches, of steps 2, 4 and 6, repeat the rows of the batch before: these count once."
     assert report.notes == (repeat,) and "steps-repeated" not in ids(report) and once.notes == ()
     assert report.source["responses"] == twice[..., 0].size
     assert report.rewards == nearly(once.rewards) and report.methods == nearly(once.methods)
@@ -431,8 +431,8 @@ def test_an_evaluation_in_the_file_of_a_step_is_not_in_the_figures():
     assert report.steps.to_dicts() == nearly(without.steps.to_dicts())
     assert report.source["steps"] == 6 and report.source["responses"] == rewards[..., 0].size
     assert report.run["logged"] == advantage.size and report.run["max_error"] > 1e-3
-    wrong = int(report.verdict.split("but for ")[1].split()[0])
-    assert 0 < wrong <= PROMPTS * ROLLOUTS and f"but for {wrong} of {advantage.size}." in report.verdict
+    wrong = int(report.verdict.split("except for ")[1].split()[0])
+    assert 0 < wrong <= PROMPTS * ROLLOUTS and f"except for {wrong} of {advantage.size}." in report.verdict
 
 
 # --- the report as JSON -----------------------------------------------------------------------------------------------

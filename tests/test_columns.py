@@ -203,7 +203,7 @@ def test_a_total_of_one_reward_and_more_is_said_to_hold_it(columns, weights, sev
     finding = found(report).get("score-not-a-sum")
     assert (finding and finding.severity) == severity
     if finding:
-        assert finding.title.startswith(says) and "Nothing to change" not in report.verdict
+        assert finding.title.startswith(says) and "Nothing has to be changed" not in report.verdict
         assert not report.run["not_counted"]
 
 

@@ -206,4 +206,4 @@ def test_the_sentences_say_what_was_wasted():
     said = out.getvalue()
     assert f"of the responses taught nothing: {sum(naive['wasted'].values())} are in groups" in said
     assert f"{naive['silent']} of 12 prompts taught nothing in any visit; of {naive['repeated']}" in said
-    assert "Question 0 full" in said and "The mean length of the completions, first → last" in said
+    assert "Question 0 full" in said and "The mean length of the completions goes from " in said

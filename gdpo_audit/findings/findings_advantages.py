@@ -36,8 +36,8 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         how = f"they are those of groups of {f.size_of_evaluations}, not of {f.run.group_size}"
     yield Finding(
         title=f"An evaluation overwrote {at}",
-        message=f"The logged advantages of {at} alone are not reproduced: {how}, as where an evaluation overwrites the "
-        "file of its step. The figures here leave them out.",
+        message=f"The logged advantages of {at} alone are not reproduced: {how}, as happens where an "
+        "evaluation overwrites the file of its step. The figures here leave them out.",
         to_do="Train without evaluations, or leave these steps out where you read the log.",
         evidence=_off(f.overwritten_batches),
         fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out where you read the log",
@@ -285,7 +285,9 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
         message += "divided by the round-off of their std, as in NeMo-RL's issues 1518, 4158 and 4161."
     if beyond and f.recipe is not None and over:
         limit = number(largest_z(float(sizes[0]), ALL_CONVENTIONS[f.recipe.convention].ddof))
-        message += f" {some(beyond)}: {NAMES[f.method]} makes z-scores of each {over}, and none of {sizes[0]} is "
+        message += (
+            f" {some(beyond)}: {NAMES[f.method]} makes z-scores in each {over}, and none of {sizes[0]} z-scores is "
+        )
         message += f"larger than {limit}, whatever the rewards."
     yield Finding(
         severity="error",

@@ -38,7 +38,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
         begin = max(first - usual + 1, min(first, 1))
         missing = last - begin + 1 - held
-        why = f": logging_steps={usual} writes the last batch of each {usual}, and {f.framework.title} drops the others"
+        why = f": with logging_steps={usual}, {f.framework.title} writes only the last of every {usual} batches"
         title, to_do = f"The log holds only every {_nth(usual)} step", "Log every step."
         message = f"{title}, {held} of the {missing + held} steps from {begin} to {last}"
         message += f"{why * f.framework.logs_last_batch}."
@@ -109,14 +109,19 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
     for details in issues(f, "prompts-merged"):
         if f.run.grouped_by_column and f.reproduced:
             continue  # such groups are the trainer's own
-        where = f"{count(details['groups'], 'group')} in {count(details['steps'], 'step')}"
+        groups = details["groups"]
+        where = f"{count(groups, 'group')} in {count(details['steps'], 'step')}"
         severity, title, to_do = "info", "The text of a prompt does not tell groups apart", ""
-        message = f"Some prompts occur more than once in a batch: {where} share theirs with another group. "
+        message = (
+            f"Some prompts occur more than once in a batch: {where} {'shares' if groups == 1 else 'share'} a prompt "
+        )
+        message += "with another group. "
         message += f"This report reads {f.run.grouped_by}, as the trainer does."
         if f.run.grouped_by_column:
             severity, title, to_do = "warning", "Prompts that occur twice became one group", "Log an id for each group."
-            message = f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times the "
-            message += f"{details['group_size']} responses of others: the figures of these groups are wrong."
+            message = f"Groups are told apart by {f.run.grouped_by}, and {where} {'holds' if groups == 1 else 'hold'} "
+            message += f"several times the {details['group_size']} responses of the others. The figures of such groups "
+            message += "are wrong."
         yield Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=details)
 
 
@@ -173,13 +178,14 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
     if not missing or convention.missing != "propagates":
         return
     lacking = some(f"{name} in {count(n)}" for name, n in missing.items())
-    severity, spreads = "error", f"and {convention.name} does not skip them: one makes its whole group NaN, under GDPO"
+    severity = "error"
+    spreads = f"and {convention.name} does not skip them: one of them makes its whole group NaN, and under GDPO"
     if f.framework.grpo_reads_score_alone and not f.is_gdpo:
         severity = "warning" if f.intended_method is None else "info"
-        spreads = f"which {f.framework.title}'s GRPO does not read: under GDPO one makes"
+        spreads = f"which {f.framework.title}'s GRPO does not read: under GDPO one of them makes"
     yield Finding(
         severity=severity,
-        title="Responses without a value of every reward",
+        title="Some responses lack a reward",
         message=f"Rewards are missing ({lacking} of {count(f.totals.responses, 'response')}), {spreads} the whole "
         "batch NaN. Such groups and batches are left out of the figures here.",
         to_do="Return a number for every response.",

@@ -24,9 +24,12 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         f"alone say little of what is learnt: {_pushes_in_words(f)}."
     )
     if on is not None and f.totals.primary_pairs:
-        among = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[on]},"
+        pairs_there = f.totals.primary_pairs
+        among = (
+            "Of the only pair that differs" if pairs_there == 1 else f"Of the {count(pairs_there, 'pair')} that differ"
+        )
         each = (f"{NAMES[m]} {_order_in_words(f, m)}" for m in dict.fromkeys([f.method, "gdpo"]))
-        message += f" {among} {'; '.join(each)}."
+        message += f" {among} in {f.rewards[on]}, {'; '.join(each)}."
     to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
     if on is not None:
         to_do = f"Grade in finer steps, above all {f.rewards[on]}, if the ties matter."
@@ -95,14 +98,16 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     push = f.push(f.method)
     most = max(range(len(push)), key=lambda k: push[k])
     weak = push[f.setup.primary] < t.WEAK_PUSH * push[most]
-    place = "the largest" if most == f.setup.primary else f"the push on {f.rewards[most]} {signed(push[most])}"
+    largest = (
+        ", the largest" if most == f.setup.primary else f"; the largest is {signed(push[most])}, on {f.rewards[most]}"
+    )
     are = f"would be in the wrong order under {NAMES[f.method]}" if f.contradicted else "are in the wrong order"
     yield Finding(
         severity="warning" if inverted >= t.INVERTED_WARNING and weak and not f.contradicted else "info",
         title=f"{percent(inverted)} of the pairs that differ in {primary} {are}",
         message=f"{lead_in(f)}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
         f"of it gets the larger advantage, and {percent(order.tied / order.pairs)} are tied. What is learnt follows "
-        f"the push, not the order of pairs. The push on {primary} is {signed(push[f.setup.primary])}, {place}. "
+        f"the push, not the order of pairs. The push on {primary} is {signed(push[f.setup.primary])}{largest}. "
         f"{_break_even_in_words(f, f.setup.primary, needed)}",
         to_do=f"Decide how much {primary} counts.",
         evidence=numbers,
@@ -116,9 +121,9 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
     largest = max(abs(w) for k, w in enumerate(f.setup.weights) if k != primary)
     usable = {m: w for m, w in needed.items() if isfinite(w) and w <= t.BREAK_EVEN * largest}
     if not usable:
-        return f"No usable weight on {on} ends that (now {now})."
+        return f"No usable weight on {on} would end that (it is {now} now)."
     weights = listing(f"{number(round_up(f.unit * w))} under {NAMES[m]}" for m, w in usable.items())
-    return f"With a weight on {on} above {weights} (now {now}), no pair would be in the wrong order."
+    return f"With a weight on {on} above {weights} (it is {now} now), no pair would be in the wrong order."
 
 
 def round_up(weight: float) -> float:

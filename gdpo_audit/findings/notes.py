@@ -5,7 +5,7 @@ from shlex import quote
 from typing import Any
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.words import at_steps, some
+from gdpo_audit.findings.words import at_steps, does_or_do, some, was_or_were
 from gdpo_core._words import count, number, percent
 
 
@@ -14,10 +14,11 @@ def notes(f: Facts) -> Iterator[str]:
     for issue in f.run.issues:
         details = issue.details
         if issue.id == "files-left-out":
-            yield f"Not read: {some(details['files'])}."
+            yield f"The following was not read: {some(details['files'])}."
         elif issue.id == "eval-logged":
             steps = details["eval_steps"]
-            yield f"Left out as evaluations: {count(len(steps), 'table')}, of {at_steps(steps)}."
+            tables = f"{count(len(steps), 'table')}, of {at_steps(steps)},"
+            yield f"{tables} {was_or_were(len(steps))} left out as evaluations."
         elif issue.id == "group-size-changes":
             first, *later = zip(details["sizes"], details["from_steps"], strict=True)
             yield f"Groups hold {first[0]} responses at first, {some(f'{n} from step {step} on' for n, step in later)}."
@@ -34,10 +35,11 @@ def notes(f: Facts) -> Iterator[str]:
         elif issue.id == "no-reward":
             names = list(details["columns"])
             reasons = some(f"{name} ({why})" for name, why in details["columns"].items())
-            yield f"Not read as rewards: {reasons}. The option --reward takes one in, as in --reward {quote(names[0])}."
+            option = f"The option --reward takes one in, as in --reward {quote(names[0])}."
+            yield f"{reasons} {was_or_were(len(names))} not read as rewards. {option}"
         elif issue.id == "not-in-score":
             alone = f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone"
-            yield f"{alone}; not counted: {some(details['columns'])}."
+            yield f"{alone}, so {some(details['columns'])} {does_or_do(len(details['columns']))} not count."
     if f.run.weights and f.run.weights_by == "parts":
         pays = some(f"{x} {number(pay)}{' (how many passed)' * (' + ' in x)}" for x, pay in f.run.weights.items())
         yield f"The rewards were told from their total by what a pass pays, as given: {pays}."
@@ -45,12 +47,13 @@ def notes(f: Facts) -> Iterator[str]:
     if groups:
         left = f"{count(groups, 'group')} ({count(responses, 'response')})"
         blind = "; a method that looks at the whole batch is not recognised then" * f.run.has_advantage
-        yield f"Left out: {left}, which hold a total that is a sum of these pays in several ways{blind}."
+        yield f"{left} are left out, as they hold a total that is a sum of these pays in several ways{blind}."
     if again := f.repeated_batches.step.tolist():
-        batches = count(len(again), "batch", "batches")
-        yield f"Rows that repeat those of the batch before count once: {batches}, of {at_steps(again)}."
+        batches, repeats = count(len(again), "batch", "batches"), "repeats" if len(again) == 1 else "repeat"
+        yield f"{batches}, of {at_steps(again)}, {repeats} the rows of the batch before: these count once."
     if f.run.uncounted:
-        yield f"Not counted: {some(f'{x.name} ({x.why})' for x in f.run.uncounted)}."
+        uncounted = some(f"{x.name} ({x.why})" for x in f.run.uncounted)
+        yield f"{uncounted} {does_or_do(len(f.run.uncounted))} not count."
     primary = None if f.setup.primary is None else f.rewards[f.setup.primary]
     if f.reproduced and primary and all(phase.weights[primary] == 0 for phase in f.phases):
         yield f"{primary} has weight 0 in the logged advantages."

@@ -3,6 +3,7 @@
 from gdpo_audit.findings.facts import Facts
 from gdpo_core._words import number
 from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import ALL_CONVENTIONS
 
 WEIGHTS_FROM = {  # by `Facts.weights_from`: the end of a sentence about the weights of the figures
     "given": "as given",
@@ -15,6 +16,16 @@ WEIGHTS_FROM = {  # by `Facts.weights_from`: the end of a sentence about the wei
     "nearest": "as the advantages show them",
     "assumed": "assumed",
 }
+
+
+def whose(convention: str) -> str:
+    """Name whose computation a convention is, as the subject of a sentence.
+
+    >>> whose("trl"), whose("paper")
+    ('TRL', 'the paper')
+    """
+    name = ALL_CONVENTIONS[convention].name
+    return "the paper" if name == "paper" else name
 
 
 def lead_in(f: Facts) -> str:

@@ -137,7 +137,8 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
     if not above:
         return "", ""
     limit = number(float(plain[np.bincount(group).argmax()]), 3)
-    both = "" if surely in (0, above) else f" ({count(surely)} of them are also where it divides by n)"
+    also = "is" if surely == 1 else "are"
+    both = "" if surely in (0, above) else f" ({count(surely)} of them {also} so also where it divides by n)"
     title = f"{count(above, 'logged advantage')} {'is' if above == 1 else 'are'} beyond the largest z-score"
     return title, f"{title} of {'a' if above == 1 else 'their'} group, {limit} where the std divides by n − 1{both}."
 

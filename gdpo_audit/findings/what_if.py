@@ -166,5 +166,5 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup)
     if lines is None:
         notes.append(f"No setting of {framework.title} is known here that makes it {TITLES[method]}.")
     elif switches and makes != convention:
-        notes.append(f"The lines make it as {makes.name} computes it; the figures are as {convention.name} does.")
+        notes.append(f"The lines make the run as {makes.name} computes it; the figures here follow {convention.name}.")
     return lines, notes

@@ -64,3 +64,13 @@ def at_steps(steps: Sequence[int]) -> str:
 def is_or_are(n: int) -> str:
     """Return the verb that goes with so many things."""
     return "is" if n == 1 else "are"
+
+
+def was_or_were(n: int) -> str:
+    """Return the past verb that goes with so many things."""
+    return "was" if n == 1 else "were"
+
+
+def does_or_do(n: int) -> str:
+    """Return the auxiliary verb that goes with so many things."""
+    return "does" if n == 1 else "do"

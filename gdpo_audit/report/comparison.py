@@ -138,7 +138,8 @@ def headline(c: Changes) -> str:
         beyond = f"They have too few {c.unit} to tell differences from scatter."
     else:
         beyond = f"No figure differs beyond the {scatter}."
-    few = f"Too few to judge ({count(c.groups, 'group')} in a run). So far: " * (c.groups < FEW_GROUPS)
+    few = f"A run of {count(c.groups, 'group')} is too short to judge; take what follows as a first hint. "
+    few *= c.groups < FEW_GROUPS
     return f"{few}As far as the logs show, the runs {made}. {beyond}"
 
 
@@ -196,8 +197,8 @@ def caveat(c: Changes) -> str:
     """Say where the numbers of a comparison come from, and what they cannot tell."""
     if c.unit == "runs":
         how = (
-            f"Means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B. Interval: "
-            "Student’s t over runs; clear: it leaves out 0. "
+            f"The figures are means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B. "
+            "The interval is Student’s t over runs; a difference is clear if its interval leaves out 0. "
             f"Of {1 / (1 - LEVEL):.0f} figures that did not change, at most about one looks as if it had."
         )
     else:
@@ -205,12 +206,13 @@ def caveat(c: Changes) -> str:
         if not c.paired:
             over = f"{count(c.steps_a, 'row')} of A and {count(c.steps_b, 'row')} of B, which share too few steps."
         how = (
-            f"Means over {over} Interval: Student’s t over these steps; clear: it leaves out 0. What another seed "
-            "would have done is not in it: of 100 figures of simulated runs that differed in the seed alone, "
+            f"The figures are means over {over} The interval is Student’s t over these steps; a difference is clear if "
+            "its interval leaves out 0. What another seed would have done is not in it: of 100 figures of simulated "
+            "runs that differed in the seed alone, "
             f"{100 * SEEDS_CLEAR:.0f} were clear ({100 * SEEDS_FEWEST:.0f} to {100 * SEEDS_MOST:.0f}, by the setting). "
             "Several runs of each kind, gdpo compare A1 A2 --with B1 --with B2, tell a change from a seed."
         )
     methods = NAMES[c.method_a]
     if c.method_a != c.method_b:
         methods = f"{NAMES[c.method_a]} in A, {NAMES[c.method_b]} in B"
-    return f"{how} Ties, shares of the update, pushes and silent groups under {methods}. Push: {MEANING}"
+    return f"{how} Ties, shares of the update, pushes and silent groups are those under {methods}. Push: {MEANING}"

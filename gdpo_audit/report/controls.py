@@ -76,8 +76,12 @@ def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
     ]
     options = [tag("option", NAMES[m], value=m, selected="" if m == data["method"] else None) for m in COMPARED]
     held_groups, all_groups = count(data["groups"], "group"), count(data["of"])
-    sample = f"A sample of {held_groups} of {all_groups}, whole batches from all over the run: its figures are off by "
-    sample += f"{percent(data['off'], 1)} at most, under the run’s weights." if data["groups"] < data["of"] else ""
+    sample = f"The figures are those of a sample of {held_groups} of {all_groups}, in whole batches from all over the "
+    sample += (
+        f"run; under the run’s weights they are off by {percent(data['off'], 1)} at most."
+        if data["groups"] < data["of"]
+        else ""
+    )
     return depth(
         _ANSWERS,
         tag("p", *[sample] * (data["groups"] < data["of"]), " ".join(data["notes"])),

@@ -247,7 +247,7 @@ def _legend(report: AuditReport, shared: bool) -> str:
     if not shared:
         says.append("Means share an axis where the rewards are of about one size.")
     if len(report.rewards) > DRAWN:
-        says.append(f"Drawn are the first {DRAWN} of {count(len(report.rewards), 'reward')}.")
+        says.append(f"The first {DRAWN} of {count(len(report.rewards), 'reward')} are drawn.")
     return " ".join(says)
 
 
@@ -285,8 +285,9 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
     means = None if logged is None else series_of(logged, column(MEAN, name))
     over = f"over {count(forecast.steps, 'step')}, 80 % interval {interval}"
     drawn = _forecast_svg(forecast, told, means, f"{name} {_signed(told.difference)} {over}, under {setting}")
-    legend = f"Dashed: the run as it was{'; dots: its logged means' * (means is not None)}. Solid: {setting}, with its "
-    legend += f"80 % band. Right: by how much the mean over the {count(forecast.steps, 'step')} differs."
+    dots = ", and the dots are its logged means" * (means is not None)
+    legend = f"The dashed line is the run as it was{dots}. The solid line is {setting}, with its 80 % band. On the "
+    legend += f"right stands by how much the mean over the {count(forecast.steps, 'step')} differs."
     kind = f"foretold {reward_look(list(forecast.rewards).index(name))}"
     return tag("figure", heading, drawn, tag("p", " ".join([legend, *forecast.notes])), kind=kind)
 

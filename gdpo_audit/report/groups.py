@@ -11,8 +11,8 @@ MANY, ROWS = 16, 64  # answers above which equal ones share a row, and rows of a
 MARKS = "●▲■◆★✚"  # one for each tie of a method
 PUNISHED_TITLE = "Where most answers are punished though better than their group"
 MEANING = (
-    f"Under the name of a method: the advantages of this group alone, with the weights and the convention of the run. "
-    f"{' '.join(MARKS[:3])}: different rewards, one advantage."
+    "The column of a method holds the advantages of this group alone, with the weights and the convention of the run. "
+    f"Answers that share a sign ({' '.join(MARKS[:3])}) have different rewards and one advantage."
 )
 
 

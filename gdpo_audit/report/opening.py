@@ -80,7 +80,7 @@ def _bars(report: AuditReport) -> Html:
     key = (join(tag("i", kind=f"{bars.look} swatch"), bars.name) for bars in drawn)
     says = [f"Push: {MEANING}"]
     if len(report.rewards) > DRAWN:
-        says.append(f"Drawn are the first {DRAWN} of {count(len(report.rewards), 'reward')}.")
+        says.append(f"The first {DRAWN} of {count(len(report.rewards), 'reward')} are drawn.")
     return tag(
         "figure",
         tag("figcaption", tag("b", "What the update pushes, and what moves it")),

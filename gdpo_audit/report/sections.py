@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
@@ -60,7 +61,8 @@ def _formulas(report: AuditReport) -> Section:
     method, convention = report.run["method"], ALL_CONVENTIONS[report.run["convention_used"]]
     title = "How the run’s advantages are computed" if method else "How GDPO computes them; the log shows no method"
     if method and report.run["convention"] is None:
-        title = f"Formulas that fit the run’s advantages, those of {convention.name} (the log does not show whose ran)"
+        fit = whose(report.run["convention_used"])
+        title = f"Formulas that fit the run’s advantages, those of {fit} (the log does not show whose ran)"
     return Section(
         title, NOTES, items=[*formulas(method or "gdpo", convention, len(report.rewards)), *exceptions(convention)]
     )

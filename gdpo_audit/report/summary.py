@@ -154,7 +154,8 @@ LIMITS = (
     "probabilities of the tokens, on clipping, a KL term and how tokens are averaged; none of that is in the log.",
     "What other methods would have done is computed on the rewards of this run. A run trained with another method "
     "would have produced other responses.",
-    "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
+    "This report cannot tell whether a reward measures what it is meant to measure: it does not read the text of "
+    "prompts and responses.",
 )
 
 
@@ -244,7 +245,11 @@ def plan_table(report: AuditReport) -> Table | None:
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
-    best = "←: recommended." if any(row.recommended for row in report.plan) else "None is recommended."
+    best = (
+        "The arrow ← marks the recommended one."
+        if any(row.recommended for row in report.plan)
+        else "None is recommended."
+    )
     if told:
         best += (
             f" A forecast says by how much the mean of {primary} over the steps of this log would have differed from "
@@ -292,17 +297,20 @@ def taught(report: AuditReport) -> list[str]:
             f"{report.run.get('but_residue', '')}."
         )
     if prompts and prompts["silent"]:
-        again = f"; of {count(prompts['repeated'])} that came more than once, {count(prompts['silent_repeated'])}"
+        again = (
+            f"; of the {count(prompts['repeated'])} that came more than once, {count(prompts['silent_repeated'])} did"
+        )
         sentences.append(
             f"{count(prompts['silent'])} of {count(prompts['prompts'], 'prompt')} taught nothing in any visit"
             f"{again * bool(prompts['repeated'])}."
         )
     if lengths := report.lengths:
-        went = " → ".join(number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
+        first, last = (number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
         by_size = sorted(lengths["correlations"].items(), key=lambda pair: -abs(pair[1] or 0))
+        in_words = listing(f"{signed(x)} with {name}" for name, x in by_size[:3])
         sentences.append(
-            f"The mean length of the completions, first → last quarter of the run: {went} {lengths['unit']}. Inside "
-            f"groups its correlation is {listing(f'{signed(x)} with {name}' for name, x in by_size[:3])}."
+            f"The mean length of the completions goes from {first} {lengths['unit']} in the first quarter of the run "
+            f"to {last} in the last. Inside groups its correlation is {in_words}."
         )
     return sentences
 
@@ -335,8 +343,8 @@ def by_table(report: AuditReport) -> Table | None:
         row = [value_of, count(part["groups"]), percent(part["silent_groups"])]
         row += [percent(part["inversions"])] * bool(primary)
         rows.append([*row, *(_of_reward(reward, several) for reward in part["rewards"])])
-    meaning = f"Each value of {column} alone, under {method}; of each reward its mean"
-    meaning += " and its share of the update there." if several else "."
+    meaning = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
+    meaning += " and, behind the dot, its share of the update." if several else "."
     return Table(f"By {column}", head, rows, meaning)
 
 

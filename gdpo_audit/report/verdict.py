@@ -7,11 +7,11 @@ from math import inf
 from gdpo_audit.findings.facts import Facts, Finding
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.findings.plan import Setting, moved_push
+from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
 from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
 from gdpo_core._words import count, listing, number, power_of_ten, signed
 from gdpo_core.conventions import NAMES
-from gdpo_core.frameworks import ALL_CONVENTIONS
 
 # Without a primary reward no report says that all is well.
 NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
@@ -35,7 +35,7 @@ def what_ran(f: Facts) -> str:
         return "The log holds no advantages, so it does not show which method ran."
     made = NAMES[f.recipe.method]
     if not f.recipe.convention_open:
-        made += f" as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
+        made += f" as {whose(f.recipe.convention)} computes it"
     weights = f.known_weights
     if len(f.phases) > 1:
         made += f" with weights that change, {weights_in_turn([phase[:2] for phase in f.phases])}"
@@ -43,10 +43,10 @@ def what_ran(f: Facts) -> str:
         made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
     made = ", ".join([made, *f.recipe.remarks])
     if f.reproduced:
-        end = f": all {count(logged_count(f))} are reproduced, {_off_by(f)}."
+        end = f": all {count(logged_count(f))} are reproduced {_off_by(f)}."
     else:
         wrong = f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum()
-        end = f", but for {count(wrong)} of {count(logged_count(f))}."
+        end = f", except for {count(wrong)} of {count(logged_count(f))}."
     punished = [f" {name} has weight {number(w)}: more of it is punished." for name, w in weights.items() if w < 0]
     return f"The logged advantages are {made}{end}{''.join(punished) * (len(punished) < len(weights))}"
 
@@ -56,11 +56,12 @@ def _off_by(f: Facts) -> str:
     up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
     residue = int(logged.residue_groups)
     error = logged.max_error_live if residue and logged.max_error_live >= 0 else logged.max_error
-    off = f"off by {power_of_ten(float(up.create_decimal_from_float(float(error))))} at most"
+    largest = float(up.create_decimal_from_float(float(error)))
+    off = f"to within {power_of_ten(largest)}" if largest else "exactly"
     if not residue:
         return off
     there = f"up to {number(logged.largest_silent, 2)} is logged, the round-off of float32 divided by its own std"
-    return f"{off}, but for {count(residue, 'group')} in which nothing differs: there {there}"
+    return f"{off}, except in {count(residue, 'group')} in which nothing differs: there {there}"
 
 
 def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
@@ -70,8 +71,7 @@ def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -
     best = [f"{row.do}: {row.why}. {row.cost}" for row in plan if row.recommended]
     says = [*urgent, *best] if errors or best else [*urgent, *_to_decide(f, plan)]
     further = (x.to_do for x in findings if x.severity != "info")
-    words = " ".join(says) or next(further, "") or _nothing_to_do(f, findings)
-    return words[0].lower() + words[1:] if caution(f) else words
+    return " ".join(says) or next(further, "") or _nothing_to_do(f, findings)
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
@@ -97,21 +97,23 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
 
 def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
     """Say that nothing asks for a change, or what has to be known before that can be said."""
-    asks = " asks for a change" if findings else ""
+    none = "No finding asks for a change" if findings else "There is no finding"
     if lost := f.run.lost:
         was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
-        return f"No finding{asks}, but {some(lost)} {was} not read: {holds} no number."
+        return f"{none}, but {some(lost)} {was} not read: {holds} no number."
     if f.setup.primary is None and len(f.rewards) > 1:
-        return f"No finding{asks} yet. {NAME_PRIMARY}"
+        return f"{none} yet. {NAME_PRIMARY}"
     if f.contradicted:
-        return f"No finding{asks}, but the figures here are those of methods that did not make these advantages."
-    return f"Nothing to change: no finding{' asks for it' if findings else ''}."
+        return f"{none}, but the figures here are those of methods that did not make these advantages."
+    return f"Nothing has to be changed: {'no finding asks for it' if findings else 'there is no finding'}."
 
 
 def caution(f: Facts) -> str:
     """Return the words before every verdict on a few groups; empty where there are enough."""
     groups, responses = f.totals.groups, count(f.totals.responses, "response")
-    few = f"Too few to judge ({responses} in {count(groups, 'group')}). So far: "
+    few = (
+        f"This log is too short to judge ({responses} in {count(groups, 'group')}); take what follows as a first hint. "
+    )
     return few if groups < FEW_GROUPS else ""
 
 

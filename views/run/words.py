@@ -15,9 +15,7 @@ _VALUE = {
 }
 _SENTENCES = {  # what the page has other words for
     "Open: name": "Name",
-    "open: name": "name",
     "Open: should": "Your decision: should",
-    "open: should": "your decision: should",
     "(--primary)": "(in the menu above)",
     "The option --reward": f"“{TEXTS['rewards'][0]}”",
     "(--reward names rewards)": f"(“{TEXTS['rewards'][0]}” takes columns in)",
