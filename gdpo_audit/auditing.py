@@ -17,7 +17,7 @@ from gdpo_audit.findings.plan import plan_of
 from gdpo_audit.findings.residual import residual
 from gdpo_audit.findings.shown import shown
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
-from gdpo_audit.findings.sums import Array, Made, Setup, Sums, scaled_share, take
+from gdpo_audit.findings.sums import Array, Basis, Made, Sums, scaled_share, take
 from gdpo_audit.findings.thresholds import SCALE_ONLY
 from gdpo_audit.findings.trials import sample_of
 from gdpo_audit.findings.uncounted import counted
@@ -123,24 +123,24 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     """Gather the facts of a run with all of its rewards, also those that do not count."""
     run, sample, recipe = _solved(run, wanted)
 
-    def under(setup: Setup) -> Facts:
-        return _facts_of_summary(run, summarise_all(run.tables(), setup, engine), setup, wanted, sample)
+    def under(basis: Basis) -> Facts:
+        return _facts_of_summary(run, summarise_all(run.tables(), basis, engine), basis, wanted, sample)
 
     # Where the weights change at every step, no recipe makes many steps: that of one batch is where to begin.
     start = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
-    facts = under(_setup_of(run, wanted, start))
+    facts = under(_basis_of(run, wanted, start))
     if recipes := _recipes_of(facts):
-        setup = _setup_of(run, wanted, most_common([*recipes.values()]))
-        changes = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != setup.recipe}
-        facts = under(replace(setup, changes=changes).with_weights(wanted.weights))
+        basis = _basis_of(run, wanted, most_common([*recipes.values()]))
+        changes = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != basis.recipe}
+        facts = under(replace(basis, changes=changes).with_weights(wanted.weights))
     elif start is not recipe:
-        facts = under(_setup_of(run, wanted, None))
+        facts = under(_basis_of(run, wanted, None))
     if facts.contradicted:
         facts = _with_what_shows(facts, wanted)
         if facts.nearest_weights is not None:
-            setup = facts.setup.with_weights(dict(zip(facts.rewards, facts.nearest_weights, strict=True)))
+            basis = facts.basis.with_weights(dict(zip(facts.rewards, facts.nearest_weights, strict=True)))
             shown_by, added_to, pattern = facts.by_themselves, facts.added, facts.pattern
-            facts = under(setup.with_weights(wanted.weights))
+            facts = under(basis.with_weights(wanted.weights))
             facts = replace(facts, by_themselves=shown_by, added=added_to, pattern=pattern)
     return _without_foreign_batches(facts)
 
@@ -164,11 +164,11 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
     return recipes_by_batch(f.run, f.recipe, f.batches.batch.tolist(), bad, whole)
 
 
-def _setup_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Setup:
+def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
     """Return what the run is computed with if one recipe, or none that is known, made all of it."""
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
-    return Setup(
+    return Basis(
         rewards=run.rewards,
         weights=tuple(wanted.weights.get(name, made.get(name, 1.0)) for name in run.rewards),
         convention=FRAMEWORKS[run.framework].convention if recipe is None else recipe.convention,
@@ -273,7 +273,7 @@ def _reproduces(
 
 
 def _facts_of_summary(
-    run: Run, summary: Summary, setup: Setup, wanted: Wanted, sample: Sequence[pl.DataFrame]
+    run: Run, summary: Summary, basis: Basis, wanted: Wanted, sample: Sequence[pl.DataFrame]
 ) -> Facts:
     """Return the facts of a summary, in which a batch that was logged twice counts once."""
     batches = summary.batches
@@ -284,7 +284,7 @@ def _facts_of_summary(
     again = _repeats_the_one_before(batches)
     return Facts(
         run=run,
-        setup=setup,
+        basis=basis,
         batches=take(batches, ~again),
         repeated_batches=take(batches, again),
         overwritten_batches=take(batches, slice(0)),

@@ -31,8 +31,8 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
     if values is None:
         return ()
     known, remaining = values.head(VALUES), len(values) - VALUES
-    setup = replace(f.setup, examples_of=None)
-    parts = [summarise(part, setup).batches for part in _numbered(f, known["key"])]
+    basis = replace(f.basis, examples_of=None)
+    parts = [summarise(part, basis).batches for part in _numbered(f, known["key"])]
     sums = add_up(together := concat(parts), together.batch)
     names = list(enumerate(known["value"].to_list()))
     names.sort(key=lambda name: (name[1] is None, natural(name[1] or "")))

@@ -8,7 +8,7 @@ import polars as pl
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.prompts import visited_prompts, worst_of
 from gdpo_audit.findings.summarise import summarise_all
-from gdpo_audit.findings.sums import Array, LengthSums, Setup
+from gdpo_audit.findings.sums import Array, Basis, LengthSums
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.logs.parts import possible_pays
 from gdpo_audit.logs.run import Run
@@ -41,10 +41,10 @@ def lengths_in_characters(f: Facts) -> LengthSums[Array] | None:
     if f.run.has_length or "length" not in f.run.others or f.totals.responses > CHARACTERS_OF:
         return None
     lengths = pl.concat(f.run.others["length"]())
-    setup = Setup(f.rewards, f.setup.weights, "paper", None, None)  # whose advantages nobody looks at
+    basis = Basis(f.rewards, f.basis.weights, "paper", None, None)  # whose advantages nobody looks at
     counted = pl.col("batch").is_in(f.batches.batch.tolist())
     tables = (table.filter(counted) for table in f.run.tables())
     with_lengths = (
         table.join(lengths, on="_place", how="left", maintain_order="left") for table in tables if len(table)
     )
-    return summarise_all(with_lengths, setup).batches.lengths
+    return summarise_all(with_lengths, basis).batches.lengths

@@ -94,7 +94,7 @@ def test_any_setting_has_the_figures_of_the_core(opened, sample):
 def test_every_convention_is_computed_as_the_core_does(opened):
     report = ga.audit(made(), primary="correct")
     for key, convention in ALL_CONVENTIONS.items():
-        of = replace(report, _facts=replace(report._facts, setup=replace(report._facts.setup, convention=key)))
+        of = replace(report, _facts=replace(report._facts, basis=replace(report._facts.basis, convention=key)))
         if convention.leave_one_out:
             assert "alone" in of.answers
         else:

@@ -10,13 +10,14 @@ from typing import Any, Literal
 import altair as alt
 import polars as pl
 
-from gdpo_core._theme import METHODS, VALUES
+from gdpo_core._theme import METHODS as LOOKS
+from gdpo_core._theme import VALUES
 from gdpo_core._words import count, percent, signed
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEVEL
 from gdpo_core.successors import TITLES as NAMES
 
-GREY = METHODS["grpo_no_std"]
+GREY = LOOKS["grpo_no_std"]
 # Vega's own menu saves a picture; its editor would leave the page.
 SAVE = {"export": True, "source": False, "compiled": False, "editor": False}
 
@@ -64,7 +65,7 @@ def learning(
         "title": title,
         "params": [{"name": "end", "value": rows[-1]["epoch"]}, {"name": "bottom", "value": bottom}],
     }
-    looks = {NAMES[m]: look.colour for m, look in METHODS.items()}
+    looks = {NAMES[m]: look.colour for m, look in LOOKS.items()}
     inked = [dict(mark) | {"ink": _inked(looks.get(mark["method"], GREY.colour))} for mark in marks]
     return _filled(spec, described, rows=list(rows), marks=inked)
 
@@ -118,7 +119,7 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
 PARTS = {"right": "right order", "tied": "tied", "wrong": "wrong order"}  # of a pair of a right and a wrong answer
 INK = "currentColor"  # of the page, dark or light
 # Text in a method's colour is mixed with ink until its contrast is 4.5; a saved picture has black text instead.
-TEXT = {NAMES[m]: f"color-mix(in oklab, var(--{m.replace('_', '-')}) 64%, currentColor)" for m in METHODS}
+TEXT = {NAMES[m]: f"color-mix(in oklab, var(--{m.replace('_', '-')}) 64%, currentColor)" for m in LOOKS}
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
@@ -130,7 +131,7 @@ def who_comes_first(rows: Sequence[Mapping]) -> Filled:
         at = bar[-1]["to"] if bar else 0.0
         label = f"{percent(row['share'], 1 if row['share'] < 0.1 else 0)} {PARTS[row['part']]}"
         look = {
-            "colour": INK if row["part"] == "wrong" else METHODS[row["method"]].colour,
+            "colour": INK if row["part"] == "wrong" else LOOKS[row["method"]].colour,
             "opacity": 0.3 if row["part"] == "tied" else 1.0,
         }
         bar.append(dict(row) | look | {"bar": name, "at": at, "to": at + row["share"], "label": label})
@@ -336,7 +337,7 @@ def _rates(reward: str) -> dict[str, Any]:
 
 def _looks(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
     """Return colour, dash and shape of the methods with these names; any other is grey."""
-    looks = [METHODS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]
+    looks = [LOOKS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]
 
     def scale(values: list) -> alt.Scale:
         return alt.Scale(domain=list(names), range=values)
@@ -375,7 +376,7 @@ def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
     x = alt.X("speed:Q", title="logit a step for a push of one")
     layers = [
         base.mark_rule(opacity=0.4, color=INK).encode(alt.X("low:Q"), alt.X2("high:Q")),
-        base.mark_point(filled=True, size=30, opacity=0.9, color=METHODS["gdpo"].colour).encode(x),
+        base.mark_point(filled=True, size=30, opacity=0.9, color=LOOKS["gdpo"].colour).encode(x),
     ]
     return _typed(alt.layer(*layers), "Speeds of all runs, set-up below set-up", description).properties(height=300)
 
@@ -401,7 +402,7 @@ def _courses() -> dict[str, Any]:
     names = ["as it ran", "forecast", "came"]
     dash = alt.StrokeDash("line:N", legend=None, scale=alt.Scale(domain=names, range=[[2, 3], [6, 3], [1, 0]]))
     colour = alt.Color(
-        "line:N", legend=None, scale=alt.Scale(domain=names, range=[GREY.colour, METHODS["gdpo"].colour, INK])
+        "line:N", legend=None, scale=alt.Scale(domain=names, range=[GREY.colour, LOOKS["gdpo"].colour, INK])
     )
     tooltip = [alt.Tooltip("line:N"), alt.Tooltip("step:Q"), alt.Tooltip("rate:Q", format=".1%")]
     lines = alt.Chart(alt.NamedData("lines")).encode(x, y, colour, dash, tooltip=tooltip).mark_line(strokeWidth=2.2)

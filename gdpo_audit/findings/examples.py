@@ -91,7 +91,7 @@ class ExampleGroup:
 
 def best_groups(f: Facts) -> Examples | None:
     """Return the groups that show each thing best, as many of each as a report shows, from the batches that count."""
-    if f.summary is None or f.setup.examples_of is None:
+    if f.summary is None or f.basis.examples_of is None:
         return None
     counted = f.summary.groups.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
     best = []
@@ -109,14 +109,14 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
 
     They are of batches that the facts count.
     """
-    if f.examples is None or f.setup.examples_of != f.method:
+    if f.examples is None or f.basis.examples_of != f.method:
         return ()
     named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
     share = np.nan_to_num(f.shares(f.method), nan=-np.inf)
     reward = f.rewards.index(str(next(named, f.rewards[int(share.argmax())])))
     of_group = {number: part for (number,), part in f.examples.rows.partition_by("group", as_dict=True).items()}
     scores = f.examples.scores.filter(pl.col("reward").is_null() | (pl.col("reward") == reward))
-    about = {"reward-dominates": f.rewards[reward], PUNISHED: f.rewards[f.setup.primary or 0]}
+    about = {"reward-dominates": f.rewards[reward], PUNISHED: f.rewards[f.basis.primary or 0]}
     return tuple(
         _example(f, finding, score, of_group[group], about.get(finding))
         for finding in (*FINDINGS, PUNISHED)
@@ -137,8 +137,8 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
         names=f.rewards,
         rewards=tuple(rows.select(reward_columns(f.rewards)).rows()),
         method=f.method,
-        convention=f.setup.convention,
-        weights=f.setup.of_batch(rows["batch"][0]).weights,
+        convention=f.basis.convention,
+        weights=f.basis.of_batch(rows["batch"][0]).weights,
         logged=column("advantage"),
         lengths=column("length"),
         reward=reward,

@@ -13,7 +13,7 @@ from gdpo_audit.findings.relations import Relation, relations_of
 from gdpo_audit.findings.residual import Residual
 from gdpo_audit.findings.shown import NOTHING_SHOWN, Shown
 from gdpo_audit.findings.summarise import Summary
-from gdpo_audit.findings.sums import Array, LengthSums, MethodSums, Setup, Sums, push_of, total
+from gdpo_audit.findings.sums import Array, Basis, LengthSums, MethodSums, Sums, push_of, total
 from gdpo_audit.findings.thresholds import CHANCE, MERGED, SCALE_ONLY
 from gdpo_audit.logs.run import Run
 from gdpo_audit.recipe.added import Added
@@ -56,7 +56,7 @@ class Facts:
     """A run as the findings read it. A batch that repeats the rows of the batch before it is counted once."""
 
     run: Run
-    setup: Setup
+    basis: Basis
     batches: Sums[Array]
     repeated_batches: Sums[Array]  # batches that repeat the rows of the batch before them; not in `batches`
     overwritten_batches: Sums[Array]  # batches that an evaluation, or another method, made; not in `batches` either
@@ -92,19 +92,19 @@ class Facts:
     @property
     def recipe(self) -> Recipe | None:
         """How the logged advantages were made; None where the log does not show it."""
-        return None if self.only_round_off else self.setup.recipe
+        return None if self.only_round_off else self.basis.recipe
 
     @cached_property
     def only_round_off(self) -> bool:
         """Whether advantages are logged that any recipe reproduces, as round-off may be as large as they are."""
-        if self.setup.recipe is None:
+        if self.basis.recipe is None:
             return False
         parts = self.batches.logged, self.overwritten_batches.logged
         return not any(part.wrong.any() or part.testable.any() for part in parts)
 
     @property
     def rewards(self) -> tuple[str, ...]:
-        return self.setup.rewards
+        return self.basis.rewards
 
     @property
     def methods(self) -> list[str]:
@@ -174,7 +174,7 @@ class Facts:
         if last is None:
             return turns
         for batch, step in zip(self.batches.batch.tolist(), self.batches.step.tolist(), strict=True):
-            recipe = self.setup.of_batch(batch).recipe
+            recipe = self.basis.of_batch(batch).recipe
             assert recipe is not None, "there is one of the run"
             if not turns or (recipe is not last and not same_weights(last, recipe)):
                 turns.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
@@ -260,7 +260,7 @@ class Facts:
     def worst(self, k: int) -> float:
         """Return what a closed gate puts in place of the reward: 0, or its worst value where that is worse than 0."""
         # A weight below 0 makes the highest value the worst.
-        if self.setup.weights[k] >= 0:
+        if self.basis.weights[k] >= 0:
             return min(float(self.totals.rewards.low[k]), 0.0)
         return max(self.highest(k), 0.0)
 
@@ -302,7 +302,7 @@ class Facts:
     def _weights(self) -> Array:
         """(rewards, batches) the weights of each batch."""
         batches = self.batches.batch.tolist()
-        each = [self.setup.of_batch(b).weights for b in batches] if self.setup.changes else [self.setup.weights]
+        each = [self.basis.of_batch(b).weights for b in batches] if self.basis.changes else [self.basis.weights]
         return np.broadcast_to(each, (len(batches), len(self.rewards))).T
 
     def _over_groups(self, of_batch: Array) -> float:

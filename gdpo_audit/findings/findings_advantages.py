@@ -369,5 +369,5 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
         f"({of_log}{up_to}). The figures here follow the weights given, which ran nowhere.",
         to_do="Set the weights that you mean.",
         evidence={"given": given, "logged": made},
-        fix=config_lines.set_weights(f.run.framework, *f.functions(f.setup.weights), f.recipe.method),
+        fix=config_lines.set_weights(f.run.framework, *f.functions(f.basis.weights), f.recipe.method),
     )

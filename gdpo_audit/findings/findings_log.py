@@ -172,7 +172,7 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
 
 def missing_rewards(f: Facts) -> Iterator[Finding]:
     """Find missing rewards where the framework does not skip them."""
-    convention = ALL_CONVENTIONS[f.setup.convention]
+    convention = ALL_CONVENTIONS[f.basis.convention]
     missing = dict(zip(f.rewards, (f.totals.responses - f.totals.rewards.present).tolist(), strict=True))
     missing = {name: n for name, n in missing.items() if n}
     if not missing or convention.missing != "propagates":

@@ -15,7 +15,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     """Find different rewards that get the same advantage."""
-    ties, pairs, on = f.ties(f.method), f.tied_pairs(f.method), f.setup.primary
+    ties, pairs, on = f.ties(f.method), f.tied_pairs(f.method), f.basis.primary
     if f.contradicted or not ties >= t.TIES:
         return
     message = (
@@ -69,9 +69,9 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     why, to_do = "Such prompts are mostly too easy or too hard.", "Use other prompts, or larger groups."
     if cancelled:
         part = "all" if cancelled == 1 else percent(cancelled)
-        nothing = "" if all(f.setup.weights) else ", or the rewards that differ have weight 0"
+        nothing = "" if all(f.basis.weights) else ", or the rewards that differ have weight 0"
         why = f"In {part} of them the rewards differ and cancel in the sum{nothing}."
-    if not any(f.setup.weights):
+    if not any(f.basis.weights):
         to_do = "Give a reward some weight."
     elif cancelled > 0.5:
         to_do = "Use unequal weights, which say what counts more: larger groups do not change that."
@@ -89,17 +89,17 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 def priority_inversion(f: Facts) -> Iterator[Finding]:
     """Find pairs in which the response with less of the primary reward gets the larger advantage."""
     inverted = f.inversions(f.method)
-    if f.setup.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
+    if f.basis.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
         return
-    primary, order = f.rewards[f.setup.primary], f.order(f.method)
+    primary, order = f.rewards[f.basis.primary], f.order(f.method)
     needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.method, "gdpo"])}
     numbers = {"inversions": inverted, "pairs": order.pairs, "threshold": t.INVERTED_INFO}
     numbers |= {f"break_even_{m}": f.unit * w for m, w in needed.items() if isfinite(w)}
     push = f.push(f.method)
     most = max(range(len(push)), key=lambda k: push[k])
-    weak = push[f.setup.primary] < t.WEAK_PUSH * push[most]
+    weak = push[f.basis.primary] < t.WEAK_PUSH * push[most]
     largest = (
-        ", the largest" if most == f.setup.primary else f"; the largest is {signed(push[most])}, on {f.rewards[most]}"
+        ", the largest" if most == f.basis.primary else f"; the largest is {signed(push[most])}, on {f.rewards[most]}"
     )
     are = f"would be in the wrong order under {NAMES[f.method]}" if f.contradicted else "are in the wrong order"
     yield Finding(
@@ -107,8 +107,8 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         title=f"{percent(inverted)} of the pairs that differ in {primary} {are}",
         message=f"{lead_in(f)}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
         f"of it gets the larger advantage, and {percent(order.tied / order.pairs)} are tied. What is learnt follows "
-        f"the push, not the order of pairs. The push on {primary} is {signed(push[f.setup.primary])}{largest}. "
-        f"{_break_even_in_words(f, f.setup.primary, needed)}",
+        f"the push, not the order of pairs. The push on {primary} is {signed(push[f.basis.primary])}{largest}. "
+        f"{_break_even_in_words(f, f.basis.primary, needed)}",
         to_do=f"Decide how much {primary} counts.",
         evidence=numbers,
         extent=inverted,
@@ -117,8 +117,8 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
     """Say above which weights on the primary reward no pair is in the wrong order, or that no usable weight does it."""
-    on, now = f.rewards[primary], number(f.unit * f.setup.weights[primary])
-    largest = max(abs(w) for k, w in enumerate(f.setup.weights) if k != primary)
+    on, now = f.rewards[primary], number(f.unit * f.basis.weights[primary])
+    largest = max(abs(w) for k, w in enumerate(f.basis.weights) if k != primary)
     usable = {m: w for m, w in needed.items() if isfinite(w) and w <= t.BREAK_EVEN * largest}
     if not usable:
         return f"No usable weight on {on} would end that (it is {now} now)."
@@ -141,7 +141,7 @@ def round_up(weight: float) -> float:
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     """Find out that the std of the batch is small because of silent groups, and so scales up all others."""
     by_batch_std = f.method == "grpo_batch_std"
-    by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.setup.convention].last_step != "group"
+    by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.basis.convention].last_step != "group"
     live = f.batches.live_responses > 0
     if not (by_batch_std or by_gdpo) or not live.any():
         return

@@ -31,8 +31,8 @@ class _Drift(NamedTuple):
 def reward_falls(f: Facts) -> Iterator[Finding]:
     """Find a primary reward whose mean falls during the run; where none is named, any reward whose mean falls."""
     drifts = _drifts(f)
-    primary = f.setup.primary
-    known = [k for k in drifts if f.setup.weights[k] and not (f.recipe and k in f.recipe.unknown)]
+    primary = f.basis.primary
+    known = [k for k in drifts if f.basis.weights[k] and not (f.recipe and k in f.recipe.unknown)]
     down = [k for k in (known if primary is None else [primary]) if k in drifts and drifts[k].moves(-1)]
     up = sorted((k for k in drifts if drifts[k].moves(1)), key=lambda k: -drifts[k].size)
     for k in down:
@@ -42,7 +42,7 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
             continue
         step, before, after = _break(f, k)
         goes = [f"{f.rewards[i]} goes from {number(drifts[i].first, 3)} to {number(drifts[i].last, 3)}" for i in up]
-        moves = "falls" if _sign(f, k) > 0 else f"rises against its weight of {number(f.setup.weights[k])}"
+        moves = "falls" if _sign(f, k) > 0 else f"rises against its weight of {number(f.basis.weights[k])}"
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
         meanwhile = f", while {some(goes)}" if up else ", while no other reward gets much better"
         numbers = {"reward": name, "since_step": step, "fall_in_stds": -fell.size, "threshold": t.FALLS}
@@ -61,7 +61,7 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
 
 def _sign(f: Facts, k: int) -> float:
     """Return 1, or −1 for a reward that is to be low."""
-    return copysign(1.0, f.setup.weights[k]) if f.setup.weights[k] else 1.0
+    return copysign(1.0, f.basis.weights[k]) if f.basis.weights[k] else 1.0
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
@@ -103,7 +103,7 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:
     """Find out that much of the update comes from groups in which no answer has the primary reward."""
-    on = f.setup.primary
+    on = f.basis.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):
         return
     parts, groups = f.method_sums.update_unright, f.totals.unright_groups
@@ -134,7 +134,7 @@ def _can_be_missed(f: Facts, k: int) -> bool:
     """
     sums = f.totals.rewards
     low, high, n = sums.low[k], sums.high[k], sums.present[k]
-    if f.setup.weights[k] < 0 or not low <= 0 < high:
+    if f.basis.weights[k] < 0 or not low <= 0 < high:
         return False
     # Σ (x − low)(high − x) is 0 where every value is one of these two.
     mean = f.mean(k)

@@ -51,7 +51,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
     first, last = (replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None)))
     for k, name in enumerate(f.rewards):
         groups = int(min(part.totals.rewards.holding_groups[k] for part in (first, last)))
-        if groups < t.FADES_GROUPS or not f.setup.weights[k] or f.dead(k) >= t.DEAD:
+        if groups < t.FADES_GROUPS or not f.basis.weights[k] or f.dead(k) >= t.DEAD:
             continue
         dead = first.dead(k), last.dead(k)
         share = first.shares(f.method)[k], last.shares(f.method)[k]
@@ -59,7 +59,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
         weaker = share[0] >= t.AMPLIFIED_SHARE and share[1] <= t.FADES_SHARE * share[0]
         if dead[1] - dead[0] < t.FADES_DEAD or not (dead[1] >= t.DEAD or weaker):
             continue
-        better = (mean[1] - mean[0]) * f.setup.weights[k] > 0
+        better = (mean[1] - mean[0]) * f.basis.weights[k] > 0
         why = (
             "If it is as good as it has to be, nothing is wrong."
             if better
@@ -121,7 +121,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k]}
         numbers |= {"weight_asks_for": asks, "update_share_gdpo": gdpo[k]}
         yield Finding(
-            severity="info" if k == f.setup.primary else "warning",  # what matters most may make most
+            severity="info" if k == f.basis.primary else "warning",  # what matters most may make most
             title=makes,
             message=f"{lead_in(f)}, {makes}; its weight asks for {percent(asks)}. The push on {name} is "
             f"{signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
@@ -213,7 +213,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
     if begin == parts:
         return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
     before, end = (replace(f, batches=take(b, part)) for part in (slice(begin), slice(begin, None)))
-    better = begin > 0 and (end.mean(k) - before.mean(k)) * f.setup.weights[k] > 0
+    better = begin > 0 and (end.mean(k) - before.mean(k)) * f.basis.weights[k] > 0
     return _End(
         step=int(b.step[begin]),
         part=1 - begin / parts,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
 from gdpo_audit.findings.trials import Gate, Trial
-from gdpo_audit.findings.what_if import METHODS
+from gdpo_audit.findings.what_if import TRIED_METHODS
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name, width
@@ -137,7 +137,7 @@ class _Forecaster:
     def __init__(self, f: Facts) -> None:
         self.names = f.rewards
         self.log = LoggedGroups(f)
-        self.before = self.log.pushes(f.method, f.setup.weights)
+        self.before = self.log.pushes(f.method, f.basis.weights)
         self.speeds = fit_speeds(self.log.course, self.before)
 
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
@@ -154,7 +154,7 @@ def _notes(f: Facts) -> Iterator[str]:
     """Yield a sentence for each assumption of the figures that the log does not confirm."""
     if f.recipe is None:
         yield f"“As it ran” is taken as {NAMES[f.method]}, which the log does not show."
-    if f.setup.changes:
+    if f.basis.changes:
         yield "The weights of the run change; its speeds are fitted as if it had had those of most batches."
 
 
@@ -171,18 +171,18 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
 
 def _checked(f: Facts, course: Course, method: object, weights: object, gate: object, steps: object) -> ForecastSetting:
     """Return the setting that a caller asks for, checked against the run. Raises InputError."""
-    known = method is None or (isinstance(method, str) and method in METHODS)
-    expect(known, "forecast, method", f"one of {', '.join(METHODS)}", repr(method))
+    known = method is None or (isinstance(method, str) and method in TRIED_METHODS)
+    expect(known, "forecast, method", f"one of {', '.join(TRIED_METHODS)}", repr(method))
     named = weights_by_name(weights, f.rewards, "forecast, weights")
-    setup = f.setup.with_weights({name: w / f.unit for name, w in named.items()})
-    expect(any(setup.weights), "forecast, weights", "one that is not 0", "0 for every reward")
-    width([abs(weight) for weight in setup.weights], torch.float64, "forecast, weights")
+    basis = f.basis.with_weights({name: w / f.unit for name, w in named.items()})
+    expect(any(basis.weights), "forecast, weights", "one that is not 0", "0 for every reward")
+    width([abs(weight) for weight in basis.weights], torch.float64, "forecast, weights")
     steps = int(course.time[-1]) + 1 if steps is None else steps
     whole = f"a whole number from 1 to {MOST_STEPS:,}"
     if not is_whole(steps) or not 1 <= steps <= MOST_STEPS:
         raise InputError(f"forecast, steps: expected {whole}, got {steps!r}")
     chosen = f.method if method is None else str(method)
-    return ForecastSetting(chosen, setup.weights, None if gate is None else _gate(f, gate), int(steps))
+    return ForecastSetting(chosen, basis.weights, None if gate is None else _gate(f, gate), int(steps))
 
 
 def _gate(f: Facts, gate: object) -> Gate:

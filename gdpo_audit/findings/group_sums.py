@@ -14,11 +14,11 @@ from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.findings.selection import Deviations, Selected, deviations_of, ungated_column
 from gdpo_audit.findings.sums import (
     Array,
+    Basis,
     LengthSums,
     LoggedSums,
     MethodSums,
     RewardSums,
-    Setup,
     Sums,
 )
 from gdpo_audit.findings.thresholds import FAINT_STD, FEW_VALUES
@@ -97,20 +97,20 @@ def token_lengths(table: pl.DataFrame) -> Array:
     return table["length"].cast(pl.Float64).to_numpy()
 
 
-def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, setup: Setup, float32: bool) -> Sums[Any]:
+def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basis, float32: bool) -> Sums[Any]:
     """Return the sums of each group, as tensors and arrays; part and log hold the rows of the same batches."""
     std, distance = grouped.centred(grouped.batch.rewards)
     same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
-    logged = _deviations_as_logged(grouped, distance, part, setup, same)
-    outcomes = {method: _outcome(grouped, method, logged) for method in setup.methods}
+    logged = _deviations_as_logged(grouped, distance, part, basis, same)
+    outcomes = {method: _outcome(grouped, method, logged) for method in basis.methods}
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
-    first = setup.primary if setup.extra_method is None else None
+    first = basis.primary if basis.extra_method is None else None
     break_even = dict.fromkeys(outcomes, _break_even(grouped, outcomes["grpo"].added, first))
     break_even["gdpo"] = _break_even(grouped, outcomes["gdpo"].added, first)
-    ties, order = _ties_and_order(grouped, outcomes, setup.primary, same)
+    ties, order = _ties_and_order(grouped, outcomes, basis.primary, same)
     sizes = grouped.per_group(torch.ones_like(grouped.batch.rewards[0])).long()
     rewards = _reward_sums(grouped, distance, std)
-    highest = torch.full_like(std[0], torch.inf) if setup.primary is None else rewards.high[setup.primary]
+    highest = torch.full_like(std[0], torch.inf) if basis.primary is None else rewards.high[basis.primary]
     unright = (highest <= 0) & ~highest.isinf()
     before = outcomes["gdpo"].before_batch_step
     live = ~grouped.silent(before.nan_to_num())
@@ -120,7 +120,7 @@ def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, setup: Se
         batch=part["part"].to_numpy()[grouped.starts] if "part" in part.columns else batch[grouped.starts],
         step=np.minimum.reduceat(step, grouped.starts),
         step_last=np.maximum.reduceat(step, grouped.starts),
-        fingerprint=_fingerprints(part, setup.rewards, batch, grouped.starts),
+        fingerprint=_fingerprints(part, basis.rewards, batch, grouped.starts),
         responses=sizes,
         groups=torch.ones_like(sizes),
         mixed_groups=ties.vectors > 1,
@@ -134,8 +134,8 @@ def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, setup: Se
         methods={
             m: _method_sums(grouped, m, made, ties, order, break_even[m], unright) for m, made in outcomes.items()
         },
-        lengths=_length_sums(grouped, distance, part, setup),
-        logged=_logged_sums(grouped, log, part, setup),
+        lengths=_length_sums(grouped, distance, part, basis),
+        logged=_logged_sums(grouped, log, part, basis),
     )
 
 
@@ -189,13 +189,13 @@ def _products(grouped: Grouped, distance: Tensor) -> Tensor:
 
 
 def _deviations_as_logged(
-    grouped: Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup, same: float
+    grouped: Grouped, distance: Tensor, part: pl.DataFrame, basis: Basis, same: float
 ) -> Deviations:
     """Return the distances of the rewards as the log has them, also where a gate changes what a method sees.
 
     distance: of the rewards as a method sees them.
     """
-    for k, name in enumerate(setup.rewards):
+    for k, name in enumerate(basis.rewards):
         if (column := ungated_column(name)) in part.columns:
             ungated = torch.from_numpy(part[column].to_numpy().copy()).view(distance.shape[1:])
             distance = distance.clone()
@@ -315,7 +315,7 @@ def _method_sums(
 # --- lengths and logged advantages ------------------------------------------------------------------------------------
 
 
-def _length_sums(grouped: Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup) -> LengthSums[Any]:
+def _length_sums(grouped: Grouped, distance: Tensor, part: pl.DataFrame, basis: Basis) -> LengthSums[Any]:
     """Return the sums over the lengths of the responses; distance: the rewards minus the means of their groups."""
     lengths = torch.from_numpy(token_lengths(part).copy()).view(distance.shape[1:])
     deviations = grouped.centred(lengths)[1]
@@ -327,24 +327,24 @@ def _length_sums(grouped: Grouped, distance: Tensor, part: pl.DataFrame, setup: 
     )
 
 
-def _logged_sums(grouped: Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -> LoggedSums[Any]:
+def _logged_sums(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
     """Return the sums over the logged advantages; log and part hold the same responses."""
     advantages = log.advantages
     shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()
     error = torch.full_like(advantages, -torch.inf)
     wrong, testable, comparison = torch.zeros_like(present), torch.zeros_like(present), None
     scaled = hidden = torch.zeros(len(log.batch), dtype=torch.bool)
-    if setup.recipe is not None and bool(present.any()):
-        comparison = compare(log, setup.recipe)
+    if basis.recipe is not None and bool(present.any()):
+        comparison = compare(log, basis.recipe)
         error = comparison.error.masked_fill(~present, -torch.inf)
         wrong = (error > comparison.allowed) & present
         testable = (comparison.computed.abs() > comparison.allowed) & present
         scaled = same_direction(log, comparison) if bool(wrong.any()) else scaled
     # Costly, and of interest only where the rewards do not explain the advantages.
-    if bool(present.any()) and (setup.recipe is None or bool(wrong.any())):
+    if bool(present.any()) and (basis.recipe is None or bool(wrong.any())):
         number = part["group"].to_numpy()[grouped.starts]
-        hidden = torch.from_numpy(np.isin(number, hidden_groups(part, setup.rewards).to_numpy()))
-    too_large = impossible(log, setup.recipe, comparison)
+        hidden = torch.from_numpy(np.isin(number, hidden_groups(part, basis.rewards).to_numpy()))
+    too_large = impossible(log, basis.recipe, comparison)
     alike = torch.zeros(len(log.batch), dtype=torch.bool)
     if comparison is not None:
         alike = grouped.silent(comparison.computed.view(shape))

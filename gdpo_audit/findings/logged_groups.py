@@ -119,7 +119,7 @@ class LoggedGroups:
 
     def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
         """Return (responses,) what a method makes of these rewards."""
-        convention = ALL_CONVENTIONS[self.facts.setup.convention]
+        convention = ALL_CONVENTIONS[self.facts.basis.convention]
         log = tensors_of(table, self.facts.rewards)
         if convention.last_step == "tokens" and log.lengths is None:
             convention = replace(convention, last_step="responses")

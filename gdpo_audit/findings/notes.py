@@ -54,7 +54,7 @@ def notes(f: Facts) -> Iterator[str]:
     if f.run.uncounted:
         uncounted = some(f"{x.name} ({x.why})" for x in f.run.uncounted)
         yield f"{uncounted} {does_or_do(len(f.run.uncounted))} not count."
-    primary = None if f.setup.primary is None else f.rewards[f.setup.primary]
+    primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
     if f.reproduced and primary and all(phase.weights[primary] == 0 for phase in f.phases):
         yield f"{primary} has weight 0 in the logged advantages."
 

@@ -7,7 +7,7 @@ from math import nan, sqrt
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.sums import Array, Setup, Sums, bin_batches, push_of
+from gdpo_audit.findings.sums import Array, Basis, Sums, bin_batches, push_of
 from gdpo_audit.findings.thresholds import CHANGED, CHANGED_STEPS
 
 Series = list[float | None]  # a number for each row of this table
@@ -31,7 +31,7 @@ def column(what: str, *subjects: str) -> str:
     return ":".join([what, *subjects])
 
 
-def over_time(setup: Setup, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
+def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
     """Return the run as a table of at most 200 rows: a row per step, or per few steps where there are more.
 
     The columns: step, step_last, responses, groups; by reward its `MEAN`, `STD`, `MISSING` and `DEAD`; by method its
@@ -40,7 +40,7 @@ def over_time(setup: Setup, batches: Sums[Array], untold: Collection[str] = ()) 
     untold: rewards whose share the log does not tell.
     """
     b = bin_batches(batches)
-    sums, numbered = b.rewards, list(enumerate(setup.rewards))
+    sums, numbered = b.rewards, list(enumerate(basis.rewards))
     columns = {"step": b.step, "step_last": b.step_last, "responses": b.responses, "groups": b.groups}
     for k, name in numbered:
         n, total = sums.present[k], sums.total[k]

@@ -58,7 +58,7 @@ class Setting:
 def plan_of(f: Facts) -> tuple[Setting, ...]:
     """Try on the run's log what it could have used; empty where the log does not tell what each reward did."""
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
-    if len(f.rewards) < 2 or unknown or not any(f.setup.weights):
+    if len(f.rewards) < 2 or unknown or not any(f.basis.weights):
         return ()
     trials = Trials(f)
     if not trials.sample:
@@ -69,15 +69,15 @@ def plan_of(f: Facts) -> tuple[Setting, ...]:
     rows = _with_forecasts(f, [*tried, *gated])
     best = _best(f, rows[: len(tried)])
     if best is not None:
-        assert f.setup.primary is not None, "without a primary reward none is the best"
-        rows[rows.index(best)] = _recommended(best, ran, f.rewards[f.setup.primary])
+        assert f.basis.primary is not None, "without a primary reward none is the best"
+        rows[rows.index(best)] = _recommended(best, ran, f.rewards[f.basis.primary])
     return tuple(rows)
 
 
 def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
     """Yield the run's own setting, other methods, and weights that give the shares asked for, each as it is tried."""
     f = trials.facts
-    weights_of_run, name = f.setup.weights, NAMES[f.method]
+    weights_of_run, name = f.basis.weights, NAMES[f.method]
     assumed = f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
     ran = "the weights given" if contradicted_weights(f) else "as it ran" if f.recipe else assumed
     yield _tried(trials, ran, "", Trial(f.method, weights_of_run))
@@ -122,7 +122,7 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
         lines = config_lines.set_weights(f.run.framework, functions, weights, method)
     else:
         lines = config_lines.switch_to(
-            f.run.framework, functions, weights, method, of_grpo=trial.weights == f.setup.weights
+            f.run.framework, functions, weights, method, of_grpo=trial.weights == f.basis.weights
         )
     setting = Setting(
         title=title,
@@ -155,9 +155,9 @@ def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
     above 0 with its whole interval. None without a primary reward: what is better is then its owner's to say. None too
     where the advantages are not what any method makes.
     """
-    if f.setup.primary is None or (f.recipe is None and f.reproduced is False):
+    if f.basis.primary is None or (f.recipe is None and f.reproduced is False):
         return None
-    first, ran = f.rewards[f.setup.primary], rows[0]
+    first, ran = f.rewards[f.basis.primary], rows[0]
     good = [row for row in rows[1:] if row.push[first] > 0 and _rises(row, ran, first) and not _may_fall(row, first)]
     return max(good, key=lambda row: _gain(row, ran, first), default=None)
 
@@ -203,15 +203,15 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
 def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
     """Return the gate that raises the push on the primary reward most, if one does: it changes the task."""
     f = trials.facts
-    on = f.setup.primary
+    on = f.basis.primary
     if on is None or f.dead(on) >= 1:
         return []
     first, tried = f.rewards[on], list[tuple[Setting, Trial]]()
     for k, name in enumerate(f.rewards):
-        if k != on and f.setup.weights[k] and f.dead(k) < 1:
+        if k != on and f.basis.weights[k] and f.dead(k) < 1:
             gate = Gate(k, on, f.highest(on), f.worst(k))
             do = f"Let {name} count only where {first} reaches {number(gate.threshold)}"
-            tried.append(_tried(trials, f"{name} behind {first}", do, Trial(f.method, f.setup.weights, gate)))
+            tried.append(_tried(trials, f"{name} behind {first}", do, Trial(f.method, f.basis.weights, gate)))
     best = max(tried, key=lambda pair: pair[0].push[first], default=None)
     return [best] if best is not None and _rises(best[0], ran, first) else []
 
@@ -219,7 +219,7 @@ def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
 def _with_forecasts(f: Facts, tried: Sequence[tuple[Setting, Trial]]) -> list[Setting]:
     """Return the settings with what is forecast of each reward, where one is primary and the log tells enough."""
     rows = [row for row, _ in tried]
-    if f.setup.primary is None:
+    if f.basis.primary is None:
         return rows
     try:
         forecasts = forecasts_of(f, [trial for _, trial in tried[1:]])

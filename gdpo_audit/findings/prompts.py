@@ -14,7 +14,7 @@ WORST = 10  # prompts in a report
 
 def _visits(f: Facts) -> pl.DataFrame | None:
     """Return a row per counted group; None where it is not known whether the run's method left the group silent."""
-    if f.summary is None or f.setup.examples_of != f.method:
+    if f.summary is None or f.basis.examples_of != f.method:
         return None
     return f.summary.visits.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
 

@@ -29,7 +29,7 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
     f = trials.facts
     products, divisors = _products(trials, method)
     keys = list(wanted)
-    sign = np.sign(np.where(np.array(f.setup.weights) == 0, 1.0, f.setup.weights))
+    sign = np.sign(np.where(np.array(f.basis.weights) == 0, 1.0, f.basis.weights))
     target = np.array([wanted.get(k, 0.0) for k in range(len(sign))])
     spread = np.sqrt(np.einsum("ukk->k", products))
     if not keys or (spread[keys] == 0).any():
@@ -48,15 +48,15 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
         size *= np.clip(target / np.maximum(share, 1e-3), 0.25, 4.0) ** 0.25
         loud = size * spread
         size = np.where(target > 0, np.maximum(loud, _LEAST * loud.max()) / np.where(spread > 0, spread, 1), 0.0)
-    largest = max(abs(f.setup.weights[k]) for k in keys) or 1.0
-    weights = np.where(target > 0, sign * size * largest / size.max(), f.setup.weights)
+    largest = max(abs(f.basis.weights[k]) for k in keys) or 1.0
+    weights = np.where(target > 0, sign * size * largest / size.max(), f.basis.weights)
     return tuple(float(f"{x:.3g}") for x in weights)
 
 
 def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
     """Return (units, rewards, rewards) Σ x_k x_l of the terms, and the same whose weighted sum is d²; None for no d."""
     f = trials.facts
-    c = ALL_CONVENTIONS[f.setup.convention]
+    c = ALL_CONVENTIONS[f.basis.convention]
     by_group = method == "grpo" or (method == "gdpo" and c.last_step == "group")
     products, divisors = [], []
     for table in trials.sample:

@@ -13,7 +13,7 @@ from torch import Tensor
 from gdpo_audit.findings.group_sums import Grouped, sums_of_groups, token_lengths
 from gdpo_audit.findings.sums import (
     Array,
-    Setup,
+    Basis,
     Sums,
     add_up,
     concat,
@@ -48,12 +48,12 @@ class Summary(NamedTuple):
     visits: pl.DataFrame
 
 
-def summarise_all(tables: Iterable[pl.DataFrame], setup: Setup, mapped: Mapped = map) -> Summary:
+def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped = map) -> Summary:
     """Summarise the tables of a run, its batches in the order of the steps.
 
     mapped: computes the parts, here by default.
     """
-    all_of_them = _joined(mapped(partial(summarise, setup=setup), pieces(tables)))
+    all_of_them = _joined(mapped(partial(summarise, basis=basis), pieces(tables)))
     batches = all_of_them.batches
     return all_of_them._replace(batches=take(batches, np.lexsort((batches.batch, batches.step))))
 
@@ -72,27 +72,27 @@ def pieces(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
             yield table[low:high]
 
 
-def summarise(table: pl.DataFrame, setup: Setup) -> Summary:
+def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
     """Summarise one table of whole batches, in which the rows of a batch, and of a group, are consecutive.
 
-    The advantages are computed with the setup's weights and convention. Where a batch lacks the lengths that the
+    The advantages are computed with the basis's weights and convention. Where a batch lacks the lengths that the
     convention weights by, GDPO's last step runs over responses. A column `part` numbers parts of the run, each of some
     groups: then the sums are those of each part, under its number, and the advantages still those of whole batches.
     Raises InputError where these rows are apart.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "reward:a": [1.0, 0, 1], "reward:b": [0.0, 1, 1]})
     >>> from gdpo_audit.findings.sums import total
-    >>> sums = total(summarise(table, Setup(("a", "b"), (1.0, 1.0), "trl", None, None)).batches)
+    >>> sums = total(summarise(table, Basis(("a", "b"), (1.0, 1.0), "trl", None, None)).batches)
     >>> sums.methods["grpo"].tied_pairs, sums.different_pairs, round(float(sums.rewards.products[0, 1]), 6)
     (1, 3, -0.333333)
     """
-    return _joined(_summary(rows, setup_of_kind, *known) for rows, setup_of_kind, *known in _kinds(table, setup))
+    return _joined(_summary(rows, basis_of_kind, *known) for rows, basis_of_kind, *known in _kinds(table, basis))
 
 
-def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Setup, bool, bool]]:
+def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Basis, bool, bool]]:
     """Yield the table by kinds of batches, so that an unusual batch does not change how others are computed.
 
-    With each the setup of these batches, whether their rewards are float32 numbers, and whether all lengths are known.
+    With each the basis of these batches, whether their rewards are float32 numbers, and whether all lengths are known.
     Apart are also batches whose groups have different sizes, or of which one has a single response.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
@@ -103,16 +103,16 @@ def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Se
     smallest, largest = np.minimum.reduceat(sizes, of_batch), np.maximum.reduceat(sizes, of_batch)
     size = np.where(smallest == largest, largest, np.where(smallest > 1, 0, -1))
     float32, timed = (
-        np.logical_and.reduceat(x, starts) for x in (in_float32(table, setup.rewards), token_lengths(table) >= 1)
+        np.logical_and.reduceat(x, starts) for x in (in_float32(table, basis.rewards), token_lengths(table) >= 1)
     )
     kinds: dict[tuple, list[int]] = {}
     for number, kind in enumerate(zip(size.tolist(), float32.tolist(), timed.tolist(), strict=True)):
-        kinds.setdefault((setup.of_batch(int(batch[starts[number]])), *kind), []).append(number)
+        kinds.setdefault((basis.of_batch(int(batch[starts[number]])), *kind), []).append(number)
     rows = np.diff(starts, append=len(table))
     for (made, _, *known), numbers in kinds.items():
         chosen = np.isin(np.arange(len(starts)), numbers).repeat(rows)
-        setup_of_kind = replace(setup, weights=made.weights, recipe=made.recipe, changes={})
-        yield table if chosen.all() else table.filter(pl.Series(chosen)), setup_of_kind, *known
+        basis_of_kind = replace(basis, weights=made.weights, recipe=made.recipe, changes={})
+        yield table if chosen.all() else table.filter(pl.Series(chosen)), basis_of_kind, *known
 
 
 def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
@@ -125,17 +125,17 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     return fits
 
 
-def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Summary:
-    """Summarise batches of one kind, with one setup."""
-    part = rows if float32 else rows.with_columns(pl.col(reward_columns(setup.rewards)).round_sig_figs(DIGITS))
-    log = tensors_of(part, setup.rewards)
-    convention = ALL_CONVENTIONS[setup.convention]
+def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
+    """Summarise batches of one kind, with one basis."""
+    part = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
+    log = tensors_of(part, basis.rewards)
+    convention = ALL_CONVENTIONS[basis.convention]
     if convention.last_step == "tokens" and not timed:
         convention = replace(convention, last_step="responses")
     masked = torch.from_numpy(part["_masked"].to_numpy().copy()) if "_masked" in part.columns else None
-    grouped = Grouped(log.read(convention, setup.weights), starts_of(part["group"].to_numpy()), masked)
-    groups = each(_as_array, sums_of_groups(grouped, log, part, setup, float32))
-    scores = {} if setup.examples_of is None else _scores(groups, setup.examples_of, setup.primary or 0)
+    grouped = Grouped(log.read(convention, basis.weights), starts_of(part["group"].to_numpy()), masked)
+    groups = each(_as_array, sums_of_groups(grouped, log, part, basis, float32))
+    scores = {} if basis.examples_of is None else _scores(groups, basis.examples_of, basis.primary or 0)
     held = np.zeros(len(grouped.starts), dtype=bool)
     for score in scores.values():
         held[_best(score, _HELD)] = True
@@ -143,7 +143,7 @@ def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Su
     in_held = np.flatnonzero(held.repeat(np.diff(grouped.starts, append=len(rows))))
     visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^(_place|_prompt_key)$"))[grouped.starts].with_columns(
         responses=groups.responses.astype(np.uint32),
-        silent=groups.methods[setup.examples_of or "grpo"].silent_groups.astype(bool),
+        silent=groups.methods[basis.examples_of or "grpo"].silent_groups.astype(bool),
         mixed=_hold_several_prompts(rows, grouped.starts),
     )
     return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows[in_held], visits)

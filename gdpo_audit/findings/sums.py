@@ -29,7 +29,7 @@ class Made(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Setup:
+class Basis:
     """All that the sums of a run are computed with: its rewards, weights, convention and methods."""
 
     rewards: tuple[str, ...]
@@ -45,8 +45,8 @@ class Setup:
         """Return the weights and the recipe of one batch."""
         return self.changes.get(batch, Made(self.weights, self.recipe))
 
-    def with_weights(self, named: Mapping[str, float]) -> "Setup":
-        """Return the setup with these weights in every batch; rewards without one keep theirs."""
+    def with_weights(self, named: Mapping[str, float]) -> "Basis":
+        """Return the basis with these weights in every batch; rewards without one keep theirs."""
 
         def changed(weights: tuple[float, ...]) -> tuple[float, ...]:
             return tuple(named.get(name, w) for name, w in zip(self.rewards, weights, strict=True))

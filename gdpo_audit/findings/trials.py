@@ -10,7 +10,7 @@ import polars as pl
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.selection import ungated_column
 from gdpo_audit.findings.summarise import summarise_all
-from gdpo_audit.findings.sums import Array, Setup, Sums
+from gdpo_audit.findings.sums import Array, Basis, Sums
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.logs.run import spread
 
@@ -54,17 +54,17 @@ class Trials:
         if trial not in self._facts_under:
             f = self.facts
             # The run's own weights are those that each batch had.
-            as_it_ran = (trial.method, trial.weights) == (f.method, f.setup.weights)
-            setup = replace(f.setup, recipe=None, extra_method=trial.method, examples_of=None)
-            setup = setup if as_it_ran else replace(setup, weights=trial.weights, changes={})
-            batches = sums_under(setup, trial.gate, self.sample)
-            self._facts_under[trial] = replace(f, setup=setup, batches=batches)
+            as_it_ran = (trial.method, trial.weights) == (f.method, f.basis.weights)
+            basis = replace(f.basis, recipe=None, extra_method=trial.method, examples_of=None)
+            basis = basis if as_it_ran else replace(basis, weights=trial.weights, changes={})
+            batches = sums_under(basis, trial.gate, self.sample)
+            self._facts_under[trial] = replace(f, basis=basis, batches=batches)
         return self._facts_under[trial]
 
     @cached_property
     def as_it_ran(self) -> Facts:
         """The facts of the sample under the run's own setting, with which each trial is compared."""
-        return self.facts_under(Trial(self.facts.method, self.facts.setup.weights))
+        return self.facts_under(Trial(self.facts.method, self.facts.basis.weights))
 
 
 def sample_of(f: Facts) -> list[pl.DataFrame]:
@@ -83,11 +83,11 @@ def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
     return [whole.head(max(ends.filter(ends <= MOST).max() or 0, ends[0]))]
 
 
-def sums_under(setup: Setup, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
+def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
     """Return the sums over a sample of a run, behind a gate where there is one."""
     table = pl.concat(sample).drop("advantage", strict=False)
-    table = table if gate is None else table.with_columns(*behind(gate, setup.rewards))
-    return summarise_all([table], setup).batches
+    table = table if gate is None else table.with_columns(*behind(gate, basis.rewards))
+    return summarise_all([table], basis).batches
 
 
 def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:

@@ -31,12 +31,12 @@ def counted(f: Facts) -> Run | None:
 
 def _without_weight(f: Facts) -> Iterator[Uncounted]:
     """Yield the rewards whose weight is known to be 0, but for the primary one; none where no other has a weight."""
-    weights, recipe = f.setup.weights, f.recipe
+    weights, recipe = f.basis.weights, f.recipe
     last = max((k for k, w in enumerate(weights) if w), default=-1)
     for k, name in enumerate(f.rewards):
         solved = recipe is not None and k not in recipe.unknown
         configured = name in f.given_weights or name in (f.run.weights or {})
-        if weights[k] or last < 0 or k == f.setup.primary or not (solved or configured):
+        if weights[k] or last < 0 or k == f.basis.primary or not (solved or configured):
             continue
         if name in held_by_totals(f) or any(phase.weights[name] for phase in f.phases):  # whatever the caller gives
             continue
@@ -47,7 +47,7 @@ def _without_weight(f: Facts) -> Iterator[Uncounted]:
 
 def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
     """Yield the rewards that the log also holds times a weight, under a name that says so, with copy and weight."""
-    primary = None if f.setup.primary is None else f.rewards[f.setup.primary]
+    primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
     for later, parts in f.relations:
         if len(parts) != 1:
             continue

@@ -11,7 +11,7 @@ import polars as pl
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.sentences import WEIGHTS_FROM, lead_in
 from gdpo_audit.findings.summarise import Mapped, summarise_all
-from gdpo_audit.findings.sums import Setup, take
+from gdpo_audit.findings.sums import Basis, take
 from gdpo_audit.json_types import SettingPart
 from gdpo_audit.logs.run import Run
 from gdpo_core import config_lines
@@ -24,7 +24,7 @@ from gdpo_core.registry import ALL_METHODS, method_named
 from gdpo_core.successors import TITLES
 
 # Several batches are computed as one, which a method that first looks at its whole batch does not allow.
-METHODS = tuple(method for method in TITLES if ALL_METHODS[method].prepare is None)
+TRIED_METHODS = tuple(method for method in TITLES if ALL_METHODS[method].prepare is None)
 BY_REWARD = ("update_share", "push", "punished")  # figures of each reward
 FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # of a run, beside the shares
 
@@ -74,7 +74,7 @@ def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
     known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(parts)
     expect(known, "what_if", f"one or more of {', '.join(parts)}", repr(setting))
     method, convention = setting.get("method"), setting.get("convention")
-    for name, value, choices in (("method", method, METHODS), ("convention", convention, tuple(CONVENTIONS))):
+    for name, value, choices in (("method", method, TRIED_METHODS), ("convention", convention, tuple(CONVENTIONS))):
         expect(value is None or value in choices, f"what_if, {name}", f"one of {', '.join(choices)}", repr(value))
     expect(not run.total_only, "what_if", "a log with each reward in a column of its own", f"one total, in {run.path}")
     names = [name for name in run.columns if name in (*run.rewards, *run.without_weight)]
@@ -95,21 +95,21 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
     ran, f = f, with_every_weighed_reward(f, setting)
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
     method = setting.method or f.method
-    setup = replace(
-        f.setup.with_weights({name: w / f.unit for name, w in setting.weights.items()}),
-        convention=setting.convention or f.setup.convention,
+    basis = replace(
+        f.basis.with_weights({name: w / f.unit for name, w in setting.weights.items()}),
+        convention=setting.convention or f.basis.convention,
         extra_method=method,
         examples_of=None,
     )
-    expect(any(setup.weights), "what_if, weights", "one that is not 0", "0 for every reward")
-    batches = summarise_all(tables, setup, engine).batches
+    expect(any(basis.weights), "what_if, weights", "one that is not 0", "0 for every reward")
+    batches = summarise_all(tables, basis, engine).batches
     batches = take(batches, np.isin(batches.batch, f.batches.batch))
     same = np.array_equal(batches.fingerprint, f.batches.fingerprint)
     expect(same, f.run.path, "the log that was audited", "another one: it changed since")
-    lines, notes = lines_and_notes(f, setting, method, setup)
+    lines, notes = lines_and_notes(f, setting, method, basis)
     return WhatIf(
         before=figures_under(ran, ran.method, f.rewards),
-        after=figures_under(replace(f, setup=setup, batches=batches), method, f.rewards),
+        after=figures_under(replace(f, basis=basis, batches=batches), method, f.rewards),
         fix=lines,
         notes=tuple(notes),
     )
@@ -121,8 +121,8 @@ def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
     shares = dict.fromkeys(rewards, 0.0) | _by_reward(f, f.shares(method))
     # What the update does to a reward that does not count was not computed.
     raised, punished = (dict.fromkeys(rewards) | _by_reward(f, x) for x in (f.push(method), f.punished(method)))
-    weights = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, f.printed(f.setup.weights), strict=True))
-    setting = {"method": method, "convention": f.setup.convention, "weights": weights}
+    weights = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, f.printed(f.basis.weights), strict=True))
+    setting = {"method": method, "convention": f.basis.convention, "weights": weights}
     setting |= {"update_share": shares, "push": raised, "punished": punished}
     return SettingPart(**setting, **dict(zip(FIGURES, map(_finite_or_none, figures), strict=True)))  # type: ignore[typeddict-item]
 
@@ -138,10 +138,10 @@ def _finite_or_none(x: float) -> float | None:
 # --- lines and sentences ----------------------------------------------------------------------------------------------
 
 
-def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup) -> tuple[str | None, list[str]]:
+def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, basis: Basis) -> tuple[str | None, list[str]]:
     """Return the lines that configure a setting, None where none are known, and notes on its figures."""
-    convention = ALL_CONVENTIONS[setup.convention]
-    another_convention = setting.convention not in (None, f.setup.convention)
+    convention = ALL_CONVENTIONS[basis.convention]
+    another_convention = setting.convention not in (None, f.basis.convention)
     owners = (
         record for record in FRAMEWORKS.values() if another_convention and setting.convention in record.conventions
     )
@@ -149,12 +149,12 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, setup: Setup)
     # More than weights change, or the log does not show that only they do.
     switches = another_convention or setting.method not in (None, f.recipe and f.recipe.method)
     write = config_lines.switch_to if switches else config_lines.set_weights
-    lines = write(framework.id, *f.functions(setup.weights), method)
+    lines = write(framework.id, *f.functions(basis.weights), method)
     notes = [
         f"“Had” stands for the run as it was: {lead_in(f).removeprefix('Under ')}, with weights "
         f"{WEIGHTS_FROM[f.weights_from]}."
     ]
-    if setup.changes and len(f.phases) > 1:
+    if basis.changes and len(f.phases) > 1:
         notes.append("The weights of the run change, and each step has its own here; those listed are of most batches.")
     formula = method_named(method)
     if convention.last_step == "tokens" and formula.decoupled and formula.over_batch and not f.run.has_length:

@@ -30,7 +30,7 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
 
     tables: those of the run, read anew.
     """
-    convention = ALL_CONVENTIONS[f.setup.convention]
+    convention = ALL_CONVENTIONS[f.basis.convention]
     if f.lacks_a_reward:
         return "The log lacks a reward, so what another setting would have done cannot be told."
     if convention.leave_one_out:
@@ -64,14 +64,14 @@ def _figures(f: Facts, method: str) -> tuple[float, ...]:
 
 def _setting(f: Facts) -> dict[str, Any]:
     """Return what the run had, and what any other setting is computed and configured with."""
-    setup = replace(f.setup, weights=tuple((_PLACE + k) / f.unit for k in range(len(f.rewards))))
-    told = {m: lines_and_notes(f, WhatIfSetting(m, {}, None), m, setup) for m in COMPARED}
+    basis = replace(f.basis, weights=tuple((_PLACE + k) / f.unit for k in range(len(f.rewards))))
+    told = {m: lines_and_notes(f, WhatIfSetting(m, {}, None), m, basis) for m in COMPARED}
     return {
         "names": f.rewards,
         "alike": [name in f.alike for name in f.rewards],
-        "primary": f.setup.primary,
+        "primary": f.basis.primary,
         "unit": f.unit,
-        "weights": f.printed(f.setup.weights),
+        "weights": f.printed(f.basis.weights),
         "method": f.method if f.method in COMPARED else COMPARED[0],
         "lines": {m: lines for m, (lines, _) in told.items()},
         "notes": list(dict.fromkeys(note for _, notes in told.values() for note in notes)),

@@ -240,7 +240,7 @@ def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
 
 def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
     """Put the report together from facts, findings and plan."""
-    steps = over_time(f.setup, f.batches, f.alike)
+    steps = over_time(f.basis, f.batches, f.alike)
     return AuditReport(
         source=_source(f),
         run=_run(f),
@@ -299,13 +299,13 @@ def _run(f: Facts) -> RunPart:
         "logged": logged_count(f),
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
-        "weights_used": dict(zip(f.rewards, f.printed(f.setup.weights), strict=True)) | without,
+        "weights_used": dict(zip(f.rewards, f.printed(f.basis.weights), strict=True)) | without,
         "weights_from": f.weights_from,
         "not_counted": {x.name: x.why for x in f.run.uncounted},
-        "convention_used": f.setup.convention,
+        "convention_used": f.basis.convention,
         "asked": f.intended_method,
         "trainers_own": f.trainers_own,
-        "primary": None if f.setup.primary is None else f.rewards[f.setup.primary],
+        "primary": None if f.basis.primary is None else f.rewards[f.basis.primary],
         "steps_off": np.unique(np.concatenate(wrong)).tolist()[:LISTED],
         "silent_responses": silent_responses(f),
         "but_residue": but_residue(f),

@@ -76,7 +76,7 @@ def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
     """Yield the questions between settings that only the owner of the run can decide."""
-    if f.setup.primary is None and plan:
+    if f.basis.primary is None and plan:
         now = plan[0].push
         moved = [(abs(push - now[name]), name, row) for row in plan for name, push in row.push.items()]
         most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
@@ -101,7 +101,7 @@ def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
     if lost := f.run.lost:
         was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
         return f"{none}, but {some(lost)} {was} not read: {holds} no number."
-    if f.setup.primary is None and len(f.rewards) > 1:
+    if f.basis.primary is None and len(f.rewards) > 1:
         return f"{none} yet. {NAME_PRIMARY}"
     if f.contradicted:
         return f"{none}, but the figures here are those of methods that did not make these advantages."

@@ -19,7 +19,7 @@ _DATA = json.loads(FILE.read_text(encoding="utf-8"))
 SCALES: dict[str, list[int]] = _DATA["scales"]  # the lowest and highest rating, by what is rated
 TITLES = [book["title"] for book in _DATA["books"]]
 RATINGS = tuple(float(rating) for book in _DATA["books"] for rating in book["ratings"])
-METHODS = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
+RULES = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
 def sliders(page: Nav) -> mo.ui.array:
@@ -53,10 +53,10 @@ def shelf(sliders: Sequence[object]) -> Html:
 def ranking(ratings: Sequence[float]) -> Html:
     """Return both rankings side by side."""
     rows = [list(ratings[i : i + len(SCALES)]) for i in range(0, len(ratings), len(SCALES))]
-    collapses = {method: gc.collapse(rows, method) for method in METHODS}
+    collapses = {method: gc.collapse(rows, method) for method in RULES}
     columns = (
         tag("section", tag("h3", name), _list(rows, method, collapses[method]), kind=method)
-        for method, name in METHODS.items()
+        for method, name in RULES.items()
     )
     return tag("div", tag("p", prose(_verdict(collapses))), tag("div", *columns, kind="ranking"), kind="opened")
 

@@ -7,14 +7,14 @@ from functools import lru_cache, partial
 import torch
 from torch import Tensor
 
-from gdpo_core.conventions import COMPARED as METHODS
+from gdpo_core import conventions
 from gdpo_core.scenarios import LEVEL, Setting
 from gdpo_core.successors import SUCCESSORS, TITLES
 from gdpo_core.training import TrainingRun
 from views import worker
 
 COMPARED = ("grpo", "gdpo")
-NAMES = {m: TITLES[m] for m in (*METHODS, *SUCCESSORS)}
+NAMES = {m: TITLES[m] for m in (*conventions.COMPARED, *SUCCESSORS)}
 THIRD = {m: name for m, name in NAMES.items() if m not in COMPARED}
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
 ROOM = 1.5  # times as long as the slowest method takes: where a small picture ends
