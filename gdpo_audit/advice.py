@@ -304,7 +304,7 @@ def _scales(report: AuditReport) -> Answer:
         why = "There is no update: every advantage is 0." if silent else "They are not known: rewards say the same."
         return Answer("nothing", title, why, "train", "live")
     gdpo = known.pop("gdpo")
-    # Of what runs and GRPO the one that does more for the reward that matters most.
+    # GDPO is held against the method, GRPO or what runs, that does more for the reward that matters most.
     method = "grpo" if first is None else max(known, key=lambda m: known[m][names.index(first)])
     now = known[method]
     moved = [after - before for before, after in zip(now, gdpo, strict=True)]
@@ -326,8 +326,8 @@ def _scales(report: AuditReport) -> Answer:
         return Answer("mixed", title, f"{told}. Whether it should, is open.", "train", "difficulty")
     k = names.index(first)
     matters = f"{first}, which matters most, {takes[k]}." + ("" if k == most else f" {told}.")
-    # A share that grows is praise only for the reward that matters most, only where others had more, and only where
-    # the push on it grows too.
+    # A larger share is only praised for the reward that matters most, if another had more before, and if the push on it
+    # grows too.
     if moved[k] >= MOVED and now[k] < max(now):
         return Answer(_held(report, 1), title, matters, "train", "scales")
     return Answer(_held(report, -1) if moved[k] <= -MOVED else "mixed", title, matters, "train", "difficulty")

@@ -126,7 +126,7 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
     def under(basis: Basis) -> Facts:
         return _facts_of_summary(run, summarise_all(run.tables(), basis, engine), basis, wanted, sample)
 
-    # Where the weights change at every step, no recipe makes many steps: that of one batch is where to begin.
+    # Where the weights change at every step, no recipe explains many steps: the search begins with that of one batch.
     start = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
     facts = under(_basis_of(run, wanted, start))
     if recipes := _recipes_of(facts):
@@ -277,7 +277,7 @@ def _facts_of_summary(
 ) -> Facts:
     """Return the facts of a summary, in which a batch that was logged twice counts once."""
     batches = summary.batches
-    # TRL logs its last table to trackers twice.
+    # TRL logs its last table to trackers twice, so the second one does not count.
     twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
     if twice and batches.fingerprint[-2] == batches.fingerprint[-1]:
         batches = take(batches, slice(-1))
@@ -311,7 +311,7 @@ def _without_foreign_batches(f: Facts) -> Facts:
         return f
     bad = take(f.batches, wrong)
     kept = replace(f, batches=take(f.batches, ~wrong), overwritten_batches=bad)
-    # Evaluations differ by a factor, and have all rows. Guessed weights may be wrong by a factor themselves.
+    # An evaluation's advantages are off by a factor, and it has all rows. Guessed weights may be off by a factor too.
     known = len(f.recipe.unknown) < len(f.rewards)
     right = (f.batches.logged.count > 0) & (f.batches.logged.wrong == 0)
     if f.framework.evaluation_overwrites and known and scaled_share(bad) >= SCALE_ONLY and right.any():

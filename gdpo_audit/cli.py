@@ -287,7 +287,7 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
     runs: dict[object, dict[str, str]] = {}
     for path in paths:
         real = os.path.realpath(path)
-        # Each zip holds a whole run.
+        # Each zip holds a whole run, so several of them are not parts of one.
         part = os.path.isfile(path) and not path.lower().endswith(".zip")
         run = runs.setdefault((os.path.dirname(real), format_suffix(path)) if part else real, {})
         run.setdefault(real, path)

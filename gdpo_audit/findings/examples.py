@@ -34,8 +34,8 @@ class ExampleGroup:
     finding: str  # its id, or PUNISHED
     step: int
     group: int  # its number in the run's table
-    # Pairs that are tied, inverted or lost in silence; answers that are punished; a reward's share of the update of
-    # the group; the size of the largest logged advantage.
+    # The score counts pairs that are tied, inverted or lost in silence, or answers that are punished; or it is a
+    # reward's share of the update of the group, or the size of the largest logged advantage.
     score: float
     names: tuple[str, ...]  # of the rewards
     rewards: tuple[tuple[float, ...], ...]  # answers × rewards; NaN = missing

@@ -74,7 +74,7 @@ class Facts:
     pattern: Residual | None = None  # what else is known of them then
     with_all: "Facts | None" = None  # with the rewards that do not count, where there are such
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
-    # What else was read from the log, see log_details.py.
+    # The members from here on were read from the log by log_details.py.
     undecided: tuple[int, int] = (0, 0)  # groups left out because a total in them has several sums of pays; their rows
     pays: Sequence[float] = ()  # that the parts of a total may have, where it alone is logged
     prompt_texts: pl.DataFrame | None = None  # `_place` and text of the prompts that wasted most
@@ -209,7 +209,7 @@ class Facts:
         """Whether a reward that made the advantages is missing, in a log with one column per reward function."""
         if self.reproduced is not False or not self.framework.column_per_function or self.run.total_only:
             return False
-        # A missing column is missing in every batch.
+        # A column that is missing is missing in every batch, so a recipe that makes most batches speaks against it.
         if self.recipe is not None and 2 * (self.batches.logged.wrong == 0).sum() > len(self.batches.batch):
             return False
         groups = self.totals.logged.wrong_groups or self.totals.mixed_groups
@@ -259,7 +259,7 @@ class Facts:
 
     def worst(self, k: int) -> float:
         """Return what a closed gate puts in place of the reward: 0, or its worst value where that is worse than 0."""
-        # A weight below 0 makes the highest value the worst.
+        # Under a weight below 0 the highest value is the worst one.
         if self.basis.weights[k] >= 0:
             return min(float(self.totals.rewards.low[k]), 0.0)
         return max(self.highest(k), 0.0)

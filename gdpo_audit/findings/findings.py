@@ -99,8 +99,8 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
         for id_, kind in KINDS.items()
         for x in kind.look(facts)
     ]
-    # One reward that makes most of the update is why others make little, and puts answers in its own order: it is about
-    # as much of the run as these, and comes first.
+    # Where one reward makes most of the update, that is why others make little and why answers are in its order. So it
+    # concerns as much of the run as those findings do, and comes before them.
     follow = max((x.extent for x in results if x.id in ("priority-inversion", "reward-starved")), default=0.0)
     results = [replace(x, extent=max(x.extent, follow)) if x.id == "reward-dominates" else x for x in results]
     return tuple(sorted(results, key=lambda x: (SEVERITIES.index(x.severity), not KINDS[x.id].first, -x.extent)))

@@ -155,7 +155,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
     telling = by_itself.title and f.left_out_reward is None and f.added is None
     if telling and pattern in (None, "never centred", "order", "mostly the rewards", "something is not logged"):
         title, severity = by_itself.title, "warning" if severity == "info" else severity
-        # What is known to leave the order alone centres the advantages.
+        # Ranks and clipping, which leave the order alone, also centre the advantages: they explain nothing here.
         why = why.partition(": ranks")[0] + "." * (pattern == "order")
         to_do = to_do or "Find out what was done to the advantages after, or in place of, the mean of their group."
     if by_itself.weights is not None:
@@ -343,7 +343,7 @@ def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], 
         return None
     names = [f.rewards[k] for k in known]
     given, made = [f.given_weights[name] for name in names], [f.recipe.weights[k] for k in known]
-    # A method that divides by a std removes a common factor of the weights, but for what its eps leaves of it.
+    # A method that divides by a std removes a common factor of the weights, except for what its eps leaves of it.
     up_to_scale = f.recipe.up_to_scale or f.recipe.method != "grpo_no_std"
     if up_to_scale:
         largest = max(range(len(known)), key=lambda i: abs(made[i]))

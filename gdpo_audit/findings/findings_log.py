@@ -82,7 +82,7 @@ def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
     """Find blocks of rows that were normalised as groups although they answer several prompts."""
     if f.summary is None or f.run.grouped_by_column or any(issues(f, "groups-sampled")):
         return
-    # An evaluation may have written batches that the recipe does not make: these say nothing of training.
+    # An evaluation may have written the batches that the recipe does not make, so they say nothing about training.
     trained = f.batches.batch[f.batches.logged.wrong == 0]
     visits = f.summary.visits.filter(pl.col("batch").is_in(trained.tolist()))
     mixed, groups = int(visits["mixed"].sum()), len(visits)

@@ -145,7 +145,7 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     live = f.batches.live_responses > 0
     if not (by_batch_std or by_gdpo) or not live.any():
         return
-    # Without silent groups, and where each group is divided by its own std, advantages have mean square 1.
+    # Without silent groups the advantages have mean square 1; so they do if each group is divided by its own std.
     squares = f.batches.methods[f.method].squares if by_batch_std else f.batches.responses
     factors = np.sqrt(squares[live] / f.batches.live_responses[live])
     factor = float(factors.mean())

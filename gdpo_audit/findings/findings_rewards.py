@@ -140,7 +140,7 @@ def _pushes_on_others(f: Facts, k: int) -> str:
 def _dominant(f: Facts) -> list[int]:
     """Return the rewards that make most of the update, far more than their weight asks for."""
     able, shares = _acting_rewards(f), f.shares(f.method)
-    # The only reward that is neither constant nor noise makes most of the update; other findings say that.
+    # A reward that alone is neither constant nor noise makes most of the update anyway, which other findings say.
     loud = {k for k in able if f.dead(k) < t.DEAD and f.faint(k) < t.FAINT}
     return [k for k in able if loud - {k} and _far_above(shares[k], f.share_of_squares(k))]
 
@@ -233,7 +233,7 @@ def _acting_rewards(f: Facts) -> list[int]:
 
 def _far_above(share: float, asks: float) -> bool:
     """Return whether a share of the update is large, also beside what its weight asks for; false where it is NaN."""
-    # A reward that should have half cannot have twice its share, so what is left for the others counts too.
+    # A reward that should have half of the update cannot have twice as much, so what is left for the others counts too.
     beside = share >= t.DOMINATES_BY * asks or t.DOMINATES_BY * (1 - share) <= 1 - asks
     return share >= t.DOMINATES and beside and share - asks >= t.MOVED
 
@@ -260,7 +260,7 @@ def conflict(f: Facts) -> Iterator[Finding]:
         if not correlation <= min(t.CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
             continue
         first, second = f.rewards[i], f.rewards[j]
-        # A reward that makes nothing of the update undoes nothing there either.
+        # A conflict with a reward that makes nothing of the update costs nothing there.
         least = min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)
         yield Finding(
             title=f"{first} and {second} work against each other",

@@ -25,9 +25,9 @@ NO_SPEED = 1e6  # an error from which on nothing is known of a speed, as of a re
 UNKNOWN = 1.0  # standard deviation of the logarithm of a speed from which on nothing is said
 _DRAWS = 100
 _QUANTILE = 1.2816  # of the normal distribution, for 80 of 100
-# Calibrated on 28 logs of the five old set-ups, under GRPO and GDPO, of 50 steps, and what 100 runs had come to: the
-# differences came to this part of what rewards that do not help each other would have. Beside it the model is off by a
-# part of the difference and by a part of the reward's range; settings of other kinds than those runs get more room.
+# These were calibrated on 28 logs of 50 steps, of the five old set-ups under GRPO and GDPO, and on what 100 runs came
+# to. CARRIED: the differences were this part of what they would be if no reward helped another. The errors: the model
+# is off by a part of the difference and by a part of the reward's range, with room for settings of other kinds.
 CARRIED, MODEL_ERROR, LEAST_ERROR = 0.85, 0.3, 0.006
 OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and one task."
 

@@ -103,7 +103,7 @@ def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Ba
     same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
     logged = _deviations_as_logged(grouped, distance, part, basis, same)
     outcomes = {method: _outcome(grouped, method, logged) for method in basis.methods}
-    # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
+    # All methods but GDPO add up raw rewards, so one weight orders their pairs. A trial needs no break-even weight.
     first = basis.primary if basis.extra_method is None else None
     break_even = dict.fromkeys(outcomes, _break_even(grouped, outcomes["grpo"].added, first))
     break_even["gdpo"] = _break_even(grouped, outcomes["gdpo"].added, first)
@@ -225,7 +225,7 @@ def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
     applied = a if grouped.masked is None else a.masked_fill(grouped.masked.view(a.shape), 0)
     update, squares = (grouped.flat(x) for x in update_parts(batch, steps, applied, batch.group))
     parts = update, squares, logged.selected_by(applied)
-    # Under some conventions GRPO makes the advantages of a single reward: it has no z.
+    # GRPO has no z; under some conventions it makes the advantages from a single reward.
     return _Outcome(a, a, batch.rewards, *parts) if steps.z is None else _Outcome(a, steps.sums, steps.z, *parts)
 
 
@@ -233,7 +233,7 @@ def _ties_and_order(
     grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
     """Return what each method ties, and how it orders the pairs with different primary reward, if there is one."""
-    # A response without any reward only counts for silent groups.
+    # A response without any reward counts only where silent groups are counted.
     rewards, kept = grouped.batch.rewards.flatten(1), grouped.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
     bare = {m: a.flatten() for m in outcomes if (a := advantages_without_eps(m, grouped.batch)) is not None}
@@ -340,7 +340,7 @@ def _logged_sums(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basi
         wrong = (error > comparison.allowed) & present
         testable = (comparison.computed.abs() > comparison.allowed) & present
         scaled = same_direction(log, comparison) if bool(wrong.any()) else scaled
-    # Costly, and of interest only where the rewards do not explain the advantages.
+    # Looking for hidden groups is costly, and of interest only where the rewards do not explain the advantages.
     if bool(present.any()) and (basis.recipe is None or bool(wrong.any())):
         number = part["group"].to_numpy()[grouped.starts]
         hidden = torch.from_numpy(np.isin(number, hidden_groups(part, basis.rewards).to_numpy()))

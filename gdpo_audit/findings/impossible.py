@@ -11,7 +11,7 @@ from gdpo_audit.findings.sums import Array
 from gdpo_audit.recipe.recipe import Comparison, Recipe, Tensors
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-# An advantage is divided by nothing if it is so many times what the rewards differ by: no weights are as large.
+# An advantage counts as divided by almost 0 if it is so many times what the rewards differ by: no weights are so large.
 _TIMES = 100.0
 _NEAR = 6e-3  # how near the other advantages of its group are to what leave-one-out makes of them, if rounded too
 
@@ -79,7 +79,7 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
     divided = np.zeros(len(a), dtype=bool)
     for i in np.flatnonzero(np.abs(a) > np.sqrt(size)):
         group = slice(start[i], start[i] + size[i])
-        # One of the others alone tells most groups of other methods.
+        # One neighbour alone rules out most groups of other methods, which saves time.
         if _by_leave_one_out(a[i], a[start[i] + (i == start[i])], size[i]):
             divided[i] = alone_by_nothing(rewards[group], a[group]) == i - start[i]
     return torch.from_numpy(divided)

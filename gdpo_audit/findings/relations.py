@@ -7,7 +7,7 @@ import numpy as np
 from gdpo_audit.findings.sums import Sums
 from gdpo_audit.findings.thresholds import DEGREES, NO_SPREAD, VARYING
 
-# A reward, and the earlier ones of which it is a weighted sum, with their weights.
+# A relation is a reward and the earlier ones of which it is a weighted sum, with their weights.
 Relation = tuple[str, dict[str, float]]
 
 

@@ -98,7 +98,7 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
         r = log.rewards[..., k].flatten().nan_to_num(-torch.inf)
         top = r.max().item()
         inside = (r >= top).double()
-        # A gate that is open, or closed, for few does little.
+        # A gate that is open, or closed, for few responses does little, so it is not looked for.
         if _RARE < inside.mean() < 1 - _RARE and bool((t.a * (1 - inside)).abs().max() <= _ROUND_OFF):
             yield (
                 "gate on the advantage",

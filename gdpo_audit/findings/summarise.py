@@ -39,12 +39,12 @@ class Summary(NamedTuple):
     """The sums of the batches of a run or of a part of it, and the groups that show each finding best."""
 
     batches: Sums[Array]
-    # The groups that show something best: batch, group, and a score by finding, and by finding and number of a reward,
-    # null where the group shows it not; and their rows.
+    # The groups that show a finding best, and their rows. Columns of the groups: batch, group, and a score for each
+    # finding, or for each finding and number of a reward; it is null where the group does not show it.
     groups: pl.DataFrame
     rows: pl.DataFrame
-    # Of each group: batch, `_place` and `_prompt_key` of its first response, responses, and whether it is silent and
-    # whether it holds several prompts.
+    # A row per group: batch, `_place` and `_prompt_key` of its first response, responses, and whether it is silent or
+    # mixes prompts.
     visits: pl.DataFrame
 
 
@@ -181,7 +181,7 @@ def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.round(sums.update / sums.squares, 9)  # shares that agree in nine digits are equal
-    # A reward with more than all of the update decides against others, not alone.
+    # A reward with more than all of the update decides against others, so it does not decide alone.
     alone = several & (sums.different_pairs > 0) & (sums.squares > 0) & (share <= 1)
     scores = {
         "ties-hide-signal": (sums.tied_pairs, sums.tied_pairs > 0),

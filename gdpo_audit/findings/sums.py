@@ -13,7 +13,7 @@ Array = np.ndarray
 Number = TypeVar("Number", Array, float)  # (batches,), or one number for all batches
 PerReward: TypeAlias = Any  # (…, rewards, batches), or (…, rewards) for all batches
 
-# How the values of two batches become one, where they are not added up.
+# The functions by which values of two batches become one, where they are not added up.
 _MERGED = {"batch": np.minimum, "step": np.minimum, "low": np.minimum, "fingerprint": np.bitwise_xor}
 _MERGED |= dict.fromkeys(
     ("step_last", "high", "break_even", "max_error", "max_error_live", "largest_silent", "largest_impossible"),
@@ -76,8 +76,8 @@ class RewardSums:
     holding_groups: PerReward  # groups in which a response has it
     dead_groups: PerReward  # groups in which it is constant or missing
     faint_groups: PerReward  # groups in which it is nearly constant, see FAINT_STD
-    # With d the distance from the mean of the group, over the responses that have both rewards of a pair i, j. The
-    # correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
+    # These two are over the responses that have both rewards of a pair i, j, with d the distance from the mean of the
+    # group. The correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
     products: PerReward  # Σ d_i d_j
     squared: PerReward  # Σ d_i²
 
@@ -94,8 +94,8 @@ class MethodSums(Generic[Number]):
     squares: Number  # Σ A²
     update: PerReward  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
     update_unright: PerReward  # the same of the groups that `unright_groups` counts
-    # (rewards, batches) each, over responses that have an advantage, with d the distance of the reward from its mean in
-    # the group: the push is pushed / √(squares · distances).
+    # These four, (rewards, batches), are over responses that have an advantage, with d the distance of the reward from
+    # its mean in the group. The push is pushed / √(squares · distances).
     pushed: PerReward  # Σ A d
     distances: PerReward  # Σ d²
     above: PerReward  # responses with d > 0
@@ -193,7 +193,7 @@ def add_up(parts: Sums[Array], number: Array) -> Sums[Array]:
         parts, number = take(parts, order), number[order]
     starts = starts_of(number)
     sums = each(lambda name, x: _MERGED.get(name, np.add).reduceat(x, starts, axis=-1), parts)
-    # Chan, Golub and LeVeque, Updating formulae (1979): the scatter of the parts, and that of their means.
+    # The scatter is that inside the parts plus that of their means: Chan, Golub and LeVeque, Updating formulae (1979).
     r, sizes = parts.rewards, np.diff(starts, append=len(number))
     means = [x.total / np.maximum(x.present, 1) for x in (r, sums.rewards)]
     between = r.present * (means[0] - means[1].repeat(sizes, axis=-1)) ** 2

@@ -53,7 +53,7 @@ class Trials:
         """Return the facts of the sample under a setting. Raises InputError."""
         if trial not in self._facts_under:
             f = self.facts
-            # The run's own weights are those that each batch had.
+            # Under the run's own weights each batch keeps those that it had.
             as_it_ran = (trial.method, trial.weights) == (f.method, f.basis.weights)
             basis = replace(f.basis, recipe=None, extra_method=trial.method, examples_of=None)
             basis = basis if as_it_ran else replace(basis, weights=trial.weights, changes={})

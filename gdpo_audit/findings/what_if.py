@@ -23,7 +23,8 @@ from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS
 from gdpo_core.registry import ALL_METHODS, method_named
 from gdpo_core.successors import TITLES
 
-# Several batches are computed as one, which a method that first looks at its whole batch does not allow.
+# Methods that can be tried on a log. Several of its batches are computed as one, so a method that first looks at its
+# whole batch is not among them.
 TRIED_METHODS = tuple(method for method in TITLES if ALL_METHODS[method].prepare is None)
 BY_REWARD = ("update_share", "push", "punished")  # figures of each reward
 FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # of a run, beside the shares
@@ -119,7 +120,7 @@ def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
     """Return a setting and the figures under it; rewards: all that it names."""
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
     shares = dict.fromkeys(rewards, 0.0) | _by_reward(f, f.shares(method))
-    # What the update does to a reward that does not count was not computed.
+    # Push and punished of a reward that does not count stay None, as they were not computed.
     raised, punished = (dict.fromkeys(rewards) | _by_reward(f, x) for x in (f.push(method), f.punished(method)))
     weights = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, f.printed(f.basis.weights), strict=True))
     setting = {"method": method, "convention": f.basis.convention, "weights": weights}
@@ -146,7 +147,7 @@ def lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, basis: Basis)
         record for record in FRAMEWORKS.values() if another_convention and setting.convention in record.conventions
     )
     framework = next(owners, FRAMEWORKS["generic"] if another_convention else f.framework)
-    # More than weights change, or the log does not show that only they do.
+    # The lines switch the method if more than the weights changes, or if the log does not show that only they do.
     switches = another_convention or setting.method not in (None, f.recipe and f.recipe.method)
     write = config_lines.switch_to if switches else config_lines.set_weights
     lines = write(framework.id, *f.functions(basis.weights), method)

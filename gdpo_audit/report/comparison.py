@@ -19,8 +19,8 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.intervals import LEVEL
 from gdpo_core.pushing import MEANING
 
-# Of the figures of two single runs that differ in the seed alone, the share that was clear in simulated runs: in all
-# settings that were tried, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at most.
+# The share of figures that was clear in simulated runs, of two single runs that differ in the seed alone: over all
+# set-ups that were tried, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at most.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
 
 FIGURES = ("mean", "constant groups", "share of the update", "push", "groups with ties", "silent groups")

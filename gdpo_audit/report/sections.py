@@ -12,7 +12,7 @@ from gdpo_audit.report.summary import Table
 from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-# Folds of the page.
+# The titles of the folds in which the page shows sections.
 PLAN, RUN, TABLES, NOTES = "Plan", "What the run did", "Tables", "How it was computed, and what this cannot tell"
 
 

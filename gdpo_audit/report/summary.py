@@ -125,7 +125,7 @@ def shown_method(report: AuditReport) -> tuple[str | None, str]:
     return next(iter(report.methods), None), why
 
 
-# Findings after which a column is not one reward, so that nothing that compares rewards or methods holds.
+# Errors of these kinds mean that a column is not one reward, so that no comparison of rewards or methods holds.
 _NOT_SINGLE = frozenset({"no-components", "reward-columns-merged", "score-not-a-sum"})
 
 

@@ -123,7 +123,7 @@ def _lines(console: Console, fix: str | None, title: str = "what changes it") ->
     """Print lines of configuration."""
     if fix:
         console.print(printable(f"{title}:"), style="dim")
-        # Not wrapped, so that it can be copied.
+        # The lines are not wrapped, so that they can be copied.
         console.print(Text(printable(fix), "cyan"), soft_wrap=True)
 
 

@@ -13,7 +13,7 @@ from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
 from gdpo_core._words import count, listing, number, power_of_ten, signed
 from gdpo_core.conventions import NAMES
 
-# Without a primary reward no report says that all is well.
+# This stands in place of a verdict that all is well, which no report gives without a primary reward.
 NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
 
 
