@@ -15,7 +15,7 @@ from rich.text import Text
 from gdpo_audit.auditing import audit
 from gdpo_audit.compare import changes
 from gdpo_audit.findings.examples import MOST
-from gdpo_audit.findings.facts import SEVERITIES
+from gdpo_audit.findings.finding import SEVERITIES
 from gdpo_audit.findings.findings import IDS
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.logs.unpack import format_suffix

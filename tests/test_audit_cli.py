@@ -18,7 +18,7 @@ from logs import audit_cli as run
 import gdpo_audit as ga
 import gdpo_cli
 from gdpo_audit import cli
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report import terminal
 
 ROOT = Path(__file__).parent.parent

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import torch
 
-from gdpo_audit.findings.facts import Examples, Facts, Finding
+from gdpo_audit.findings.facts import Examples, Facts
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.texts import Texts
 from gdpo_core.frameworks import ALL_CONVENTIONS

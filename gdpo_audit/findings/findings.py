@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from math import isnan
 
 from gdpo_audit.findings import findings_advantages, findings_log, findings_methods, findings_primary, findings_rewards
-from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.finding import SEVERITIES, Finding
 from gdpo_audit.findings.plan import Setting
 from gdpo_core.frameworks import FRAMEWORKS
 

@@ -5,7 +5,8 @@ from math import isclose
 
 import numpy as np
 
-from gdpo_audit.findings.facts import LISTED, Facts, Finding
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
 from gdpo_audit.findings.sums import Array, Sums, scaled_share, take
 from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY

@@ -7,7 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_audit.findings.facts import LISTED, Facts, Finding
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, MISSING_OF_TOTAL
 from gdpo_audit.findings.words import at_steps, is_or_are, some
 from gdpo_audit.logs.names import reward_options

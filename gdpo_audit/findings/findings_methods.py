@@ -6,7 +6,8 @@ from math import ceil, floor, isfinite, log10
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts, Finding, ratio
+from gdpo_audit.findings.facts import Facts, ratio
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.sentences import but_residue, lead_in
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES

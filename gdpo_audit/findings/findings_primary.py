@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts, Finding, ratio
+from gdpo_audit.findings.facts import Facts, ratio
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.sentences import lead_in
 from gdpo_audit.findings.sums import take
 from gdpo_audit.findings.words import some

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding, ValueFacts, ratio
+from gdpo_audit.findings.facts import Facts, ValueFacts, ratio
+from gdpo_audit.findings.finding import SEVERITIES, Finding
 from gdpo_audit.findings.prompts import lengths_of
 from gdpo_audit.findings.sentences import lead_in
 from gdpo_audit.findings.sums import bin_batches, take

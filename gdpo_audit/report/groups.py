@@ -1,7 +1,7 @@
 """The groups that show a finding best, each as a table of its answers, for the terminal and for HTML."""
 
 from gdpo_audit.findings.examples import MOST, PUNISHED, ExampleGroup
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import Table
 from gdpo_core._words import clip, count, number, one_line, percent, signed

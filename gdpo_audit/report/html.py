@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import gdpo_core
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings_methods import round_up
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport

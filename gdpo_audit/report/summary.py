@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gdpo_audit.findings.facts import SEVERITIES, Finding
+from gdpo_audit.findings.finding import SEVERITIES, Finding
 from gdpo_audit.findings.forecast import OF_WHAT
 from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
 from gdpo_audit.findings.plan import Setting

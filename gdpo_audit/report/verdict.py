@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_UP, Context
 from math import inf
 
-from gdpo_audit.findings.facts import Facts, Finding
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.findings.plan import Setting, moved_push
 from gdpo_audit.findings.sentences import whose

@@ -6,7 +6,7 @@ from typing import Any
 import marimo as mo
 
 from gdpo_audit import report
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError
