@@ -114,7 +114,7 @@ def test_weights_that_are_known_up_to_scale_have_one_unit_everywhere():
     assert report.run["weights_up_to_scale"] and report.run["weights"] == {"acc": 2, "fmt": 1, "tone": 4}
     assert "acc : fmt : tone = 2 : 1 : 4" in report.what_ran
     found = one(report, "priority-inversion")
-    assert "(now 2)" in found.message
+    assert "(it is 2 now)" in found.message
     for method in ("grpo", "gdpo"):  # above this weight, in this unit, no pair is the wrong way round
         enough = found.evidence[f"break_even_{method}"]
         least = [of(rewards, weights=[enough * x, 1, 4], primary="acc") for x in (0.99, 1.01)]
