@@ -73,6 +73,53 @@ def test_only_views_charts_imports_altair():
     assert importers == {"views/charts.py"}
 
 
+# --- names and docstrings ---------------------------------------------------------------------------------------------
+
+NO_NOUNS = {"one", "of", "it", "own", "other", "others", "found", "said"}
+NO_VERBS = {
+    "A",
+    "An",
+    "As",
+    "Each",
+    "How",
+    "It",
+    "Of",
+    "One",
+    "That",
+    "The",
+    "Those",
+    "What",
+    "Where",
+    "Whether",
+    "Why",
+}
+NOT_READ = {"views/patches.py", "views/sessions.py"}
+READ = [
+    *(path for path in CORE if path.parent.name in ("gdpo_audit", "findings", "report")),
+    *(path for path in VIEWS if relative(path) not in NOT_READ),
+]
+
+
+def bound(node) -> str:
+    """The name that a part of a file binds, without underscores around it; empty if it binds none."""
+    if isinstance(node, ast.Name | ast.Attribute):
+        name = getattr(node, "id", getattr(node, "attr", "")) if isinstance(node.ctx, ast.Store) else ""
+    else:
+        name = node.arg if isinstance(node, ast.arg) else getattr(node, "name", None) or ""
+    return name.strip("_")
+
+
+@pytest.mark.parametrize("path", READ, ids=relative)
+def test_names_are_nouns_and_a_docstring_begins_with_a_verb(path):
+    """A property is a thing, whose docstring begins with a noun."""
+    parts = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not {bound(part) for part in parts} & NO_NOUNS
+    functions = [part for part in parts if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [f for f in functions if not any("property" in ast.unparse(how) for how in f.decorator_list)]
+    first = {text.split()[0] for f in functions if (text := ast.get_docstring(f))}
+    assert not first & NO_VERBS and all(word.isalpha() and word[0].isupper() for word in first)
+
+
 # --- the page: prose, controls, wiring -------------------------------------------------------------------------------
 
 
