@@ -120,8 +120,8 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
         severity="warning" if share >= t.UNRIGHT_WARNING else "info",
         title=f"{percent(share)} of the update comes from groups in which no response has {name}",
         message=f"{lead_in(f)}, {percent(share)} of the update comes from {count(groups, 'group')} "
-        f"({percent(of_all)}) in which no response has more than 0 of {name}. What is taught there, by reward: "
-        f"{some(f'{reward} {percent(part)}' for reward, part in teach.items())}.",
+        f"({percent(of_all)}) in which no response has more than 0 of {name}. Of that part of the update, "
+        f"{some(f'{reward} makes {percent(part)}' for reward, part in teach.items())}.",
         to_do=f"Decide whether {taught} should be taught where no response has {name}; if not, drop such groups.",
         evidence=numbers,
         extent=share,
