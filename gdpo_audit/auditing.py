@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from gdpo_audit.by_value import by_value
+from gdpo_audit.by_column import by_value
 from gdpo_audit.findings.examples import best_groups
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
