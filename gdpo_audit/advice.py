@@ -1,11 +1,11 @@
-"""Should I use GDPO? What it would change on some rewards, in short answers from a report; the push decides."""
+"""Short answers to "Should I use GDPO?", from a report on some rewards; the push decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import cast
 
-from gdpo_audit.audit import audit
+from gdpo_audit.auditing import audit
 from gdpo_audit.findings.thresholds import MOVED, PUSH_MOVED, push_noise
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report import summary
@@ -30,7 +30,7 @@ UNDONE = 2.0  # weights undo the scales if their largest ratio is at least so ma
 
 @dataclass(frozen=True)
 class Answer:
-    """What GDPO does in one respect, why, and where that can be seen."""
+    """The effect of GDPO in one respect, with its reason and where it can be seen."""
 
     effect: str  # a key of EFFECTS
     title: str
@@ -42,7 +42,7 @@ class Answer:
 
 
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
-    """One group of (rollouts, rewards), audited as the log of a run would be; the first reward matters most.
+    """Audit one group of (rollouts, rewards) as if it were the log of a run; the first reward matters most.
 
     >>> of_group(((1.0, 0.0), (0.0, 0.0)), ("right", "short"), (1.0, 1.0)).source["responses"]
     2
@@ -66,7 +66,7 @@ def advise(report: AuditReport) -> list[Answer]:
     if not summary.comparable(report):
         none = "**It cannot be told** from such a log."
         return [Answer("unknown", "Rewards apart", summary.not_comparable(report), "run", headline=none)]
-    checks = (_push, _others, _order, _scales, _ties, _constant, _conflict, _noise)
+    checks = (_push, _other_pushes, _order, _scales, _ties, _constant, _conflict, _noise)
     return [answer for check in checks if (answer := check(report)) is not None]
 
 
@@ -111,7 +111,7 @@ def priority(report: AuditReport) -> str:
 
 @dataclass(frozen=True)
 class _PushChange:
-    """How GDPO's push on one reward differs from that of the other method that pushes it most: GRPO, or what runs."""
+    """The push on one reward under GDPO, and under the other method that pushes it most: GRPO, or what runs."""
 
     name: str
     method: str  # the other method
@@ -166,7 +166,7 @@ def _push(report: AuditReport) -> Answer:
         headline = f"**Open:** name the reward that matters most ({names}). The methods are judged by how they push it."
         return Answer("unknown", "Push", "No reward is named as the one that matters most.", "run", headline=headline)
     title = f"Push on {first}"
-    if _found(report, "advantages-upside-down"):
+    if _evidence_of(report, "advantages-upside-down"):
         headline = "**Not yet:** the advantages are upside down. Mend that first."
         return Answer(
             "unknown", title, "Weights below 0 turn the push round, under every method.", "run", headline=headline
@@ -228,36 +228,36 @@ def _stop(report: AuditReport, change: _PushChange) -> str:
     return ""
 
 
-def _others(report: AuditReport) -> Answer | None:
+def _other_pushes(report: AuditReport) -> Answer | None:
     """Say which other rewards GDPO pushes less, and which more."""
     changes = [change for change in _changes(report) if change.name != report.run["primary"]]
     if report.run["primary"] is None or not changes:
         return None
     moved = [change for change in changes if change.sign]
-    said = listing(f"{c.name} from **{signed(c.before)}** to **{signed(c.after)}**" for c in moved[:6])
+    changes_in_words = listing(f"{c.name} from **{signed(c.before)}** to **{signed(c.after)}**" for c in moved[:6])
     title, at = "Push on other rewards", ("evidence" if moved else "lab")
     if not moved:
         return Answer("nothing", title, "No push on another reward changes by more than noise.", at)
     signs = {change.sign for change in moved}
     effect = "mixed" if len(signs) > 1 else _held(report, signs.pop())
-    return Answer(effect, title, f"GDPO changes the push on {said}.", at)
+    return Answer(effect, title, f"GDPO changes the push on {changes_in_words}.", at)
 
 
 # --- what explains ----------------------------------------------------------------------------------------------------
 
 
 def _before(report: AuditReport) -> list[str]:
-    """Say what GDPO is compared with: GRPO, and what runs."""
+    """Return the methods that GDPO is compared with: GRPO, and what runs."""
     return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
 
 
-def _found(report: AuditReport, finding: str) -> Mapping[str, object] | None:
+def _evidence_of(report: AuditReport, finding: str) -> Mapping[str, object] | None:
     """Return the evidence of the first finding of this id; None where there is none."""
     return next((x.evidence for x in report.findings if x.id == finding), None)
 
 
 def _inversions(report: AuditReport, method: str) -> float:
-    """NaN where no two answers of a group differ in the primary reward, or none is named."""
+    """Return the share of pairs in the wrong order under a method; NaN where there are none, or no primary reward."""
     return _number(report.methods[method]["inversions"])
 
 
@@ -268,7 +268,7 @@ def _number(x: float | None) -> float:
 def _order(report: AuditReport) -> Answer | None:
     """Compare how many pairs are in the wrong order; None where no primary reward says what is wrong."""
     first = report.run["primary"]
-    if first is None or _found(report, "advantages-upside-down"):
+    if first is None or _evidence_of(report, "advantages-upside-down"):
         return None
     title = "Pairs in the wrong order"
     after, before = _inversions(report, "gdpo"), {m: _inversions(report, m) for m in _before(report)}
@@ -277,12 +277,12 @@ def _order(report: AuditReport) -> Answer | None:
     best = min(before, key=lambda m: before[m])
     more = round(after - before[best], 9)  # without the round-off of a difference
     places = next((n for n in range(6) if percent(after, n) != percent(before[best], n)), 0)
-    gdpo, other = percent(after, places), percent(before[best], places)
+    gdpo, best_before = percent(after, places), percent(before[best], places)
     under = f"under {NAMES[best]}" + ("" if best == "grpo" else ", which runs")
     effect = _held(report, -1 if more >= ORDER else 1 if more <= -ORDER else 0)
     near = f", less than {100 * ORDER:.0f} point apart" if abs(more) < ORDER and more else ""
     sentence = f"Of the pairs that differ in {first}, the answer with less of it gets the larger advantage in "
-    sentence += f"**{other}** {under} and in **{gdpo}** under GDPO{near}. A tied pair is in neither order."
+    sentence += f"**{best_before}** {under} and in **{gdpo}** under GDPO{near}. A tied pair is in neither order."
     return Answer(effect, title, sentence + _not_followed(report, effect, abs(more) >= ORDER), "evidence")
 
 
@@ -299,12 +299,12 @@ def _scales(report: AuditReport) -> Answer:
     title, names, first = "Shares of the update", [r["name"] for r in report.rewards], report.run["primary"]
     known = {m: [_number(r["update_share"][m]) for r in report.rewards] for m in (*_before(report), "gdpo")}
     weights = [report.run["weights_used"][name] for name in names]
-    if any(isnan(share) for of in known.values() for share in of):
+    if any(isnan(share) for shares in known.values() for share in shares):
         silent = not any(weights) or all(report.methods[m]["silent_groups"] == 1 for m in known)
         why = "There is no update: every advantage is 0." if silent else "They are not known: rewards say the same."
         return Answer("nothing", title, why, "train", "live")
     gdpo = known.pop("gdpo")
-    # Of what runs and GRPO the one that does more for the reward that matters most.
+    # GDPO is held against the method, GRPO or what runs, that does more for the reward that matters most.
     method = "grpo" if first is None else max(known, key=lambda m: known[m][names.index(first)])
     now = known[method]
     moved = [after - before for before, after in zip(now, gdpo, strict=True)]
@@ -326,8 +326,8 @@ def _scales(report: AuditReport) -> Answer:
         return Answer("mixed", title, f"{told}. Whether it should, is open.", "train", "difficulty")
     k = names.index(first)
     matters = f"{first}, which matters most, {takes[k]}." + ("" if k == most else f" {told}.")
-    # A share that grows is praise only for the reward that matters most, only where others had more, and only where
-    # the push on it grows too.
+    # A larger share is only praised for the reward that matters most, if another had more before, and if the push on it
+    # grows too.
     if moved[k] >= MOVED and now[k] < max(now):
         return Answer(_held(report, 1), title, matters, "train", "scales")
     return Answer(_held(report, -1) if moved[k] <= -MOVED else "mixed", title, matters, "train", "difficulty")
@@ -359,14 +359,15 @@ def _constant(report: AuditReport) -> Answer:
 
 
 def _conflict(report: AuditReport) -> Answer:
-    if found := _found(report, "conflict"):
-        (a, b), correlation = cast(list[str], found["rewards"]), signed(cast(float, found["correlation"]))
+    if evidence := _evidence_of(report, "conflict"):
+        (a, b), correlation = cast(list[str], evidence["rewards"]), signed(cast(float, evidence["correlation"]))
         sentence = (
             f"{a} and {b} pull against each other: their correlation inside groups is {correlation}. Under GDPO their "
             "weights alone decide which one gives way; a gate decides it whatever the weights are."
         )
         return Answer(_held(report, -1), "Conflict", sentence, "train", "gated")
-    pairs = [(x, r["name"], other) for r in report.rewards for other, x in r["correlations"].items() if x is not None]
+    correlations = [(r["name"], partner, x) for r in report.rewards for partner, x in r["correlations"].items()]
+    pairs = [(x, name, partner) for name, partner, x in correlations if x is not None]
     lowest, a, b = min(pairs, default=(0.0, "", ""))
     lower = f" The lowest correlation inside groups is {signed(lowest)}, of {a} and {b}." if lowest < 0 else ""
     sentence = f"No two rewards pull strongly against each other.{lower}"
@@ -375,9 +376,9 @@ def _conflict(report: AuditReport) -> Answer:
 
 def _noise(report: AuditReport) -> Answer:
     title, loud = "Nearly constant noise", "GDPO makes it as loud as its weight says"
-    if found := _found(report, "reward-noise"):
-        share = percent(cast(float, found["faint_groups"]))
-        sentence = f"{found['reward']} is nearly constant in {share} of the groups in which it differs at all. {loud}, "
-        sentence += "at the cost of the push on the others."
+    if evidence := _evidence_of(report, "reward-noise"):
+        share = percent(cast(float, evidence["faint_groups"]))
+        sentence = f"{evidence['reward']} is nearly constant in {share} of the groups in which it differs at all. "
+        sentence += f"{loud}, at the cost of the push on the others."
         return Answer(_held(report, -1), title, sentence, "train", "noise")
     return Answer("nothing", title, f"No reward is nearly constant. Where one is, {loud}.", "train", "noise")

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from gdpo_audit.audit import audit
+from gdpo_audit.auditing import audit
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import shown_method
@@ -21,7 +21,7 @@ _log = logging.getLogger("gdpo_audit")
 
 
 class AuditCallback(TrainerCallback):
-    """Every few logged steps, audit the last steps that the trainer has written, and log their shares as `audit/…`.
+    """A callback that audits the last logged steps every few steps, and logs their shares as `audit/…`.
 
     `report` is the last audit: of the last steps, so that it shows when a reward dies, and after training of the whole
     run. With NAME a reward and METHOD the method that made the advantages (where the log does not show it: the one
@@ -65,7 +65,10 @@ class AuditCallback(TrainerCallback):
         self._logged, self._failed, self._logging = 0, 0, False
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """Audit if it is time to. The rows of this step are written after it, so the next audit reads them."""
+        """Audit if it is time to.
+
+        The rows of this step are written after it, so the next audit reads them.
+        """
         evaluation = any(name.startswith("eval_") for name in logs or ())
         if self._logging or evaluation or not getattr(state, "is_world_process_zero", True):
             return
@@ -114,7 +117,7 @@ class AuditCallback(TrainerCallback):
 
 
 def metrics_of(report: AuditReport) -> dict[str, float]:
-    """The figures of a report as the metrics of `AuditCallback`."""
+    """Return the figures of a report as the metrics of `AuditCallback`."""
     method = shown_method(report)[0] or "grpo"
     measures = report.methods.get(method, {})
     metrics = {f"{name}/{method}": measures.get(name) for name in ("groups_with_ties", "silent_groups", "inversions")}

@@ -1,4 +1,4 @@
-"""What the commands do: each takes its options by name, as `gdpo_cli.py` has them."""
+"""The commands: each takes its options by name, as `gdpo_cli.py` has them."""
 
 import json
 import os
@@ -12,10 +12,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gdpo_audit.audit import audit
+from gdpo_audit.auditing import audit
 from gdpo_audit.compare import changes
 from gdpo_audit.findings.examples import MOST
-from gdpo_audit.findings.facts import SEVERITIES
+from gdpo_audit.findings.finding import SEVERITIES
 from gdpo_audit.findings.findings import IDS
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.logs.unpack import format_suffix
@@ -34,7 +34,7 @@ Options = Mapping[str, Any]
 
 
 def _key(name: str) -> str:
-    """A method or a convention in any spelling, as the code has it."""
+    """Return the key of a method or a convention that is written in any spelling."""
     return re.sub("[-. ]", "_", name.strip().lower())
 
 
@@ -88,7 +88,7 @@ def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], exp
 
 
 def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
-    """The rewards of each response and the number of its prompt.
+    """Return the rewards of each response and the number of its prompt.
 
     >>> _rewards(["10", "0,0.5", "/", "11"])
     ([[1.0, 0.0], [0.0, 0.5], [1.0, 1.0]], [1, 1, 2])
@@ -127,7 +127,10 @@ def _numbers_of(text: str | None, name: str, size: int, thing: str) -> list[floa
 
 
 def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
-    """The responses of a prompt that share an advantage though their rewards differ; NaN advantages do not count."""
+    """Return the responses of a prompt that share an advantage though their rewards differ, a list per tie.
+
+    NaN advantages do not count.
+    """
     c = collapse(e.rewards, e.method, weights=e.weights, groups=prompts, lengths=e.lengths, convention=e.convention)
     shared: dict[tuple[int, int], list[int]] = {}
     for response, level in zip(c.response.tolist(), c.level.tolist(), strict=True):
@@ -139,7 +142,7 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 
 
 def run_audit(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write the reports of runs; 1 where one holds a finding of `--fail-on`, else 0, though nobody reads."""
+    """Print and write the reports of runs; return 1 where one holds a finding of `--fail-on`, else 0."""
     failing = _parse_fail_on(options["fail_on"])
     groups = options["groups"]
     fits = groups is None or re.fullmatch(f" *[1-{MOST}] *", groups)
@@ -168,7 +171,7 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
 
 
 def _read_args(options: Options) -> dict[str, Any]:
-    """The arguments of `read_run` from the options of the command line."""
+    """Return the arguments of `read_run` from the options of the command line."""
     size, steps, last = options["group_size"], options.get("steps"), options.get("last")
     return {
         "framework": options["framework"],
@@ -185,7 +188,7 @@ def _read_args(options: Options) -> dict[str, Any]:
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
-    """The columns in a text such as "step=it,advantage=adv", by what they hold.
+    """Return the columns in a text such as "step=it,advantage=adv", by what they hold.
 
     >>> _columns("step=it, length=tokens")
     {'step': 'it', 'length': 'tokens'}
@@ -201,7 +204,7 @@ def _columns(text: str | None) -> dict[str, str] | None:
 
 
 def _audit_args(options: Options) -> dict[str, Any]:
-    """The arguments of `audit` from the options of the command line."""
+    """Return the arguments of `audit` from the options of the command line."""
     given: dict[str, Any] = {"weights": parse_weights(options["weight"] or [], "weight") or None}
     if options.get("primary") is not None:
         given["primary"] = options["primary"]
@@ -214,7 +217,7 @@ def _audit_args(options: Options) -> dict[str, Any]:
 
 
 def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
-    """The severities and ids in texts such as "warning,reward-dead"; a severity holds those above it.
+    """Return the severities and ids in texts such as "warning,reward-dead"; a severity includes those above it.
 
     >>> sorted(_parse_fail_on(["warning,reward-dead", "conflict"])), _parse_fail_on(None)
     (['conflict', 'error', 'reward-dead', 'warning'], frozenset())
@@ -229,7 +232,7 @@ def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
 
 
 def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
-    """1 if a report holds a finding of these severities or ids, which are named on stderr; else 0."""
+    """Return 1 if a report holds a finding of these severities or ids, which are named on stderr; else 0."""
     status = 0
     for report in reports:
         ids = dict.fromkeys(f.id for f in report.findings if not failing.isdisjoint((f.id, f.severity)))
@@ -242,7 +245,7 @@ def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
 def _audit_runs(
     runs: Sequence[Sequence[str]], audit_args: Options, read_args: Options, targets: Mapping[str, Path], engine: str
 ) -> list[AuditReport]:
-    """The reports of runs, each given by its paths; audit_args, read_args: arguments of `audit` and of `read_run`."""
+    """Return the reports of runs, each given by its paths; audit_args, read_args: of `audit` and `read_run`."""
     reports = []
     for paths in runs:
         path = paths if len(paths) > 1 else paths[0]
@@ -267,12 +270,12 @@ def _audit_runs(
 
 
 def _real(name: str) -> str:
-    """One name per file; a run spells its files in UTF-8, whatever the locale says of names."""
+    """Return one name per file; a run spells its files in UTF-8, whatever the locale says of names."""
     return os.path.realpath(os.fsdecode(name.encode("utf-8", "surrogateescape")))
 
 
 def _runs(paths: Sequence[str]) -> list[list[str]]:
-    """The paths of each run: files of one ending in one directory belong together, any other path is a run.
+    """Return the paths of each run: files of one ending in one directory are one run, any other path is a run.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -284,7 +287,7 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
     runs: dict[object, dict[str, str]] = {}
     for path in paths:
         real = os.path.realpath(path)
-        # Each zip holds a whole run.
+        # Each zip holds a whole run, so several of them are not parts of one.
         part = os.path.isfile(path) and not path.lower().endswith(".zip")
         run = runs.setdefault((os.path.dirname(real), format_suffix(path)) if part else real, {})
         run.setdefault(real, path)
@@ -293,7 +296,7 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
 
 @contextmanager
 def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
-    """Make errors of bad input name the run, and those of a path or URL that the readers leave."""
+    """Make errors of bad input name the run, also those about a path or URL that the readers leave."""
     try:
         yield
     except InputError as error:
@@ -310,7 +313,7 @@ def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
 
 
 def _targets(options: Options) -> dict[str, Path]:
-    """The files to write, by their options."""
+    """Return the files to write, by their options."""
     given = {"html": options["html"], "json": None if options["json_"] == Path("-") else options["json_"]}
     targets = {option: path for option, path in given.items() if path is not None}
     for option, path in targets.items():
@@ -350,12 +353,12 @@ def _dump(value: Mapping[str, Any]) -> str:
 
 def run_compare(options: Options) -> None:
     """Print and write what changed from one run to another, or from some to others."""
-    runs, others, targets = options["runs"], options["with_"], _targets(options)
+    runs, compared_with, targets = options["runs"], options["with_"], _targets(options)
     wanted = "two runs, A B, or several of each kind, A1 A2 --with B1 --with B2"
-    expect(len(runs) == 2 or bool(others), "compare", wanted, count(len(runs), "run"))
-    first, second = (runs, others) if others else (runs[:1], runs[1:])
+    expect(len(runs) == 2 or bool(compared_with), "compare", wanted, count(len(runs), "run"))
+    first, second = (runs, compared_with) if compared_with else (runs[:1], runs[1:])
     sizes = f"{len(first)} and {len(second)}"
-    expect(not others or min(len(first), len(second)) > 1, "--with", "at least two runs on each side", sizes)
+    expect(not compared_with or min(len(first), len(second)) > 1, "--with", "at least two runs on each side", sizes)
     each = [[path] for path in (*first, *second)]
     reports = _audit_runs(each, _audit_args(options), _read_args(options), targets, "local")
     difference = changes(reports[: len(first)], reports[len(first) :])

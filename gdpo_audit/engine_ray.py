@@ -1,10 +1,10 @@
-"""The audit of a log on Ray: what the local engine maps over the parts of a log here, workers do."""
+"""The audit of a log on Ray, whose workers compute the parts of a log in place of this process."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from gdpo_audit.audit import audit
+from gdpo_audit.auditing import audit
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError
@@ -14,7 +14,7 @@ RETRIES = 2  # of a part whose worker died
 
 
 def audit_on_ray(path: Any, *, framework: str | None = None, what_if: Any = None, **named: Any) -> AuditReport:
-    """The report of `audit(read_run(path))`, computed by the workers of a Ray cluster, or of one started here.
+    """Return the report of `audit(read_run(path))`, computed by the workers of a Ray cluster, or of one started here.
 
     named: further arguments of `audit` and of `read_run`. Raises InputError, also if Ray is not installed or a worker
     dies.
@@ -35,7 +35,7 @@ def _ray() -> Any:
 
 
 def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator[Any]:
-    """What a function makes of each part, in their order, as `map`. Raises InputError if a worker dies."""
+    """Yield what a function makes of each part, in their order, as `map`. Raises InputError if a worker dies."""
     ray = _ray()
     try:
         if not ray.is_initialized():

@@ -40,33 +40,33 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
         return None
     for read in _readings(run, clues):
         with suppress(InputError):
-            other = read()
-            sample = spread(other.sample, SAMPLE)
-            recipe = solve(other, sample)
-            if recipe is not None and len(recipe.unknown) < max(len(other.rewards), 2):
-                return _said_of_zeros(other, clues, sample, recipe), sample, recipe
+            reread = read()
+            sample = spread(reread.sample, SAMPLE)
+            recipe = solve(reread, sample)
+            if recipe is not None and len(recipe.unknown) < max(len(reread.rewards), 2):
+                return _said_of_zeros(reread, clues, sample, recipe), sample, recipe
     return None
 
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
-    """Return a column that was not read, if it makes the advantages together with the rewards, and what makes them."""
+    """Return a column that was not read and makes the advantages together with the rewards, and their recipe."""
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
-            other = _with_one_more(run, name)
-            recipe = solve(other, spread(other.sample, SAMPLE))
+            reread = _with_one_more(run, name)
+            recipe = solve(reread, spread(reread.sample, SAMPLE))
             if recipe is not None and recipe.weights[-1] and not recipe.unknown:
                 return name, recipe
     return None
 
 
 def added(run: Run, solve: Solve) -> Added | None:
-    """Return a column that was added to the advantages after a method had made them; None where none explains them."""
+    """Return a column that was added to the advantages after a method had made them; None where none was."""
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
             sample = spread(_with_one_more(run, name).sample, SAMPLE)
-            found = added_column(sample, run.rewards, name, partial(solve, run))
-            if found is not None:
-                return found
+            column = added_column(sample, run.rewards, name, partial(solve, run))
+            if column is not None:
+                return column
     return None
 
 
@@ -78,7 +78,7 @@ def share_adding_up(sample: list[pl.DataFrame]) -> float:
 
 
 def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
-    """Yield what reads the log in another way, the likeliest first."""
+    """Yield functions that read the log in another way, the likeliest first."""
     for name in _clocks(run):
         yield partial(_in_steps_of, run, name)
     for grouping in groupings_of(clues):
@@ -100,7 +100,7 @@ def _not_read(run: Run) -> tuple[str, ...]:
 
 
 def _clocks(run: Run) -> list[str]:
-    """Return the columns that rise along a log without steps, or are the same in a group: each may number the steps."""
+    """Return the columns that may number the steps of a log without steps: they rise along it, or name its groups."""
     if run.has_steps:
         return []
     left_out = [issue.details["columns"] for issue in run.issues if issue.id == "no-reward"]
@@ -109,9 +109,9 @@ def _clocks(run: Run) -> list[str]:
 
 
 def _in_steps_of(run: Run, name: str) -> Run:
-    """Return the run with the steps that a column numbers, which says so."""
-    other = _read_with(run, columns={"step": name})
-    return replace(other, issues=(*other.issues, LogIssue("steps-found", {"column": name})))
+    """Return the run with the steps that a column numbers, and an issue that says so."""
+    reread = _read_with(run, columns={"step": name})
+    return replace(reread, issues=(*reread.issues, LogIssue("steps-found", {"column": name})))
 
 
 def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
@@ -119,20 +119,20 @@ def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
     rewards = tuple(name for name in run.rewards if name not in flags)
-    other = _read_with(run, mask=mask, rewards=rewards)
-    return replace(other, issues=(*other.issues, LogIssue("masked", _mask_details(run, other, mask))))
+    reread = _read_with(run, mask=mask, rewards=rewards)
+    return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
 
 
-def _same_or_opposite(flag: np.ndarray, other: np.ndarray) -> bool:
-    """Whether one column of 0 and 1 says what another one says, or its opposite."""
-    return bool((flag == other).all() or (flag == 1 - other).all())
+def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
+    """Return whether a column of 0 and 1 says the same as another one, or its opposite."""
+    return bool((flag == masking).all() or (flag == 1 - masking).all())
 
 
 def _without_zeros(run: Run, counts: bool) -> Run:
     """Return the run without its rows whose advantage is 0, or without their advantages, in groups that hold others."""
     mask = Mask(None, 0.0, counts)
-    other = _read_with(run, mask=mask)
-    return replace(other, issues=(*other.issues, LogIssue("masked", _mask_details(run, other, mask))))
+    reread = _read_with(run, mask=mask)
+    return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
 
 
 def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
@@ -154,28 +154,28 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
     return replace(run, issues=tuple(issues))
 
 
-def _mask_details(run: Run, other: Run, mask: Mask) -> dict[str, object]:
+def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
     """Return which rows a mask leaves out, how many, of how many, and whether they count in the statistics."""
     rows = int(run._source.sizes["rows"].sum())
-    left = rows - int(other._source.sizes["rows"].sum())
+    left = rows - int(reread._source.sizes["rows"].sum())
     if mask.counts:
-        left = sum(int(table["advantage"].is_nan().sum()) for table in other.tables())
+        left = sum(int(table["advantage"].is_nan().sum()) for table in reread.tables())
     return {"column": mask.column, "value": mask.value, "rows": left, "of": rows, "counts": mask.counts}
 
 
 def _of_total_alone(run: Run) -> Run:
-    """Return the run of the total alone, which says that its parts stand beside it."""
-    other = _read_with(run, rewards=(run.total,))
-    kept = tuple(issue for issue in other.issues if issue.id not in ("no-components", "total-of-parts"))
+    """Return the run of the total alone, with an issue that says that its parts stand beside it."""
+    reread = _read_with(run, rewards=(run.total,))
+    kept = tuple(issue for issue in reread.issues if issue.id not in ("no-components", "total-of-parts"))
     near = next((issue.details for issue in run.issues if issue.id == "score-not-a-sum"), {})
     details = {"total": run.total, "parts": list(run.rewards), "explained": 1 - near.get("missing", 1.0)}
-    return replace(other, total_only=False, issues=(*kept, LogIssue("total-of-parts", details)))
+    return replace(reread, total_only=False, issues=(*kept, LogIssue("total-of-parts", details)))
 
 
 def _with_one_more(run: Run, name: str) -> Run:
-    """Return the run with a column that was left out at first as one more reward, which says why."""
-    other = _read_with(run, rewards=(*run.rewards, name))
-    return replace(other, issues=(*other.issues, LogIssue("reward-taken-in", {"reward": name})))
+    """Return the run with one more reward, a column that was left out at first, and an issue that says why."""
+    reread = _read_with(run, rewards=(*run.rewards, name))
+    return replace(reread, issues=(*reread.issues, LogIssue("reward-taken-in", {"reward": name})))
 
 
 def _read_with(run: Run, **changes: object) -> Run:

@@ -1,4 +1,4 @@
-"""A log that still grows: it is read and audited anew whenever one of its files has changed."""
+"""The audit of a log that still grows: it is read anew whenever one of its files has changed."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any, TextIO
 
-from gdpo_audit.audit import audit
+from gdpo_audit.auditing import audit
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError, expect
@@ -24,12 +24,12 @@ def follow(path: str, file: TextIO, audit_args: dict[str, Any], **named: Any) ->
     fault = InputError(f"{path}: expected the log of a run, got none before Ctrl-C")
     report: AuditReport | None = None
     try:
-        for found in reports(path, audit_args, **named):
-            print(line_of(found), file=file, flush=True)
-            if isinstance(found, InputError):
-                fault = found
+        for outcome in reports(path, audit_args, **named):
+            print(line_of(outcome), file=file, flush=True)
+            if isinstance(outcome, InputError):
+                fault = outcome
             else:
-                report = found
+                report = outcome
     except KeyboardInterrupt:
         pass
     if report is None:
@@ -37,12 +37,12 @@ def follow(path: str, file: TextIO, audit_args: dict[str, Any], **named: Any) ->
     return report
 
 
-def line_of(found: AuditReport | InputError) -> str:
-    """What a look found, in one line: the log so far and its findings, or why it cannot be read."""
-    if isinstance(found, InputError):
-        return printable(f"waiting: {found}")
-    s = found.source
-    ids = listing((f"{finding.id} ({finding.severity})" for finding in found.findings), link="")
+def line_of(outcome: AuditReport | InputError) -> str:
+    """Return the outcome of a look in one line: the log so far and its findings, or why it cannot be read."""
+    if isinstance(outcome, InputError):
+        return printable(f"waiting: {outcome}")
+    s = outcome.source
+    ids = listing((f"{finding.id} ({finding.severity})" for finding in outcome.findings), link="")
     holds = listing((count(s["steps"], "step"), count(s["responses"], "response")), link="")
     return printable(f"{holds}; {ids or 'no findings'}")
 
@@ -50,7 +50,7 @@ def line_of(found: AuditReport | InputError) -> str:
 def reports(
     path: str, audit_args: dict[str, Any], every: float = 1.0, **named: Any
 ) -> Iterator[AuditReport | InputError]:
-    """The report of a log, and a new one after each change of its files; or why it cannot be read, as it is now.
+    """Yield the report of a log, and a new one after each change of its files; or the error if it cannot be read.
 
     It has no end. Between looks pass `every` seconds, and more where a look takes more than a tenth of the time.
     audit_args: arguments of `audit`; named: arguments of `read_run`. Raises InputError for a URL.
@@ -69,14 +69,14 @@ def reports(
 
 
 def changed(path: str) -> Changed:
-    """When each file at a path changed, and beside a database where SQLite writes what is new."""
+    """Return when each file at a path changed, also what SQLite writes beside a database."""
     place = os.path.expanduser(path.partition("::")[0])  # DATABASE::RUN
     names = Path(place).rglob("*") if os.path.isdir(place) else map(Path, [place, f"{place}-wal", *glob(place)])
-    found = {}
+    states = {}
     for name in names:
         try:
             state = name.stat()
         except OSError:  # gone since, or not there yet
             continue
-        found[str(name)] = state.st_size, state.st_mtime_ns
-    return found
+        states[str(name)] = state.st_size, state.st_mtime_ns
+    return states

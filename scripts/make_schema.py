@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from gdpo_audit.compare import Changes
 from gdpo_audit.findings.findings import IDS
 from gdpo_audit.json_types import ReportPart, ReportsPart
+from gdpo_audit.report.comparison import Changes
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

@@ -4,7 +4,7 @@ import math
 
 import polars as pl
 
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core.conventions import NAMES
 

@@ -123,7 +123,7 @@ def blocks_of_eight() -> tuple[dict[str, bytes], Truth]:
     truth = Truth(NAMES, "grpo", groups, weights=tuple(w), shares=shares(a, parts), finding="groups-mix-prompts")
     log = {"step": d.step, "prompt": d.keys, "completion": ["x"] * len(a), **named(d.r), "advantage": a}
     says = (rf"\b{mixed} of (these )?{groups}\b",)
-    return {"rollouts.jsonl": table("jsonl", **log)}, truth._replace(says=says, never=f"{UNKNOWN}|No finding yet")
+    return {"rollouts.jsonl": table("jsonl", **log)}, truth._replace(says=says, never=f"{UNKNOWN}|no finding yet")
 
 
 @case

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit import advice
-from gdpo_audit.audit import gather
+from gdpo_audit.auditing import gather
 from gdpo_audit.findings import plan, trials
 from gdpo_audit.findings.shares import weights_for
-from gdpo_audit.findings.trials import sample_of
+from gdpo_audit.findings.trials import Trials, at_most
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
@@ -152,7 +152,7 @@ def test_without_a_primary_reward_a_plan_asks_for_it_and_a_gate_is_a_question():
 def test_weights_that_give_the_wanted_shares(method):
     rewards, wanted = np.random.default_rng(5).normal(size=(4, PROMPTS, ROLLOUTS, 3)) * [1, 0.1, 10], (0.2, 0.5, 0.3)
     facts = gather(ga.read_run(log_of(rewards, LOUD, method), group_size=ROLLOUTS))
-    weights = weights_for(facts, method, dict(enumerate(wanted)))
+    weights = weights_for(Trials(facts), method, dict(enumerate(wanted)))
     anew = audited(log_of(rewards, LOUD, method, weights))
     assert [r["update_share"][method] for r in anew.rewards] == pytest.approx(wanted, abs=0.01)
 
@@ -175,7 +175,7 @@ def tables(sizes, batch_size, group=4):
 def test_the_sample_is_whole_batches_from_all_over_the_run(sizes, batch_size):
     trials.MOST, most = 1000, trials.MOST
     try:
-        sample = pl.concat(sample_of(tables(sizes, batch_size)))
+        sample = pl.concat(at_most(tables(sizes, batch_size)))
     finally:
         trials.MOST = most
     batches = sum(sizes)

@@ -94,7 +94,7 @@ def test_any_setting_has_the_figures_of_the_core(opened, sample):
 def test_every_convention_is_computed_as_the_core_does(opened):
     report = ga.audit(made(), primary="correct")
     for key, convention in ALL_CONVENTIONS.items():
-        of = replace(report, _facts=replace(report._facts, setup=replace(report._facts.setup, convention=key)))
+        of = replace(report, _facts=replace(report._facts, basis=replace(report._facts.basis, convention=key)))
         if convention.leave_one_out:
             assert "alone" in of.answers
         else:
@@ -163,7 +163,7 @@ def test_a_log_that_does_not_fit_is_a_sample_that_says_how_far_off_it_is(opened,
     assert 0 < data["groups"] < data["of"] == 240
     whole, here = (of for of in (report.methods, page.evaluate("gdpoReport.compute({ method: 'gdpo' })")))
     assert abs(whole["gdpo"]["tied_pairs"] - here["tied_pairs"]) <= data["off"] + 1e-12 and data["off"] > 0
-    assert f"A sample of {data['groups']} groups of 240" in page.locator(".asks").inner_text()
+    assert f"a sample of {data['groups']} groups of 240" in page.locator(".asks").inner_text()
     monkeypatch.setattr(answers, "_ROOM", 10)
     for run, says in ((made(), "too large for a file"), (ga.read_run(SAMPLES / "verl_v1"), "cannot be told")):
         assert says in opened(ga.audit(run)).locator(".asks").inner_text()

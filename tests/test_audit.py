@@ -12,12 +12,14 @@ from helpers import nearly
 from test_schema import VALID
 
 import gdpo_core as gc
-from gdpo_audit.audit import audit, findings
+from gdpo_audit import auditing
+from gdpo_audit.auditing import audit, findings
 from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.run import Rows, Run
-from gdpo_audit.report.audit_report import NAME_PRIMARY
+from gdpo_audit.report.audit_report import report_of
+from gdpo_audit.report.verdict import NAME_PRIMARY
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
@@ -102,13 +104,13 @@ def silenced(rewards, share, k=slice(None)):
 
 def test_the_verdict_says_what_ran_and_what_to_look_at_first():
     few = audit(made_run(varied(steps=2), "gdpo"))
-    so_far = f" Too few to judge (128 responses in 16 groups). So far: no finding yet. {NAME_PRIMARY}"
-    assert few.verdict.endswith(so_far)
+    short = "This log is too short to judge (128 responses in 16 groups); take what follows as a first hint."
+    assert few.verdict.endswith(f" {short} There is no finding yet. {NAME_PRIMARY}")
     dead_in_some = audit(made_run(silenced(varied(), 0.5, 1), "gdpo"))
     assert {f.severity for f in dead_in_some.findings} == {"info"}
     assert dead_in_some.verdict.endswith(f" No finding asks for a change yet. {NAME_PRIMARY}")
     correct_alone = audit(made_run(varied(), "gdpo", weights=[1, 0.01, 0.01]), primary="correct")
-    assert correct_alone.verdict.endswith(" Nothing to change: no finding.")
+    assert correct_alone.verdict.endswith(" Nothing has to be changed: there is no finding.")
     rewards = varied()
     rewards[..., 2] *= 50
     report = audit(made_run(rewards, "grpo_no_std", weights=[1, 0.5, 0.25]))
@@ -220,13 +222,20 @@ def test_what_is_no_run_is_refused():
 
 
 @pytest.mark.slow
-def test_findings_read_facts_alone(monkeypatch):
+def test_findings_and_report_read_facts_alone(monkeypatch):
     """None opens the log again: what takes that, the audit computes before."""
 
     def findings_of_a_closed_log(facts, plan):
-        return findings(dataclasses.replace(facts, run=dataclasses.replace(facts.run, _rows=None)), plan)
+        return findings(closed(facts), plan)
 
-    monkeypatch.setattr(sys.modules["gdpo_audit.audit"], "findings", findings_of_a_closed_log)
+    def report_of_a_closed_log(facts, *parts):
+        return report_of(closed(facts), *parts)
+
+    def closed(facts):
+        return dataclasses.replace(facts, run=dataclasses.replace(facts.run, _rows=None))
+
+    monkeypatch.setattr(auditing, "findings", findings_of_a_closed_log)
+    monkeypatch.setattr(auditing, "report_of", report_of_a_closed_log)
     rewards, advantage = mixed_with_an_evaluation()
     assert "eval-overwrote" in ids(audit(made_run(rewards, advantage=advantage)))
     advantage[2] = advantages(rewards, "grpo_no_std", [1, 0.5, 2])[2]
@@ -389,7 +398,7 @@ def test_batches_that_come_twice_count_once():
     rewards = varied(steps=3)
     twice = np.repeat(rewards, 2, axis=0)
     report, once = audit(made_run(twice, "gdpo")), audit(made_run(rewards, "gdpo"))
-    repeat = "Rows that repeat those of the batch before count once: 3 batches, of steps 2, 4 and 6."
+    repeat = "3 batches, of steps 2, 4 and 6, repeat the rows of the batch before: these count once."
     assert report.notes == (repeat,) and "steps-repeated" not in ids(report) and once.notes == ()
     assert report.source["responses"] == twice[..., 0].size
     assert report.rewards == nearly(once.rewards) and report.methods == nearly(once.methods)
@@ -422,8 +431,8 @@ def test_an_evaluation_in_the_file_of_a_step_is_not_in_the_figures():
     assert report.steps.to_dicts() == nearly(without.steps.to_dicts())
     assert report.source["steps"] == 6 and report.source["responses"] == rewards[..., 0].size
     assert report.run["logged"] == advantage.size and report.run["max_error"] > 1e-3
-    wrong = int(report.verdict.split("but for ")[1].split()[0])
-    assert 0 < wrong <= PROMPTS * ROLLOUTS and f"but for {wrong} of {advantage.size}." in report.verdict
+    wrong = int(report.verdict.split("except for ")[1].split()[0])
+    assert 0 < wrong <= PROMPTS * ROLLOUTS and f"except for {wrong} of {advantage.size}." in report.verdict
 
 
 # --- the report as JSON -----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from logs import audit_cli as run
 import gdpo_audit as ga
 import gdpo_cli
 from gdpo_audit import cli
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report import terminal
 
 ROOT = Path(__file__).parent.parent
@@ -59,7 +59,8 @@ def table(tmp_path, name="run.csv", rows=32):
 def test_the_verdict_and_what_the_run_did(capsys):
     code, out, err = run(capsys, TRL)
     what_to_do, what_ran, *_ = out.splitlines()
-    assert (code, err) == (0, "") and what_to_do.startswith("Too few to judge (128 responses in 16 groups). So far: ")
+    assert (code, err) == (0, "")
+    assert what_to_do.startswith("This log is too short to judge (128 responses in 16 groups); take what follows as a ")
     assert what_ran.startswith("The logged advantages are GDPO")
     assert len(out.splitlines()) <= 40 and "threshold" not in out
     assert re.search(r"^convention +TRL \(", out, re.M)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_audit.audit import audit
+from gdpo_audit import audit
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.logs.score import weights_of
 
@@ -50,7 +50,7 @@ def test_a_flag_that_says_the_same_as_a_reward_is_none_unless_it_is_named(tmp_pa
     run = read_run(tmp_path)
     assert run.rewards == NAMES and run.weights == BY_NAME
     alone = "The score is a weighted sum of accuracy, format and length_penalty alone"
-    assert audit(run).notes == (f"{alone}; not counted: right and tokens.",)
+    assert audit(run).notes == (f"{alone}, so right and tokens do not count.",)
     named = read_run(tmp_path, rewards=[*NAMES, "tokens"])
     assert named.rewards == (*NAMES, "tokens") and named.weights == BY_NAME | {"tokens": 0.0}
 

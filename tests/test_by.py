@@ -10,7 +10,7 @@ from helpers import nearly
 from logs import audit_cli, found, frames_of, in_form
 
 import gdpo_audit as ga
-from gdpo_audit.findings import by as by_module
+from gdpo_audit import by_column as by_module
 from gdpo_core._errors import InputError
 
 NAMES = ("a", "b", "c")

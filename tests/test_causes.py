@@ -60,7 +60,7 @@ def test_tables_of_evaluations_are_no_second_run_and_do_not_count(tmp_path, trac
         if number % 4 == 0:  # TRL's table keeps the last responses of training, where there is room
             log.append(pl.concat([table.tail(16), other.head(16)]))
     report, expected = ga.audit(ga.read_run(tracked([*log, log[-1]]))), ga.audit(ga.read_run(tmp_path / "out"))
-    assert report.notes == ("Left out as evaluations: 3 tables, of steps 4, 8 and 12.",)
+    assert report.notes == ("3 tables, of steps 4, 8 and 12, were left out as evaluations.",)
     assert not {"steps-repeated", "eval-overwrote", "advantages-not-reproduced"} & {*found(report)}
     assert (report.rewards, report.methods, report.run) == (expected.rewards, expected.methods, expected.run)
 

@@ -124,8 +124,8 @@ def test_a_run_does_not_differ_from_itself(tmp_path):
     assert c.settings == () and not any(x.clear for x in c.figures)
     assert {x.difference for x in c.figures} == {x.low for x in c.figures} == {0.0}
     assert headline(c) == (
-        f"Too few to judge ({c.groups} groups in a run). So far: As far as the logs show, the runs were made the same "
-        "way. No figure differs beyond the scatter of their steps."
+        f"A run of {c.groups} groups is too short to judge; take what follows as a first hint. As far as the logs "
+        "show, the runs were made the same way. No figure differs beyond the scatter of their steps."
     )
 
 
@@ -194,7 +194,7 @@ def test_sides_of_several_runs_on_the_command_line(capsys, tmp_path):
     written = ["--html", tmp_path / "c.html", "--json", tmp_path / "c.json"]
     code, out, err = gdpo(capsys, "compare", *a, *others, *COLUMNS, *written)
     page, made = (tmp_path / "c.html").read_text(encoding="utf-8"), json.loads((tmp_path / "c.json").read_text())
-    assert (code, err) == (0, "") and "Means over 3 runs of A and 3 runs of B" in out
+    assert (code, err) == (0, "") and "The figures are means over 3 runs of A and 3 runs of B" in out
     assert all(str(path) in page and f"{path}" in out for path in (*a, *b))
     assert made["runs_a"] == [str(path) for path in a] and made["runs_b"] == [str(path) for path in b]
     assert (made["unit"], made["paired"], made["clear_by_seed"]) == ("runs", False, 0.05)

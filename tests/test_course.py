@@ -14,7 +14,7 @@ from helpers import nearly
 from logs import in_form
 
 import gdpo_audit as ga
-from gdpo_audit.findings import prompts as prompts_module
+from gdpo_audit import log_details
 from gdpo_audit.findings.over_time import changed_at
 from gdpo_audit.report import document, terminal
 
@@ -181,7 +181,7 @@ def test_characters_make_no_finding_and_no_advantage():
 
 
 def test_texts_of_a_large_log_are_not_read_and_a_log_without_prompts_tells_none_apart(monkeypatch):
-    monkeypatch.setattr(prompts_module, "CHARACTERS_OF", 100)
+    monkeypatch.setattr(log_details, "CHARACTERS_OF", 100)
     report = audited(table().drop("prompt"))
     assert report.lengths is None and report.prompts is None
 
@@ -205,5 +205,5 @@ def test_the_sentences_say_what_was_wasted():
     terminal.show([audited(frame)], out)
     said = out.getvalue()
     assert f"of the responses taught nothing: {sum(naive['wasted'].values())} are in groups" in said
-    assert f"{naive['silent']} of 12 prompts taught nothing in any visit; of {naive['repeated']}" in said
-    assert "Question 0 full" in said and "The mean length of the completions, first → last" in said
+    assert f"{naive['silent']} of 12 prompts taught nothing in any visit; of the {naive['repeated']}" in said
+    assert "Question 0 full" in said and "The mean length of the completions goes from " in said

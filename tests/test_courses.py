@@ -102,7 +102,7 @@ def test_blocks_stay_in_the_terminal():
 def test_of_one_step_nothing_is_drawn_and_of_many_rewards_the_first():
     assert courses(audited.report(steps=1)) == ""
     made = courses(audited.report([f"r{k}" for k in range(DRAWN + 3)], steps=5))
-    assert len(plots(made)) == 3 * DRAWN and f"the first {DRAWN} of {DRAWN + 3} rewards" in made
+    assert len(plots(made)) == 3 * DRAWN and f"The first {DRAWN} of {DRAWN + 3} rewards are drawn" in made
 
 
 def forecast(name="a", **changes):
@@ -139,7 +139,7 @@ def test_the_logged_means_stand_behind_a_forecast_one_at_each_step():
     report = audited.report(steps=50)
     made = forecast_picture(forecast("format"), "format", report.steps)
     dots = re.search(r'<path class="logged" d="([^"]*)"', made)[1]
-    assert len(POINT.findall(dots)) == 50 and "dots: its logged means" in made
+    assert len(POINT.findall(dots)) == 50 and "the dots are its logged means" in made
     ((_, (high, low, *_), _),) = plots(made)
     axes = Axes((0, 50), (number(low), number(high)), width=460, height=180, right=116)
     heights = [float(y) for _, y in POINT.findall(dots)]

@@ -190,7 +190,7 @@ def test_every_sentence_holds_at_every_setting(choice):
     assert f"GRPO ties different answers in {grpo_ties} of 963 prompts, GDPO in {gdpo_ties}." in said
     assert ("All marks weigh the same" in said) == (choice.weight == 1)
 
-    said = order.said(choice, first)
+    said = order.ties_and_pairs(choice, first)
     stand = {n: f"{n:,} stand{'s' * (n == 1)} in the wrong order" for n in (gdpo_wrong,)}[gdpo_wrong]
     assert f"Of {pairs:,} pairs of a right and a wrong answer **{stand} under GDPO, {wrong:,} under GRPO**." in said
     assert ("so there is no tie to break" in said) == (tied == 0)
@@ -213,7 +213,7 @@ def test_every_sentence_holds_at_every_setting(choice):
         )
 
     push = {m: prompts.pushes(DATA, choice)[m][0] for m in prompts.METHODS}
-    bold = pushed.said(DATA, choice)
+    bold = pushed.pushes_in_words(DATA, choice)
     way = "alike" if signed(push["gdpo"]) == signed(push["grpo"]) else "more" if push["gdpo"] > push["grpo"] else "less"
     assert f"correctness {way}" in bold and signed(push["gdpo"]) in bold and signed(push["grpo"]) in bold
 

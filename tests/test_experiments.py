@@ -140,7 +140,7 @@ def test_every_comparison_is_that_of_a_plain_loop(compared):
     ours = trained.load().comparisons
     assert [(one.setup, one.reward) for one in ours] == list(compared)
     for one, (prediction, mean, half) in zip(ours, compared.values(), strict=True):
-        found = one.found
+        found = one.measured
         assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - half, mean + half), abs=1e-4)
         assert (one.prediction, one.verdict) == (prediction, verdict_of(prediction, mean, half))
 

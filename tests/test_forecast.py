@@ -11,8 +11,9 @@ import torch
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.compare import changes, speeds_table
-from gdpo_audit.findings.logged_groups import logged_groups
+from gdpo_audit.compare import changes
+from gdpo_audit.findings.logged_groups import LoggedGroups
+from gdpo_audit.report.comparison import speeds_table
 from gdpo_audit.report.html import document
 from gdpo_audit.report.terminal import show
 from gdpo_audit.speeds import pooled_speeds
@@ -147,7 +148,7 @@ def test_what_is_missing_makes_a_rate_as_uncertain_as_fewer_groups_do():
     """Where half of the groups lack a reward, the variance of a step's rate doubles; nothing counts as a mean of 0."""
     rows = simulate("grpo", [1, 1], 60, 3, speeds=(0, 0), start=(0.0, 2.0))[0]
     half = [row | ({"b": None} if int(row["prompt"][-1]) % 2 else {}) for row in rows]
-    whole, lacking = (logged_groups(report_of(x)._facts).course.dispersion[1] for x in (rows, half))
+    whole, lacking = (LoggedGroups(report_of(x).facts_with_sample("")).course.dispersion[1] for x in (rows, half))
     assert whole == pytest.approx(1 / (PROMPTS * ROLLOUTS), rel=0.2)
     assert lacking == pytest.approx(2 * whole, rel=0.25)
 

@@ -114,8 +114,8 @@ def test_the_picture_has_a_point_per_reward_and_row():
     assert there == pytest.approx([100 * row["difference"], 100 * row["came"]], abs=0.01)
     assert f'class="across" style="left: 0.0%">−{-least}<' in drawn and f'left: 100.0%">+{most}<' in drawn
     assert "The sign is right in all 27 differences of 3 points or more" in str(
-        forecasts.said(rows)
-    ) and "45 of 57 intervals" in forecasts.said(rows)
+        forecasts.how_many_held(rows)
+    ) and "45 of 57 intervals" in forecasts.how_many_held(rows)
 
 
 def test_a_chosen_point_shows_its_setting_as_it_ran_as_forecast_and_as_it_came():

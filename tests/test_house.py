@@ -54,14 +54,55 @@ def test_imports_go_one_way(path):
     allowed = set().union(*(FOR.get(folder, set()) for folder in folders))
     assert not imported(path) & (above | KEPT_OUT.get(package, set()) - allowed)
     if package == "gdpo_audit" and folders[0] in ROOMS:
-        later = "|".join(ROOMS[: ROOMS.index(folders[0])])
+        below = {*ROOMS[ROOMS.index(folders[0]) :], "json_types"}  # nothing that stands beside the rooms
         text = path.read_text(encoding="utf-8")
-        assert not later or not re.findall(rf"^ *(?:from|import) gdpo_audit\.({later})\b", text, re.MULTILINE)
+        assert {*re.findall(r"^ *(?:from|import) gdpo_audit(?:\.| import )(\w+)", text, re.MULTILINE)} <= below
+
+
+READS_A_LOG = re.compile(r"\brun\.(?:tables|sample|table|others|undecided|_\w+)\b|\.tables\(\)")
+
+
+def test_findings_and_report_open_no_log():
+    """What they need of it, the audit reads before; a report reads it once more where its owner asks it to."""
+    readers = {relative(path): READS_A_LOG.findall(path.read_text("utf-8")) for path in CORE}
+    rooms = {path: reads for path, reads in readers.items() if path.split("/")[1] in ("findings", "report") and reads}
+    assert {path: len(reads) for path, reads in rooms.items()} == {"gdpo_audit/report/audit_report.py": 3}
 
 
 def test_only_views_charts_imports_altair():
     importers = {relative(path) for path in (APP, *CORE, *VIEWS, *EXAMPLES) if "altair" in imported(path)}
     assert importers == {"views/charts.py"}
+
+
+# --- names and docstrings ---------------------------------------------------------------------------------------------
+
+NO_NOUNS = {"one", "of", "it", "own", "other", "others", "found", "said"}
+NO_VERBS = {"A", "An", "As", "Each", "How", "It", "Of", "One", "That", "The", "What", "Where", "Whether", "Why"}
+NOT_READ = {"views/patches.py", "views/sessions.py"}
+READ = [
+    *(path for path in CORE if path.parent.name in ("gdpo_audit", "findings", "report")),
+    *(path for path in VIEWS if relative(path) not in NOT_READ),
+]
+
+
+def bound(node) -> str:
+    """The name that a part of a file binds, without underscores around it; empty if it binds none."""
+    if isinstance(node, ast.Name | ast.Attribute):
+        name = getattr(node, "id", getattr(node, "attr", "")) if isinstance(node.ctx, ast.Store) else ""
+    else:
+        name = node.arg if isinstance(node, ast.arg) else getattr(node, "name", None) or ""
+    return name.strip("_")
+
+
+@pytest.mark.parametrize("path", READ, ids=relative)
+def test_names_are_nouns_and_a_docstring_begins_with_a_verb(path):
+    """A property is a thing, whose docstring begins with a noun."""
+    parts = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not {bound(part) for part in parts} & NO_NOUNS
+    functions = [part for part in parts if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [f for f in functions if not any("property" in ast.unparse(how) for how in f.decorator_list)]
+    first = {text.split()[0] for f in functions if (text := ast.get_docstring(f))}
+    assert not first & NO_VERBS and all(word.isalpha() and word[0].isupper() for word in first)
 
 
 # --- the page: prose, controls, wiring -------------------------------------------------------------------------------

@@ -115,8 +115,8 @@ def test_groups_left_out_are_counted_and_no_step_of_them_is_missed():
     assert report.source["groups"] == 16 and report.source["steps"] == 2 and "steps-missing" not in found(report)
     assert report.source["notes"] == [
         "The rewards were told from their total by what a pass pays, as given: a + b 1 (how many passed) and c 2.",
-        "Left out: 8 groups (64 responses), which hold a total that is a sum of these pays in several ways; a method "
-        "that looks at the whole batch is not recognised then.",
+        "8 groups (64 responses) are left out, as they hold a total that is a sum of these pays in several ways; a "
+        "method that looks at the whole batch is not recognised then.",
     ]
 
 

@@ -12,7 +12,7 @@ import torch
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.findings.summarise import summarise
-from gdpo_audit.findings.sums import Setup, push_of, total
+from gdpo_audit.findings.sums import Basis, push_of, total
 from gdpo_audit.logs.names import reward_column
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import ALL_METHODS
@@ -169,14 +169,14 @@ def test_the_report_of_every_sample_has_them(sample):
 def test_random_logs_have_them_under_every_convention(key):
     """Of several batches in one sum, with ragged groups and missing rewards, in two sums that are put together."""
     weights, convention = (1.0, 0.3, -2.0), ALL_CONVENTIONS[key]
-    setup = Setup(tuple("abc"), weights, key, None, None)
+    basis = Basis(tuple("abc"), weights, key, None, None)
     for seed in range(200 // len(ALL_CONVENTIONS) + 1):
         r, ids, lengths = random_rewards(seed, n=60)
         order = np.argsort(ids, kind="stable")
         r, ids, lengths = r[order], ids[order], np.array(lengths)[order]
         columns = {"batch": ids // 2, "step": ids // 2, "group": ids, "length": lengths}
         table = pl.DataFrame(columns | dict(zip(map(reward_column, "abc"), r.T, strict=True)))
-        sums = total(summarise(table, setup).batches)
+        sums = total(summarise(table, basis).batches)
         for method in METHODS:
             options = {"weights": weights, "convention": convention}
             batches = [ids // 2 == b for b in np.unique(ids // 2)]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdpo_audit import report as drawn
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS, PAPER, links
 from gdpo_audit.report import terminal
 from gdpo_audit.report.sections import NOTES, sections

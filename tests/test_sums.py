@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_audit.findings.summarise import pieces, summarise, summarise_all
-from gdpo_audit.findings.sums import Setup, bin_batches, concat, take, total
+from gdpo_audit.findings.sums import Basis, bin_batches, concat, take, total
 from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.recipe.recipe import Recipe
 
@@ -23,9 +23,9 @@ conventions = st.sampled_from(sorted(gc.CONVENTIONS))
 EXTREMES = ("low", "high", "max_error")  # each of one row; a break-even weight is a quotient of sums
 
 
-def setup_for(rewards: int, weights=None, convention="paper", primary=None, recipe=None) -> Setup:
+def basis_for(rewards: int, weights=None, convention="paper", primary=None, recipe=None) -> Basis:
     weights = (1.0,) * rewards if weights is None else tuple(weights)
-    return Setup(tuple(f"r{k}" for k in range(rewards)), weights, convention, primary, recipe)
+    return Basis(tuple(f"r{k}" for k in range(rewards)), weights, convention, primary, recipe)
 
 
 def table_of(*batches, **columns) -> pl.DataFrame:
@@ -63,17 +63,17 @@ def one_by_one(table):
     return table.partition_by("batch", maintain_order=True)
 
 
-def tensor(part, setup):
-    return torch.from_numpy(part.select(reward_columns(setup.rewards)).to_numpy().copy())
+def tensor(part, basis):
+    return torch.from_numpy(part.select(reward_columns(basis.rewards)).to_numpy().copy())
 
 
-def collapsed(part, setup, method):
+def collapsed(part, basis, method):
     """Rewards that are float32 numbers are taken for such, with the round-off that they may have."""
-    r, groups, convention = tensor(part, setup), part["group"].to_list(), gc.CONVENTIONS[setup.convention]
+    r, groups, convention = tensor(part, basis), part["group"].to_list(), gc.CONVENTIONS[basis.convention]
     r = r.float() if torch.equal(r.float().double().nan_to_num(), r.nan_to_num()) else r
     if convention.last_step == "tokens":
         convention = replace(convention, last_step="responses")
-    return gc.collapse(r, method, weights=list(setup.weights), groups=groups, convention=convention)
+    return gc.collapse(r, method, weights=list(basis.weights), groups=groups, convention=convention)
 
 
 def in_float32(weights):
@@ -107,8 +107,8 @@ def check_same(sums, expected, but=()):
             assert np.array_equal(sums[name], value) if exact else sums[name] == near(value), name
 
 
-def summed(table, setup):
-    return total(summarise(table, setup).batches)
+def summed(table, basis):
+    return total(summarise(table, basis).batches)
 
 
 def by_batch(sums):
@@ -121,11 +121,11 @@ def by_batch(sums):
 @pytest.mark.slow
 @given(naive.batches(shuffled=False), conventions)
 def test_one_batch_is_what_collapse_finds(batch, convention):
-    setup = setup_for(len(batch.rows[0]), in_float32(batch.weights), convention, primary=0)
+    basis = basis_for(len(batch.rows[0]), in_float32(batch.weights), convention, primary=0)
     table = table_of((batch.rows, batch.ids))
-    t = summed(table, setup)
+    t = summed(table, basis)
     for m in naive.METHODS:
-        c = collapsed(table, setup, m)
+        c = collapsed(table, basis, m)
         s = t.methods[m]
         assert (t.groups, s.mixed_groups, s.tied_pairs) == (c.groups, c.mixed_groups, c.tied_pair_count)
         assert share(s.tie_groups, s.mixed_groups) == near(c.groups_with_ties)
@@ -140,15 +140,15 @@ def test_one_batch_is_what_collapse_finds(batch, convention):
 @pytest.mark.parametrize("convention, ragged, missing", crossed(gc.CONVENTIONS, (False, True), (0.1, 0.0)))
 def test_each_batch_is_computed_on_its_own(convention, ragged, missing):
     table = random_table(1, batches=3, ragged=ragged, missing=missing)
-    setup = setup_for(3, (1.0, 0.3, -2.0), convention, primary=1)
-    together = by_batch(summarise(table, setup).batches)
+    basis = basis_for(3, (1.0, 0.3, -2.0), convention, primary=1)
+    together = by_batch(summarise(table, basis).batches)
     for batch, part in zip(together, one_by_one(table), strict=True):
-        check_same(batch, summarise(part, setup).batches)
+        check_same(batch, summarise(part, basis).batches)
 
 
 def test_float32_rewards_tie_in_spite_of_their_round_off():
     rewards = np.float32([[0.1, 0.7], [0.7, 0.1], [0.2, 0.6], [0.3, 0.9]]).tolist()  # totals .8 .8 .8 1.2
-    t = summed(table_of((rewards, [0] * 4)), setup_for(2))
+    t = summed(table_of((rewards, [0] * 4)), basis_for(2))
     assert (t.methods["grpo"].levels, t.different_pairs, t.methods["grpo"].tied_pairs) == (2, 6, 3)
 
 
@@ -163,9 +163,9 @@ def centred(part, name):
 
 @pytest.mark.parametrize("ragged", (False, True))
 def test_the_sums_of_rewards_are_those_of_numpy(ragged):
-    table, setup = random_table(4, ragged=ragged, missing=0.1), setup_for(3)
-    t = summed(table, setup)
-    for k, name in enumerate(reward_columns(setup.rewards)):
+    table, basis = random_table(4, ragged=ragged, missing=0.1), basis_for(3)
+    t = summed(table, basis)
+    for k, name in enumerate(reward_columns(basis.rewards)):
         x = table[name].to_numpy()
         x = x[~np.isnan(x)]
         r = t.rewards
@@ -183,8 +183,8 @@ def test_the_sums_of_rewards_are_those_of_numpy(ragged):
 
 @pytest.mark.parametrize("missing", (0.0, 0.2))
 def test_the_correlation_inside_groups_is_that_of_numpy(missing):
-    table, setup = random_table(5, missing=missing), setup_for(3)
-    r = summed(table, setup).rewards
+    table, basis = random_table(5, missing=missing), basis_for(3)
+    r = summed(table, basis).rewards
     for i, j in combinations(range(3), 2):
         x, y = centred(table, reward_column(f"r{i}")), centred(table, reward_column(f"r{j}"))
         both = ~(np.isnan(x) | np.isnan(y))
@@ -203,7 +203,7 @@ def test_dead_faint_and_missing_rewards():
         [[1, 5.0, nan], [1, 5.0, nan], [1, 5.0, nan]],
         [[0, 0.0, nan], [1, 9.0, nan], [1, nan, nan]],
     ]
-    t = summed(dense(groups), setup_for(3))
+    t = summed(dense(groups), basis_for(3))
     r = t.rewards
     assert r.dead_groups.tolist() == [1, 1, 3]
     assert r.holding_groups.tolist() == [3, 3, 0]
@@ -214,18 +214,18 @@ def test_dead_faint_and_missing_rewards():
 
 def test_groups_that_a_filter_by_the_sum_drops_though_gdpo_could_use_them():
     cancelled = [[1, 0], [0, 1], [1, 0], [1, 0]]  # the sum is 1, and the z cancel as well
-    t = summed(dense([cancelled, [[1, 1]] * 4, [[1, 0], [0, 0], [1, 1], [0, 1]]]), setup_for(2))
+    t = summed(dense([cancelled, [[1, 1]] * 4, [[1, 0], [0, 0], [1, 1], [0, 1]]]), basis_for(2))
     assert (t.constant_sums, t.live_responses, t.filtered_groups) == (2, 4, 0)
     three = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]  # the sum is 1, but the z of what fewer have is larger
-    t = summed(dense([three, [[1, 1, 1]] * 4]), setup_for(3))
+    t = summed(dense([three, [[1, 1, 1]] * 4]), basis_for(3))
     assert (t.constant_sums, t.live_responses, t.filtered_groups) == (2, 4, 1)
     assert t.methods["gdpo"].squares == near(7.0)  # 8 responses, ddof 1: what the last step makes of the live ones
 
 
 @pytest.mark.parametrize("ragged", (False, True))
 def test_lengths_are_summed_and_put_beside_the_rewards(ragged):
-    table, setup = random_table(6, ragged=ragged, lengths=True, missing=0.1), setup_for(3)
-    t = summed(table, setup)
+    table, basis = random_table(6, ragged=ragged, lengths=True, missing=0.1), basis_for(3)
+    t = summed(table, basis)
     distance = centred(table, "length")
     assert t.lengths.squared == near(distance @ distance)
     assert (t.lengths.present, t.lengths.total) == (len(table), table["length"].sum())
@@ -233,10 +233,10 @@ def test_lengths_are_summed_and_put_beside_the_rewards(ragged):
 
 
 def test_without_all_lengths_of_a_batch_its_last_step_runs_over_responses():
-    table, setup = random_table(7, lengths=True), setup_for(3, convention="verl")
+    table, basis = random_table(7, lengths=True), basis_for(3, convention="verl")
     holed = table.with_columns(pl.when(pl.int_range(pl.len()) > 0).then("length"))
     whole, none, some = (
-        summarise(t, setup).batches.methods["gdpo"].update[0].tolist() for t in (table, table.drop("length"), holed)
+        summarise(t, basis).batches.methods["gdpo"].update[0].tolist() for t in (table, table.drop("length"), holed)
     )
     assert some == near([none[0], *whole[1:]])
     assert some[0] != near(whole[0], 1e-6)
@@ -250,7 +250,7 @@ RECIPE = Recipe("gdpo", "trl", (1.0, 0.3, 2.0), (), False)
 def logged_table(**options):
     table = random_table(8, **options)
     a = [
-        gc.gdpo(tensor(part, setup_for(3)), weights=RECIPE.weights, groups=part["group"].to_list(), convention=gc.TRL)
+        gc.gdpo(tensor(part, basis_for(3)), weights=RECIPE.weights, groups=part["group"].to_list(), convention=gc.TRL)
         for part in one_by_one(table)
     ]
     return table.with_columns(advantage=pl.Series(torch.cat(a).float().double().numpy()))
@@ -259,7 +259,7 @@ def logged_table(**options):
 @pytest.mark.parametrize("ragged", (False, True))
 def test_a_log_that_its_recipe_reproduces_is_not_off(ragged):
     table = logged_table(ragged=ragged)
-    logged = summed(table, setup_for(3, RECIPE.weights, "trl", recipe=RECIPE)).logged
+    logged = summed(table, basis_for(3, RECIPE.weights, "trl", recipe=RECIPE)).logged
     assert (logged.count, logged.zeros) == (len(table), (table["advantage"] == 0).sum())
     assert (logged.wrong, logged.wrong_groups, logged.hidden_groups) == (0, 0, 0) and 0 < logged.max_error < 2e-6
 
@@ -274,7 +274,7 @@ def test_advantages_that_are_off_are_counted_where_they_are():
         .when(scaled).then(pl.col("advantage") * 1.5)
         .otherwise("advantage")
     )  # fmt: skip
-    batches = summarise(table, setup_for(3, RECIPE.weights, "trl", recipe=RECIPE)).batches
+    batches = summarise(table, basis_for(3, RECIPE.weights, "trl", recipe=RECIPE)).batches
     logged = batches.logged
     assert (batches.responses - logged.count).tolist() == [1, 0, 0, 0, 0]
     assert logged.wrong_groups.tolist() == [1, 1, 0, 0, 0]
@@ -288,13 +288,13 @@ def test_advantages_that_are_off_are_counted_where_they_are():
 
 @pytest.mark.parametrize("ragged", (False, True))
 def test_pieces_of_whole_batches_come_to_the_same(monkeypatch, ragged):
-    table, setup = random_table(0, batches=9, ragged=ragged, missing=0.1, lengths=True), setup_for(3, primary=0)
-    whole = summarise(table, setup).batches
+    table, basis = random_table(0, batches=9, ragged=ragged, missing=0.1, lengths=True), basis_for(3, primary=0)
+    whole = summarise(table, basis).batches
     monkeypatch.setattr("gdpo_audit.findings.summarise._AT_ONCE", 50)
     parts = one_by_one(table)
     cut = list(pieces([pl.concat(parts[5:]), pl.concat(parts[:5])]))
     assert 2 < len(cut) < 9 and sum(map(len, cut)) == len(table)
-    both = summarise_all([pl.concat(parts[5:]), pl.concat(parts[:5])], setup).batches
+    both = summarise_all([pl.concat(parts[5:]), pl.concat(parts[:5])], basis).batches
     assert both.batch.tolist() == list(range(9))
     check_same(both, whole)
     check_same(total(both), total(whole))
@@ -306,14 +306,14 @@ def test_a_large_mean_costs_the_scatter_no_digits(mean):
     table = random_table(3, batches=40, missing=0.2).with_columns(pl.col(reward_column("r0")) + mean)
     x = table[reward_column("r0")].to_numpy()
     x = x[~np.isnan(x)] - mean  # exact: the values lie close together
-    merged = concat([summarise(part, setup_for(3)).batches for part in one_by_one(table)])
+    merged = concat([summarise(part, basis_for(3)).batches for part in one_by_one(table)])
     for together in (total(merged), total(bin_batches(merged, 7)), total(bin_batches(merged, 1))):
         assert together.rewards.scatter[0] == pytest.approx(((x - x.mean()) ** 2).sum(), rel=1e-9 + 1e-16 * abs(mean))
 
 
 @pytest.mark.parametrize("at_most", (1, 3, 7, 20))
 def test_bins_hold_the_same_sums_in_the_order_of_steps(at_most):
-    batches = summarise(random_table(10, batches=17), setup_for(3)).batches
+    batches = summarise(random_table(10, batches=17), basis_for(3)).batches
     few = bin_batches(batches, at_most)
     assert len(few.batch) == min(17, at_most)
     assert (few.step <= few.step_last).all() and (few.step_last[:-1] < few.step[1:]).all()
@@ -326,10 +326,10 @@ def test_a_fingerprint_tells_the_same_rows_in_the_same_order():
     other = [*rows[:3], [0.0, 2.5]]
     ids = [0, 0, 1, 1]
     table = table_of(*((b, ids) for b in (rows, again, swapped, minus, other)))
-    mark = summarise(table, setup_for(2)).batches.fingerprint.tolist()
+    mark = summarise(table, basis_for(2)).batches.fingerprint.tolist()
     assert mark[0] == mark[1] == mark[3] and len({mark[0], mark[2], mark[4]}) == 3
     advantage = table.with_columns(advantage=pl.Series([0.0] * 4 + [1.0] * 16))
-    mark = summarise(advantage, setup_for(2)).batches.fingerprint.tolist()
+    mark = summarise(advantage, basis_for(2)).batches.fingerprint.tolist()
     assert mark[0] != mark[1]
 
 
@@ -345,7 +345,7 @@ def test_a_fingerprint_tells_the_same_rows_in_the_same_order():
 )
 def test_rows_that_lie_apart_are_named(apart, call):
     with pytest.raises(gc.InputError, match=f"^{apart}: expected "):
-        call(random_table(batches=2), setup_for(3))
+        call(random_table(batches=2), basis_for(3))
 
 
 @pytest.mark.parametrize("ragged", [False, True])
@@ -353,7 +353,7 @@ def test_rows_that_lie_apart_are_named(apart, call):
 @pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty")
 def test_the_break_even_weight_is_that_of_the_pair_that_turns_last(ragged, missing):
     table = random_table(seed=7, ragged=ragged, missing=missing)
-    sums = total(summarise(table, setup_for(3, weights=(0.5, 1.0, -2.0), primary=1)).batches)
+    sums = total(summarise(table, basis_for(3, weights=(0.5, 1.0, -2.0), primary=1)).batches)
     needed = {"grpo": [], "gdpo": []}
     for group in table.partition_by("group"):
         r = group.select(reward_columns(["r0", "r1", "r2"])).to_numpy()
@@ -366,6 +366,6 @@ def test_the_break_even_weight_is_that_of_the_pair_that_turns_last(ragged, missi
     for method, weights in needed.items():
         assert max(weights) > 1  # the weight now
         assert sums.methods[method].break_even == pytest.approx(max(weights), rel=1e-7)
-    assert total(summarise(table, setup_for(3)).batches).methods["gdpo"].break_even == -inf
-    heavy = setup_for(3, weights=(0.5, 2 * max(needed["gdpo"]) + 1, -2.0), primary=1)
+    assert total(summarise(table, basis_for(3)).batches).methods["gdpo"].break_even == -inf
+    heavy = basis_for(3, weights=(0.5, 2 * max(needed["gdpo"]) + 1, -2.0), primary=1)
     assert total(summarise(table, heavy).batches).methods["gdpo"].break_even == -inf  # no pair is inverted

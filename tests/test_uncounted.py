@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_audit import advantages, made_run, one, with_id
 
-from gdpo_audit.audit import audit
+from gdpo_audit import audit
 from gdpo_audit.report import summary
 from gdpo_core.config_lines import switch_to_gdpo
 
@@ -53,7 +53,7 @@ def test_metrics_beside_the_rewards_change_no_figure_and_no_line(method):
     alone, beside = (of(x, advantage, primary="digit") for x in (rewards, rewards | extra))
     same_figures(alone, beside)
     assert beside.run["not_counted"] == dict.fromkeys(extra, "weight 0")
-    assert summary.source_facts(beside)["notes"] == "Not counted: n_words (weight 0) and judge (weight 0)."
+    assert summary.source_facts(beside)["notes"] == "n_words (weight 0) and judge (weight 0) do not count."
     assert beside.run["weights"] == alone.run["weights"] | dict.fromkeys(extra, 0.0)
 
 
@@ -114,7 +114,7 @@ def test_weights_that_are_known_up_to_scale_have_one_unit_everywhere():
     assert report.run["weights_up_to_scale"] and report.run["weights"] == {"acc": 2, "fmt": 1, "tone": 4}
     assert "acc : fmt : tone = 2 : 1 : 4" in report.what_ran
     found = one(report, "priority-inversion")
-    assert "(now 2)" in found.message
+    assert "(it is 2 now)" in found.message
     for method in ("grpo", "gdpo"):  # above this weight, in this unit, no pair is the wrong way round
         enough = found.evidence[f"break_even_{method}"]
         least = [of(rewards, weights=[enough * x, 1, 4], primary="acc") for x in (0.99, 1.01)]

@@ -14,7 +14,7 @@ from logs import audit_cli as run
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.findings.what_if import FIGURES, METHODS
+from gdpo_audit.findings.what_if import FIGURES, TRIED_METHODS
 from gdpo_audit.report import document, what_if
 from gdpo_core._parse import parse_setting
 
@@ -28,7 +28,7 @@ BINARY = (fake_logs.ACCURACY, fake_logs.FORMAT, BRIEF)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TRIED_METHODS)
 def test_every_method_is_computed_batch_by_batch(tmp_path, method):
     steps = fake_logs.write_trl(tmp_path, steps=10, groups=6, rewards=BINARY, method="grpo", seed=3)
     names, weights = [name for name, _ in BINARY], (1.0, 0.5, 0.25)

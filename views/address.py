@@ -38,12 +38,12 @@ class Control:
 
 
 def number(low: float, high: float, default: float, kind: Callable[[float], Any] = float) -> Control:
-    """A number in this range."""
+    """Return a control whose value is a number in this range."""
     return Control(default, lambda text: kind(_number(text, low, high)), _short)
 
 
 def numbers(low: float, high: float) -> Control:
-    """Several numbers in this range; how many there must be is up to the chapter."""
+    """Return a control whose value is several numbers in this range; the chapter says how many it takes."""
     return Control(
         None,
         lambda text: tuple(_number(part, low, high) for part in text.split("_")),
@@ -52,12 +52,12 @@ def numbers(low: float, high: float) -> Control:
 
 
 def choice(*options: str) -> Control:
-    """One of several words; the first by default."""
+    """Return a control whose value is one of several words, the first by default."""
     return Control(options[0], lambda text: options[options.index(text)])
 
 
 def words(*options: str) -> Control:
-    """Several of these words."""
+    """Return a control whose value is any of these words."""
     return Control((), lambda text: tuple(options[options.index(word)] for word in text.split("_")), "_".join)
 
 
@@ -71,7 +71,7 @@ def _marks(text: str) -> tuple[tuple[float, ...], ...]:
 
 
 def write_marks(rows: tuple[tuple[float, ...], ...]) -> str:
-    """Rows of 0 and 1, joined by dots; with other numbers in them, joined by ~.
+    """Write rows of 0 and 1 joined by dots, and rows with other numbers joined by ~.
 
     >>> write_marks(((1, 0), (0, 1))), write_marks(((1, 0.25), (0, 1)))
     ('10.01', '1_0.25~0_1')
@@ -130,7 +130,7 @@ CONTROLS = {
 
 
 def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
-    """The values that an address holds, by control, and whether a part of it was not understood.
+    """Return the values that an address holds, by control, and whether a part of it was not understood.
 
     >>> read({"lab-pays": "1_10_100", "evidence-draw": "7", "at": "lab"})
     ({'lab-pays': (1.0, 10.0, 100.0), 'evidence-draw': 7}, False)
@@ -153,7 +153,7 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
 
 
 def write(values: Mapping[str, Any], untouched: Mapping[str, Any]) -> dict[str, str]:
-    """The values as text, by control; "" for one that is None or as it was untouched.
+    """Return the values as text, by control; "" for one that is None or stands as it was untouched.
 
     >>> write({"evidence-draw": 7, "evidence-group": 12, "lab-weights": (1.0, 2.5, 1.0)}, {})
     {'evidence-draw': '7', 'evidence-group': '', 'lab-weights': '1_2.5_1'}

@@ -10,14 +10,15 @@ from typing import Any, Literal
 import altair as alt
 import polars as pl
 
-from gdpo_core._theme import METHODS, VALUES
+from gdpo_core._theme import METHODS as LOOKS
+from gdpo_core._theme import VALUES
 from gdpo_core._words import count, percent, signed
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEVEL
 from gdpo_core.successors import TITLES as NAMES
 from views.chart_rows import INK, Lines, bars_of_pairs, moved_apart, points_of_lines
 
-GREY = METHODS["grpo_no_std"]
+GREY = LOOKS["grpo_no_std"]
 # Vega's own menu saves a picture; its editor would leave the page.
 SAVE = {"export": True, "source": False, "compiled": False, "editor": False}
 
@@ -50,7 +51,7 @@ LEFT, RIGHT = 50, 14  # px beside the curves of a panel, the same in each; theme
 def learning(
     rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], upright: str, bottom: float
 ) -> Filled:
-    """How likely one coin or answer is, by epoch: median, band and limit of each method, and where it is learnt.
+    """Draw how likely a coin or answer is, by epoch: median, band and limit of each method, and when it is learnt.
 
     rows: as `curves` gives them, of one coin; marks: method, epoch and level of each that gets there, the first one
     first, and where its number stands: beside which epoch, and in which slot (0 left of it, 1 right of it, 2 right of
@@ -65,13 +66,13 @@ def learning(
         "title": title,
         "params": [{"name": "end", "value": rows[-1]["epoch"]}, {"name": "bottom", "value": bottom}],
     }
-    looks = {NAMES[m]: look.colour for m, look in METHODS.items()}
+    looks = {NAMES[m]: look.colour for m, look in LOOKS.items()}
     inked = [dict(mark) | {"ink": _inked(looks.get(mark["method"], GREY.colour))} for mark in marks]
     return _filled(spec, described, rows=list(rows), marks=inked)
 
 
 def _inked(colour: str) -> str:
-    """A colour for text: mixed with the ink of the page, dark or light, to be read on its paper."""
+    """Return a colour for text, mixed with the ink of the page, dark or light, so that it can be read on its paper."""
     return f"color-mix(in oklab, {colour} 74%, {INK})"
 
 
@@ -117,11 +118,11 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
 # --- the Evidence -------------------------------------------------------------------------------------------------
 
 # Text in a method's colour is mixed with ink until its contrast is 4.5; a saved picture has black text instead.
-TEXT = {NAMES[m]: f"color-mix(in oklab, var(--{m.replace('_', '-')}) 64%, currentColor)" for m in METHODS}
+TEXT = {NAMES[m]: f"color-mix(in oklab, var(--{m.replace('_', '-')}) 64%, currentColor)" for m in LOOKS}
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
-    """Draw a bar per method and what it is of: the pairs by which answer comes first, in the order of PARTS."""
+    """Draw a bar per method and kind of pair, divided by which answer comes first, in the order of PARTS."""
     bars, description = bars_of_pairs(rows)
     return _filled(_bars(len(bars["heads"])), f"{description}.", **bars)
 
@@ -146,7 +147,7 @@ def _bars(many: int) -> dict[str, Any]:
 HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
-def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> Filled:
+def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -> Filled:
     """Draw the share in the wrong order as correctness weighs more; none: by method, above which weight it is 0."""
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
@@ -154,15 +155,17 @@ def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> Fil
         {"x": HEAVIEST, "at": top * (0.94 - 0.16 * k), "method": NAMES[m], "label": f"{NAMES[m]}: none above {text}"}
         for k, (m, text) in enumerate(none.items())
     ]
-    said = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
-    description = f"Wrong order, {of}: {'; '.join([said, *(row['label'] for row in labels)])}."
-    return _filled(_weights(tuple(lines), top, of), description, **points_of_lines(lines, now, labels))
+    at_weight_1 = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
+    description = f"Wrong order, {counted}: {'; '.join([at_weight_1, *(row['label'] for row in labels)])}."
+    return _filled(_weights(tuple(lines), top, counted), description, **points_of_lines(lines, now, labels))
 
 
 @lru_cache(maxsize=64)
-def _weights(methods: tuple[str, ...], top: float, of: str) -> dict[str, Any]:
+def _weights(methods: tuple[str, ...], top: float, counted: str) -> dict[str, Any]:
     return (
-        _typed(_shares(methods, _by_weight(), top, "weight"), f"wrong order, {of}", "").properties(height=110).to_dict()
+        _typed(_shares(methods, _by_weight(), top, "weight"), f"wrong order, {counted}", "")
+        .properties(height=110)
+        .to_dict()
     )
 
 
@@ -173,7 +176,7 @@ def _by_weight() -> alt.X:
 
 def push_by_weight(lines: Lines, now: float) -> Filled:
     """Draw the push on correctness as it weighs more, from 0 to 1."""
-    said = ", ".join(
+    at_both_ends = ", ".join(
         f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[HEAVIEST])} at {HEAVIEST:g}"
         for m, line in lines.items()
     )
@@ -186,7 +189,9 @@ def push_by_weight(lines: Lines, now: float) -> Filled:
         for m, end in ends.items()
     ]
     return _filled(
-        _pushes(tuple(lines)), f"Push on correctness by its weight: {said}.", **points_of_lines(lines, now, labels)
+        _pushes(tuple(lines)),
+        f"Push on correctness by its weight: {at_both_ends}.",
+        **points_of_lines(lines, now, labels),
     )
 
 
@@ -197,7 +202,7 @@ def _pushes(methods: tuple[str, ...]) -> dict[str, Any]:
 
 
 def by_group_size(lines: Lines, title: str, now: int) -> Filled:
-    """A line per method: the share of what the title names by group size; upright, the size now."""
+    """Draw a line per method: the share that the title names, by group size, with an upright rule at the size now."""
     sizes = list(next(iter(lines.values())))
     last = sizes[-1]
     # A label stands above its line, also where that comes down to its end.
@@ -215,12 +220,12 @@ def by_group_size(lines: Lines, title: str, now: int) -> Filled:
     return _filled(chart.to_dict(), description, **points_of_lines(lines, now, labels))
 
 
-def _shares(methods: Sequence[str], x: alt.X, top: float, of: str, form: str = ".1%") -> alt.LayerChart:
-    """A line per method from 0 to `top`, with labels, and an upright rule at what is chosen now."""
+def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, form: str = ".1%") -> alt.LayerChart:
+    """Draw a line per method from 0 to `top`, with labels, and an upright rule at what is chosen now."""
     ticks = alt.Axis(format="%" if form.endswith("%") else "~f", values=[0, top / 2, top])
     y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
     color, dash, _ = _looks([NAMES[m] for m in methods])
-    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=of), alt.Tooltip("share:Q", format=form)]
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=axis_title), alt.Tooltip("share:Q", format=form)]
     lines, now = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now"))
     labels = alt.Chart(alt.NamedData("labels")).encode(x, alt.Y("at:Q", title=None), text="label:N")
     return alt.layer(
@@ -242,10 +247,10 @@ def _coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[a
     ]
 
 
-def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
-    """How many groups each method tells apart while one size grows; paper: where its figure stops drawing GDPO."""
-    rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in found.items() for m, c in row.items()]
-    sizes = list(found)
+def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
+    """Draw how many groups each method tells apart while one size grows; paper: where its figure stops drawing GDPO."""
+    rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in groups.items() for m, c in row.items()]
+    sizes = list(groups)
     ends = [row | {"label": f"{row['method']} {row['count']:,}"} for row in rows if row["size"] == sizes[-1]]
     description = f"Groups told apart, {title}; at {sizes[-1]} {grows}: "
     description += f"{', '.join(row['label'] for row in ends)}. The paper draws GDPO up to {paper}."
@@ -269,7 +274,7 @@ def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper
 
 
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
-    """The pass rate of one reward by step under both methods, median and quartiles over seeds.
+    """Draw the pass rate of one reward by step under both methods, with median and quartiles over seeds.
 
     rows: method, step, median, low and high; words: what was predicted of it, and what came.
     """
@@ -303,8 +308,8 @@ def _rates(reward: str) -> dict[str, Any]:
 
 
 def _looks(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
-    """Colour, dash and shape of the methods with these names; any other is grey."""
-    looks = [METHODS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]
+    """Return colour, dash and shape of the methods with these names; any other is grey."""
+    looks = [LOOKS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]
 
     def scale(values: list) -> alt.Scale:
         return alt.Scale(domain=list(names), range=values)
@@ -317,7 +322,7 @@ def _looks(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, al
 
 
 def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChart:
-    """As wide as its place, in the page's type, without a grid."""
+    """Return the chart with title and description, as wide as its place, in the page's type and without a grid."""
     meta = {"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}}
     return (
         chart.properties(width="container", height=210, title=title, description=description, usermeta=meta)
@@ -331,7 +336,7 @@ def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChar
 
 
 def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
-    """A dot per run and reward with its standard error: how fast the reward follows a push, by set-up.
+    """Draw how fast each reward follows a push, by set-up: a dot per run and reward with its standard error.
 
     rows: setup, reward, row, speed, low and high.
     """
@@ -343,18 +348,18 @@ def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
     x = alt.X("speed:Q", title="logit a step for a push of one")
     layers = [
         base.mark_rule(opacity=0.4, color=INK).encode(alt.X("low:Q"), alt.X2("high:Q")),
-        base.mark_point(filled=True, size=30, opacity=0.9, color=METHODS["gdpo"].colour).encode(x),
+        base.mark_point(filled=True, size=30, opacity=0.9, color=LOOKS["gdpo"].colour).encode(x),
     ]
     return _typed(alt.layer(*layers), "Speeds of all runs, set-up below set-up", description).properties(height=300)
 
 
-def courses(rows: Sequence[Mapping], said: str) -> Filled:
+def courses(rows: Sequence[Mapping], words: str) -> Filled:
     """Draw the course of a reward as it ran and under a setting, both as forecast, and what came.
 
     rows: line, step and rate; said: the reward, its forecast and what came, in words.
     """
-    title = {"text": said.partition(": ")[0], "subtitle": said.partition(": ")[2]}
-    return _filled(_courses() | {"title": title}, f"{said}.", lines=list(rows))
+    title = {"text": words.partition(": ")[0], "subtitle": words.partition(": ")[2]}
+    return _filled(_courses() | {"title": title}, f"{words}.", lines=list(rows))
 
 
 @lru_cache(maxsize=1)
@@ -369,7 +374,7 @@ def _courses() -> dict[str, Any]:
     names = ["as it ran", "forecast", "came"]
     dash = alt.StrokeDash("line:N", legend=None, scale=alt.Scale(domain=names, range=[[2, 3], [6, 3], [1, 0]]))
     colour = alt.Color(
-        "line:N", legend=None, scale=alt.Scale(domain=names, range=[GREY.colour, METHODS["gdpo"].colour, INK])
+        "line:N", legend=None, scale=alt.Scale(domain=names, range=[GREY.colour, LOOKS["gdpo"].colour, INK])
     )
     tooltip = [alt.Tooltip("line:N"), alt.Tooltip("step:Q"), alt.Tooltip("rate:Q", format=".1%")]
     lines = alt.Chart(alt.NamedData("lines")).encode(x, y, colour, dash, tooltip=tooltip).mark_line(strokeWidth=2.2)

@@ -28,7 +28,7 @@ def start() -> None:
 
 
 def stop() -> None:
-    """End it."""
+    """End the process."""
     if _process and _pipe:
         _pipe.close()
         _process.kill()
@@ -37,7 +37,7 @@ def stop() -> None:
 
 @lru_cache(maxsize=1024)
 def drawn(state: State) -> dict:
-    """What `draw` returns; made here where that process is gone, in place of which another one starts."""
+    """Return what `draw` returns; where that process is gone, compute it here and start another one."""
     with _turn:
         try:
             if not _pipe:

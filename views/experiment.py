@@ -36,13 +36,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One prediction and what came of it."""
+    """A prediction of one reward, and what the runs did."""
 
     setup: str
     reward: str
     prediction: str
     coins: float  # the difference of the coins
-    found: Difference  # GDPO − GRPO of the mean pass rate over all steps, paired by seed
+    measured: Difference  # GDPO − GRPO of the mean pass rate over all steps, paired by seed
     verdict: str  # one of VERDICTS
 
 
@@ -55,25 +55,29 @@ class Experiment:
     comparisons: tuple[Comparison, ...]
 
     def ahead(self, method: str, least: float = 0.0) -> list[Comparison]:
-        """The comparisons in which this method is clearly ahead, by so much or more."""
+        """Return the comparisons in which this method is clearly ahead, by so much or more."""
         sign = 1 if method == "gdpo" else -1
-        return [one for one in self.comparisons if one.found.leaves_out_zero and one.found.mean * sign >= least]
+        return [
+            comparison
+            for comparison in self.comparisons
+            if comparison.measured.leaves_out_zero and comparison.measured.mean * sign >= least
+        ]
 
     def title(self, setup: str) -> str:
-        """What a set-up is called."""
-        return next(one["title"] for one in self.predictions["setups"] if one["name"] == setup)
+        """Return the title of a set-up."""
+        return next(record["title"] for record in self.predictions["setups"] if record["name"] == setup)
 
 
 @lru_cache(maxsize=1)
 def load() -> Experiment:
-    """The shipped runs and predictions."""
+    """Return the shipped runs and predictions."""
     predictions = json.loads(PREDICTIONS.read_text(encoding="utf-8"))
     runs = pl.read_parquet(TABLE).with_columns(pl.col("setup", "method").cast(pl.String))
     return Experiment(runs, predictions, tuple(hold(runs, predictions)))
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """The mean of second − first, pair by pair, with Student's t interval.
+    """Return the mean of second − first, pair by pair, with Student's t interval.
 
     >>> found = paired_difference([0.5, 0.6, 0.7], [0.6, 0.7, 0.9])
     >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
@@ -85,7 +89,7 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Differ
 
 
 def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST) -> str:
-    """One of VERDICTS on a prediction.
+    """Return one of VERDICTS on a prediction.
 
     >>> verdict("faster", Difference(0.05, 0.01, 0.09, 10)), verdict("no difference", Difference(0.05, 0.01, 0.09, 10))
     ('held', 'did not hold')
@@ -99,20 +103,20 @@ def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST)
 
 
 def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison]:
-    """The comparison of each set-up and reward, in the order of the predictions."""
+    """Compare each prediction with the runs, in the order of the predictions."""
     rows = []
     for setup in predictions["setups"]:
         for reward, of_coins in setup["rewards"].items():
             means = means_by_seed(table, setup["name"], reward)
-            found = paired_difference(means["grpo"].to_list(), means["gdpo"].to_list())
+            measured = paired_difference(means["grpo"].to_list(), means["gdpo"].to_list())
             prediction, difference = of_coins["prediction"], of_coins["difference"]
-            said = verdict(prediction, found, predictions["smallest_difference"])
-            rows.append(Comparison(setup["name"], reward, prediction, difference, found, said))
+            outcome = verdict(prediction, measured, predictions["smallest_difference"])
+            rows.append(Comparison(setup["name"], reward, prediction, difference, measured, outcome))
     return rows
 
 
 def means_by_seed(table: pl.DataFrame, setup: str, reward: str) -> pl.DataFrame:
-    """The mean pass rate over all steps of each seed that both methods have: seed, grpo, gdpo."""
+    """Return the mean pass rate over all steps of each seed that both methods have: seed, grpo, gdpo."""
     runs = table.filter(pl.col("setup").cast(pl.String) == setup).group_by("seed", pl.col("method").cast(pl.String))
     means = runs.agg(pl.col(reward).cast(pl.Float64).mean())
     return means.pivot("method", index="seed", values=reward).drop_nulls().sort("seed").select("seed", "grpo", "gdpo")

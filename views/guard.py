@@ -1,4 +1,4 @@
-"""What stands before marimo's app: the headers of its answers, and what it is never asked."""
+"""The guard before marimo's app: it sets the headers of all answers, and refuses what marimo is never asked."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ HEADERS = {
 
 
 def dressed(path: str, start: Message, body: bytes) -> Message:
-    """The start of an answer with its headers; the policy of the page names the scripts that marimo put into it."""
+    """Return the start of an answer with its headers, whose policy names the scripts that marimo put into the page."""
     headers = MutableHeaders(scope=start)
     headers.update(HEADERS)
     del headers["access-control-allow-origin"]  # the builder's, for every origin
@@ -44,13 +44,13 @@ def dressed(path: str, start: Message, body: bytes) -> Message:
         headers["cache-control"] = "public, max-age=31536000, immutable"
     elif start["status"] != 304:  # whose page the browser has, with its policy
         scripts = INLINE.findall(body) if path.endswith("/") else ()
-        hashes = "".join(f" 'sha256-{b64encode(sha256(one).digest()).decode()}'" for one in scripts)
+        hashes = "".join(f" 'sha256-{b64encode(sha256(text).digest()).decode()}'" for text in scripts)
         headers["content-security-policy"] = POLICY.format(hashes)
     return start
 
 
 class Body:
-    """What comes of a request's body: at most as much as a visitor's files may be, with no long pause."""
+    """The body of a request as it comes: at most as much as a visitor's files may be, with no long pause."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
@@ -70,14 +70,14 @@ class Body:
 
     @contextlib.contextmanager
     def room(self) -> Iterator[None]:
-        """Keep room for it while it is worked on; without any only what is small is taken."""
+        """Keep memory for the body while it is worked on; where there is none, only a small body is taken."""
         with memory.reserved(self.coming) if SMALL < self.coming <= BODY else contextlib.nullcontext(True) as fits:
             if not fits:
                 self.most, self.too_large = SMALL, sessions.NO_ROOM
             yield
 
     async def next(self) -> Message:
-        """The next part, or that nothing more comes of it."""
+        """Return the next part of the body, or that nothing more comes of it."""
         message = await self._part()
         self.size += 0 if self.declared else len(message.get("body", b""))
         return {"type": "http.disconnect"} if self.refusal else message
@@ -98,19 +98,22 @@ class Body:
 
 
 def refused(scope: Scope) -> tuple[int, str] | None:
-    """Why marimo isn't asked, though it would answer: other sockets, new notebooks, other files, sockets of others."""
+    """Return why marimo is not asked, though it would answer; None where it may be asked.
+
+    It is not asked for other sockets than its own, new notebooks, other files, or the sockets of other visitors.
+    """
     path, query = scope["path"], QueryParams(scope.get("query_string", b""))
     socket = scope["type"] == "websocket"
-    other = socket and not path.endswith("/ws")  # two visitors could talk by it
+    another_socket = socket and not path.endswith("/ws")  # two visitors could talk by it
     _, file, name = path.partition("/@file/")
-    if other or query.get("file", "").startswith("__new__") or (file and not FILE.fullmatch(name)):
+    if another_socket or query.get("file", "").startswith("__new__") or (file and not FILE.fullmatch(name)):
         return 404, "Not found"
     why = sessions.forbids(scope) if socket else ""
     return (403, why) if why else None
 
 
 def blamed(error: BaseException | None) -> int:
-    """The status for what marimo raised: 4xx where it stumbled over what a client sent."""
+    """Return the status for what marimo raised: 4xx where it stumbled over what a client sent."""
     while error:
         if isinstance(error, msgspec.MsgspecError):
             return 400
@@ -120,52 +123,81 @@ def blamed(error: BaseException | None) -> int:
     return 500
 
 
-def guarded(app: ASGIApp) -> ASGIApp:
-    """The app with the headers; what is refused before it, and what it refuses, is one line in the log."""
+class Exchange:
+    """One request and its answer: passes the app's answer on with the headers, or refuses in one sentence."""
 
-    async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
-            return await app(scope, receive, send)
-        who = f"{(scope.get('client') or ('',))[0]}: {scope.get('method', 'WebSocket')} {scope['path']!r:.80}"
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope, self.receive, self.send = scope, receive, send
+        self.body = Body(scope, receive)
+        self.start: Message | None = None  # of the app's answer; it waits for the body, whose scripts the policy names
+        self.begun = False  # whether anything was sent
+        client = (scope.get("client") or ("",))[0]
+        self.who = f"{client}: {scope.get('method', 'WebSocket')} {scope['path']!r:.80}"
 
-        async def refuse(status: int, why: str) -> None:
-            LOG.warning("%s: %d %s", who, status, why)
-            if scope["type"] == "websocket":
-                return await send({"type": "websocket.close"})  # is answered 403
-            headers = HEADERS | ({"connection": "close"} if status == 408 else {})
-            await JSONResponse({"detail": why}, status, headers)(scope, receive, send)
+    async def refuse(self, status: int, why: str) -> None:
+        """Log why the request is refused, and say so to who sent it."""
+        LOG.warning("%s: %d %s", self.who, status, why)
+        if self.scope["type"] == "websocket":
+            return await self.send({"type": "websocket.close"})  # is answered 403
+        headers = HEADERS | ({"connection": "close"} if status == 408 else {})
+        await JSONResponse({"detail": why}, status, headers)(self.scope, self.receive, self.send)
 
-        if refusal := refused(scope):
-            return await refuse(*refusal)
-        if scope["type"] == "websocket":
-            return await app(scope, receive, send)
-        body, start, begun = Body(scope, receive), None, False
+    async def pass_on(self, message: Message) -> None:
+        """Send a part of the app's answer, unless the body is refused or the app failed before it had begun."""
+        if message["type"] == "http.response.start":
+            self.start = message
+        elif self.start and not self.body.refusal and (self.begun or self.start["status"] < 500):
+            if not self.begun:
+                await self._send_start(message.get("body", b""))
+            self.begun = True
+            await self.send(message)
 
-        async def headed(message: Message) -> None:
-            nonlocal start, begun
-            if message["type"] == "http.response.start":
-                start = message  # waits for the body, whose scripts the policy names
-            elif not body.refusal and (begun or start["status"] < 500):
-                if not begun:
-                    if start["status"] >= 400:
-                        LOG.warning("%s: %d", who, start["status"])
-                    await send(dressed(scope["path"], start, message.get("body", b"")))
-                begun = True
-                await send(message)
+    async def _send_start(self, first: bytes) -> None:
+        """Send the start of the answer with its headers; first: the first part of the answer's body."""
+        assert self.start is not None, "an answer has a start before it has a body"
+        if self.start["status"] >= 400:
+            LOG.warning("%s: %d", self.who, self.start["status"])
+        await self.send(dressed(self.scope["path"], self.start, first))
 
+    async def ask(self, app: ASGIApp) -> None:
+        """Let the app answer, and refuse in its place what it leaves unanswered."""
         status = 500
         try:
-            with body.room(), contextlib.suppress(ClientDisconnect):
-                if not body.refusal:
-                    await app(scope, body.next, headed)
+            with self.body.room(), contextlib.suppress(ClientDisconnect):
+                if not self.body.refusal:
+                    await app(self.scope, self.body.next, self.pass_on)
         except Exception as error:
             status = blamed(error)
             if status == 500:
-                LOG.exception(who)
-        if body.refusal:
-            await body.drop()
-            await refuse(*body.refusal)
-        elif start and not begun:
-            await refuse(status, HTTPStatus(status).phrase)
+                LOG.exception(self.who)
+        if self.body.refusal:
+            await self.body.drop()
+            await self.refuse(*self.body.refusal)
+        elif self.start and not self.begun:
+            await self.refuse(status, HTTPStatus(status).phrase)
 
-    return call
+
+class Guard:
+    """An app that answers with the headers, and refuses before the app it stands before is asked.
+
+    What is refused, here or by that app, is one line in the log.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request or socket."""
+        if scope["type"] not in ("http", "websocket"):
+            return await self.app(scope, receive, send)
+        exchange = Exchange(scope, receive, send)
+        if refusal := refused(scope):
+            return await exchange.refuse(*refusal)
+        if scope["type"] == "websocket":
+            return await self.app(scope, receive, send)
+        await exchange.ask(self.app)
+
+
+def guarded(app: ASGIApp) -> ASGIApp:
+    """Return the app behind a guard."""
+    return Guard(app)

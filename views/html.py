@@ -18,7 +18,7 @@ __all__ = ["Cell", "Html", "Row", "join", "prose", "table", "tag", "text"]
 
 
 def element(x: object) -> Html:
-    """A control, a chart or anything else that marimo draws, as HTML; text is escaped.
+    """Return a control, a chart or anything else that marimo draws, as HTML; text is escaped.
 
     >>> element(mo.Html("<i>a</i>")), element("a < b")
     (Markup('<i>a</i>'), Markup('a &lt; b'))
@@ -27,7 +27,7 @@ def element(x: object) -> Html:
 
 
 def show(*parts: object) -> mo.Html:
-    """What a cell shows: pieces of HTML one after another.
+    """Return what a cell shows: pieces of HTML one after another.
 
     >>> show(tag("b", "a"), "<").text
     '<b>a</b>&lt;'
@@ -36,7 +36,7 @@ def show(*parts: object) -> mo.Html:
 
 
 def reason(error: Exception) -> str:
-    """What an error says, with our files named from the project's folder on: where that lies is the server's matter.
+    """Say what an error says, with our files named from the project's folder on: where that lies is not told.
 
     >>> reason(ValueError(f"{ROOT}/data/tasks: expected a task"))
     'data/tasks: expected a task'
@@ -45,16 +45,16 @@ def reason(error: Exception) -> str:
 
 
 def paragraphs(*sentences: str) -> Html:
-    """Sentences as paragraphs, in which what stands between two `**` is bold; an empty one is left out.
+    """Return sentences as paragraphs, in which what stands between two `**` is bold; an empty one is left out.
 
     >>> paragraphs("**4** of 5", "")
     Markup('<p><b>4</b> of 5</p>')
     """
-    return join(*(tag("p", prose(one)) for one in sentences if one))
+    return join(*(tag("p", prose(sentence)) for sentence in sentences if sentence))
 
 
 def callout(*sentences: str) -> Html:
-    """A verdict, a paragraph each.
+    """Return a verdict in a frame, a paragraph per sentence.
 
     >>> callout("a < b")
     Markup('<div class="callout"><p>a &lt; b</p></div>')
@@ -79,12 +79,12 @@ def opener(title: str, opened: bool = False) -> mo.ui.switch:
 
 
 def charts(drawn: Iterable[object], kind: str = "") -> Html:
-    """Charts side by side, or below each other where there is no room."""
+    """Return charts side by side, or below each other where there is no room."""
     return tag("div", *(tag("div", element(chart)) for chart in drawn), kind=f"charts {kind}".strip())
 
 
 def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
-    """A board that cells can read, or one sentence that says why there is none."""
+    """Return a board that cells can read, or one sentence that says why there is none."""
     try:
         return mo.ui.anywidget(make())
     except InputError as error:
@@ -92,12 +92,12 @@ def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
 
 
 def points(sentences: Iterable[object]) -> Html:
-    """Sentences as a list."""
-    return tag("ul", *(tag("li", one) for one in sentences))
+    """Return sentences as a list."""
+    return tag("ul", *(tag("li", sentence) for sentence in sentences))
 
 
 def loaded(load: Callable[[Path], Any], path: Path) -> Any:
-    """What is in our own files; where they are damaged, the cell says so and stops."""
+    """Load one of our own files; where it is damaged, the cell says so and stops."""
     try:
         return load(path)
     except InputError as error:
@@ -105,17 +105,17 @@ def loaded(load: Callable[[Path], Any], path: Path) -> Any:
 
 
 def div(kind: str, *parts: object, **attributes: object) -> Html:
-    """Parts of the page in a frame of that class."""
+    """Return parts of the page in a frame of that class."""
     return tag("div", *map(element, parts), kind=kind, **attributes)
 
 
 def import_map(places: Mapping[str, str]) -> Html:
-    """Which module a browser takes in place of which; their addresses hold no `<`."""
+    """Say which module a browser takes in place of which; their addresses hold no `<`."""
     return Html(f'<script type="importmap">{json.dumps({"imports": places})}</script>')
 
 
 def lazily(draw: Callable[[], object], busy: bool = False) -> Html:
-    """What is drawn once the reader comes near; busy: with a sign while it is computed."""
+    """Return what is drawn once the reader comes near; busy: with a sign while it is computed."""
     return element(mo.lazy(lambda: show(draw()), show_loading_indicator=busy))
 
 
@@ -130,7 +130,7 @@ def lesson() -> Html:
 
 
 def footer(paper: str) -> Html:
-    """Return paper, code, how to cite and licence; the code is that of the Space, where there is one."""
+    """Return the line with paper, code, how to cite and licence; the code is that of the Space, if there is one."""
     space = os.environ.get("SPACE_ID", "")
     code = tag("a", "Code", href=f"https://huggingface.co/spaces/{space}/tree/main") if space else text("Code: app.py")
     cite = tag("a", "How to cite", href="?at=use#references")

@@ -27,7 +27,7 @@ _promised = 0  # bytes
 
 @contextmanager
 def reserved(size: int) -> Iterator[bool]:
-    """Whether there is room for files of so many bytes and for what is made of them, kept while they are worked on."""
+    """Keep room for files of so many bytes and for what is made of them, and say whether there is any."""
     global _promised
     needed = COPIES * size
     with _turn:
@@ -42,16 +42,16 @@ def reserved(size: int) -> Iterator[bool]:
 
 @functools.cache
 def limit() -> tuple[int, Path | None, int]:
-    """Bytes that this process and its children may hold, the control group that says so, and its version.
+    """Return the bytes that this process and its children may hold, the control group that says so, and its version.
 
     Without such a group it is half of the machine's memory.
     """
-    found = [(psutil.virtual_memory().total // 2, None, 0), *_limits()]
-    return min(found, key=lambda one: one[0])
+    limits = [(psutil.virtual_memory().total // 2, None, 0), *_limits()]
+    return min(limits, key=lambda memory_limit: memory_limit[0])
 
 
 def held() -> int:
-    """Bytes that the server and its workers hold, of a control group with all that is in it."""
+    """Return the bytes that the server and its workers hold; of a control group those of all that is in it."""
     _, group, version = limit()
     if group:
         _, use, files = FILES[version]
@@ -76,7 +76,7 @@ def tend() -> None:
 
 
 def _tend() -> None:
-    """What is alive after a look no automatic collection sees again: with fifty visitors one took 0.3 s of everybody's.
+    """Keep automatic collections short: after each look they leave out what is alive, which took up to 0.3 s.
 
     What they leave in cycles is collected a minute after the last time, or in any case after ten.
     """
@@ -102,22 +102,22 @@ def give_back() -> None:
 
 
 def _limits() -> list[tuple[int, Path | None, int]]:
-    """What each control group above this process allows."""
+    """Return what each control group above this process allows."""
     try:
         lines = WHOSE.read_text().splitlines()
     except OSError:
         return []
-    found: list[tuple[int, Path | None, int]] = []
+    limits: list[tuple[int, Path | None, int]] = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
         version, root = (1, GROUPS / "memory") if controllers else (2, GROUPS)
         group = root / path.lstrip("/")
-        for one in (group, *group.parents):
-            if one.is_relative_to(root):
+        for above in (group, *group.parents):
+            if above.is_relative_to(root):
                 try:
-                    found.append((int((one / FILES[version][0]).read_text()), one, version))
+                    limits.append((int((above / FILES[version][0]).read_text()), above, version))
                 except (OSError, ValueError):  # not there, or "max"
                     continue
-    return found
+    return limits

@@ -52,7 +52,7 @@ class Nav(anywidget.AnyWidget):
     def given(
         self, key: str, options: Collection[Any] | None = None, default: Any = None, many: int | None = None
     ) -> Any:
-        """What the address says of a control; the default where it says nothing, no option, or not so many numbers."""
+        """Return what the address says of a control, or the default where it says nothing that fits."""
         value = self._given.get(key)
         if value is not None and (options is None or value in options) and (many is None or len(value) == many):
             return value
@@ -62,16 +62,16 @@ class Nav(anywidget.AnyWidget):
     def write(
         self, chapter: str, values: Mapping[str, Any], untouched: Mapping[str, Any] | None = None, program: str = ""
     ) -> None:
-        """Where a chapter's controls stand, and where they stand untouched; the program that prints its numbers."""
+        """Say where a chapter's controls stand and where they stand untouched; program: what prints its numbers."""
         with self.hold_sync():
             self.controls = self.controls | address.write(values, untouched or {})
             self.programs = self.programs | {chapter: program}
 
     def deed(self, name: str, done: bool) -> Html:
-        """What a reader may try, with a tick if that is done or was before; the address remembers it."""
+        """Return what a reader may try, with a tick once it is done; the address remembers it."""
         if done and name not in self._done:
             self._done.add(name)
             self.finished = [*self.finished, DEEDS[name]]
         self.write("deeds", {"done": tuple(deed for deed in DEEDS if deed in self._done)})
-        said = tag("b", "✓ Done:" if name in self._done else "Try:")
-        return tag("p", said, f" {DEEDS[name]}", kind="deed done" if name in self._done else "deed")
+        state = tag("b", "✓ Done:" if name in self._done else "Try:")
+        return tag("p", state, f" {DEEDS[name]}", kind="deed done" if name in self._done else "deed")

@@ -44,16 +44,16 @@ class Result:
 
 @lru_cache(maxsize=1)
 def results() -> tuple[Result, ...]:
-    """All cells, in the order of the file."""
+    """Return all cells, in the order of the file."""
     read = pl.read_csv(FILE, schema_overrides=dict.fromkeys(("base", "grpo", "gdpo"), pl.Float64))
     return tuple(Result(**row) for row in read.with_columns(pl.col("setting").fill_null("")).to_dicts())
 
 
 def ahead(cells: tuple[Result, ...]) -> dict[str, list[Result]]:
-    """The cells by who is ahead."""
+    """Return the cells by who is ahead."""
     return {leader: [cell for cell in cells if cell.leader == leader] for leader in ("grpo", "equal", "gdpo")}
 
 
 def clear(cells: Iterable[Result]) -> int:
-    """How many leads are of a percentage point at least, before rounding."""
+    """Count the leads of at least one percentage point, before rounding."""
     return sum(abs(cell.ahead) >= 1 - 1e-9 for cell in cells)

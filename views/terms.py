@@ -11,7 +11,7 @@ _ENTRY = re.compile(r"- \*\*([^*]+)\*\*(?: \(([^)]+)\))? — (.+)")  # term, oth
 
 @cache
 def glossary() -> dict[str, str]:
-    """The sentence of every term, and of every other name of it."""
+    """Return the sentence of every term, and of every other name of it."""
     file = Path(__file__).parent.parent / "docs" / "glossary.md"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     return {
@@ -24,7 +24,7 @@ def glossary() -> dict[str, str]:
 
 
 def term(name: str, shown: str = "") -> Html:
-    """A term in a sentence, `shown` in the form that the sentence needs.
+    """Return a term that explains itself, `shown` in the form that the sentence needs.
 
     >>> term("policy", "policies")
     Markup('<dfn class="term" tabindex="0" data-tip="What is trained: the rule that gives every possible answer to a prompt its probability.">policies</dfn>')

@@ -1,4 +1,4 @@
-"""What may hang or crash, reading an upload or a long training, in a process with limits of time and memory."""
+"""Processes with limits of time and memory for what may hang or crash: reading an upload, or a long training."""
 
 import contextlib
 import multiprocessing
@@ -29,7 +29,7 @@ _context.set_forkserver_preload(["views.worker", "views.preload"])  # once, with
 
 
 def _told(name: str) -> dict[str, Any]:
-    """What a new process is told of this one, but not to import what is main here.
+    """Return what a new process is told of this one, except to import what is main here.
 
     marimo puts the notebook there: each worker imported app.py and all of marimo, a second of CPU in place of 30 ms.
     """
@@ -40,7 +40,7 @@ _all_told, spawn.get_preparation_data = spawn.get_preparation_data, _told
 
 
 def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connection]:
-    """A process that runs the function until this one ends, and this end of its pipe."""
+    """Start a process that runs the function until this one ends; return it and this end of its pipe."""
     ours, theirs = _context.Pipe()
     process = _context.Process(target=function, args=(theirs,), daemon=True)
     process.start()
@@ -49,7 +49,10 @@ def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connecti
 
 
 def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:
-    """What the function returns or raises; InputError where its process dies or is late; `check` may raise, too."""
+    """Return what the function returns, or raise what it raises; InputError where its process dies or is late.
+
+    `check` may raise, too.
+    """
     slots = _slots[function]
     while not slots.acquire(timeout=0.1):
         check()
@@ -76,7 +79,7 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
 
 
 def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
-    """What the function returns, made in another process; here where none can be had."""
+    """Return what the function returns, computed in another process, or here where none can be had."""
     try:
         return call(function, *args)
     except InputError:
@@ -86,7 +89,7 @@ def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
 def audit_upload(
     files: dict, how: dict, weights: dict | None, primary: str | None
 ) -> tuple[Run, AuditReport | InputError]:
-    """What a log says of itself, without its tables, and its report or why there is none."""
+    """Return what a log says of itself, without its tables, and its report or why there is none."""
     run = read_run(files, **how)
     facts = Run(**{f.name: getattr(run, f.name) for f in fields(run) if not f.name.startswith("_")})
     try:
@@ -96,7 +99,7 @@ def audit_upload(
 
 
 def train_probabilities(setting: Setting, method: str, limit: bool) -> np.ndarray:
-    """The probabilities of one method's runs, or of its infinite-group limit."""
+    """Return the probabilities of one method's runs, or of its infinite-group limit."""
     return (setting.mean_field(method) if limit else setting.train(method).p).numpy()
 
 
@@ -120,5 +123,5 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
 
 
 def _is_of_limits(error: BaseException) -> bool:
-    """Whether an error comes of the limits of this process: numpy, torch and threads say so in ways of their own."""
+    """Return whether an error comes from the limits of this process, which each library reports in its own way."""
     return isinstance(error, MemoryError | OSError) or bool(re.search("memory|thread", str(error)))

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import torch
 
-from gdpo_audit.findings.facts import Examples, Facts, Finding
+from gdpo_audit.findings.facts import Examples, Facts
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.texts import Texts
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -34,8 +35,8 @@ class ExampleGroup:
     finding: str  # its id, or PUNISHED
     step: int
     group: int  # its number in the run's table
-    # Pairs that are tied, inverted or lost in silence; answers that are punished; a reward's share of the update of
-    # the group; the size of the largest logged advantage.
+    # The score counts pairs that are tied, inverted or lost in silence, or answers that are punished; or it is a
+    # reward's share of the update of the group, or the size of the largest logged advantage.
     score: float
     names: tuple[str, ...]  # of the rewards
     rewards: tuple[tuple[float, ...], ...]  # answers × rewards; NaN = missing
@@ -51,22 +52,25 @@ class ExampleGroup:
 
     @property
     def advantages(self) -> tuple[float, ...]:
-        """(answers,) of the run's method, for this group alone."""
+        """Return (answers,) the advantages of this group alone under the run's method."""
         return self.advantages_under(self.method)
 
     def advantages_under(self, method: str) -> tuple[float, ...]:
-        """(answers,) the advantages of any method for this group alone, with the run's convention and weights."""
+        """Return (answers,) the advantages of this group alone under any method, with the weights of the run."""
         return tuple(explain(self.rewards, method, **self._settings()).advantages.tolist())
 
     @property
     def tensor(self) -> torch.Tensor:
-        """(answers, rewards) in float32 where the log holds such numbers, whose round-off breaks no tie."""
+        """The rewards, (answers, rewards), in float32 where the log holds such numbers: no round-off breaks a tie."""
         rewards = torch.tensor(self.rewards, dtype=torch.float64)
         single = rewards.float()
         return single if torch.equal(single.double().nan_to_num(), rewards.nan_to_num()) else rewards
 
     def ties(self, method: str) -> list[int | None]:
-        """(answers,) which of the method's ties each answer is in: different rewards with one advantage, from 0."""
+        """Return (answers,) the number of the tie that each answer is in under a method, from 0; None for no tie.
+
+        A tie is of answers with different rewards and one advantage.
+        """
         c = collapse(self.tensor, method, **self._settings())
         levels = dict(zip(c.response.tolist(), c.level.tolist(), strict=True))
         vectors: dict[int, set[str]] = {}
@@ -87,33 +91,33 @@ class ExampleGroup:
 
 
 def best_groups(f: Facts) -> Examples | None:
-    """The groups that show each thing best, so many as a report shows of each, among the batches that are counted."""
-    if f.summary is None or f.setup.examples_of is None:
+    """Return the groups that show each thing best, as many of each as a report shows, from the batches that count."""
+    if f.summary is None or f.basis.examples_of is None:
         return None
     counted = f.summary.groups.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
     best = []
     for name in counted.columns[2:]:
         finding, _, reward = name.partition(" ")
-        of = pl.lit(finding).alias("finding"), pl.lit(int(reward) if reward else None, pl.Int64).alias("reward")
-        scores = counted.select(*of, pl.col(name).alias("score"), "group").drop_nulls("score")
+        labels = pl.lit(finding).alias("finding"), pl.lit(int(reward) if reward else None, pl.Int64).alias("reward")
+        scores = counted.select(*labels, pl.col(name).alias("score"), "group").drop_nulls("score")
         best.append(scores.sort("score", "group", descending=[True, False]).head(MOST))
     scores = pl.concat(best)
     return Examples(scores, f.summary.rows.filter(pl.col("group").is_in(scores["group"].unique().implode())))
 
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
-    """The groups that show each of `FINDINGS`, and who is punished, best; with their numbers alone.
+    """Return the groups that show each of `FINDINGS` and who is punished best, with their numbers but without texts.
 
     They are of batches that the facts count.
     """
-    if f.examples is None or f.setup.examples_of != f.method:
+    if f.examples is None or f.basis.examples_of != f.method:
         return ()
     named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
     share = np.nan_to_num(f.shares(f.method), nan=-np.inf)
     reward = f.rewards.index(str(next(named, f.rewards[int(share.argmax())])))
     of_group = {number: part for (number,), part in f.examples.rows.partition_by("group", as_dict=True).items()}
     scores = f.examples.scores.filter(pl.col("reward").is_null() | (pl.col("reward") == reward))
-    about = {"reward-dominates": f.rewards[reward], PUNISHED: f.rewards[f.setup.primary or 0]}
+    about = {"reward-dominates": f.rewards[reward], PUNISHED: f.rewards[f.basis.primary or 0]}
     return tuple(
         _example(f, finding, score, of_group[group], about.get(finding))
         for finding in (*FINDINGS, PUNISHED)
@@ -134,8 +138,8 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
         names=f.rewards,
         rewards=tuple(rows.select(reward_columns(f.rewards)).rows()),
         method=f.method,
-        convention=f.setup.convention,
-        weights=f.setup.of_batch(rows["batch"][0]).weights,
+        convention=f.basis.convention,
+        weights=f.basis.of_batch(rows["batch"][0]).weights,
         logged=column("advantage"),
         lengths=column("length"),
         reward=reward,
@@ -144,12 +148,12 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
 
 
 def with_texts(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
-    """The groups with what the log says in their places."""
+    """Return the groups with the prompts and completions that the log holds at their places."""
     records = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
     return tuple(_add_texts(group, [records.get(place) for place in group.places]) for group in groups)
 
 
 def _add_texts(group: ExampleGroup, records: Sequence) -> ExampleGroup:
-    prompt = next((one.prompt for one in records if one and one.prompt is not None), group.prompt)
-    completions = tuple(one and one.completion for one in records)
+    prompt = next((record.prompt for record in records if record and record.prompt is not None), group.prompt)
+    completions = tuple(record and record.completion for record in records)
     return replace(group, prompt=prompt, completions=group.completions if set(completions) <= {None} else completions)

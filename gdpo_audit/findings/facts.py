@@ -1,7 +1,7 @@
 """What a finding reads: a run, the sums over its batches, and the recipe of the logged advantages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import nan, sqrt
 from typing import NamedTuple
@@ -13,54 +13,20 @@ from gdpo_audit.findings.relations import Relation, relations_of
 from gdpo_audit.findings.residual import Residual
 from gdpo_audit.findings.shown import NOTHING_SHOWN, Shown
 from gdpo_audit.findings.summarise import Summary
-from gdpo_audit.findings.sums import Array, MethodSums, Setup, Sums, push_of, total
+from gdpo_audit.findings.sums import Array, Basis, LengthSums, MethodSums, Sums, push_of, total
 from gdpo_audit.findings.thresholds import CHANCE, MERGED, SCALE_ONLY
-from gdpo_audit.findings.trials import Trial, sample_of, sums_under
 from gdpo_audit.logs.run import Run
 from gdpo_audit.recipe.added import Added
 from gdpo_audit.recipe.recipe import Recipe
 from gdpo_audit.recipe.solve import same_weights
-from gdpo_core._words import number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.ties import Order
 
-SEVERITIES = ("error", "warning", "info")
-LISTED = 100  # steps in a report or in the evidence of a finding
-
-
-WEIGHTS_FROM = {
-    "given": "as given",
-    "solved": "solved from the advantages",
-    "score": "from the logged score",
-    "config": "from args.json",
-    "log": "from the log",
-    "parts": "what a pass pays, as given",
-    "fitted": "fitted to the logged score",
-    "nearest": "as the advantages show them",
-    "assumed": "assumed",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing that the owner of a run should know."""
-
-    id: str = ""  # `findings` gives it the name of the function that looks for it
-    severity: str = "warning"  # or info, or error
-    title: str  # the fact in a few words
-    message: str  # what it is and what it means
-    to_do: str = ""  # a sentence; empty where nothing has to be done
-    evidence: Mapping[str, object]  # the numbers, and the thresholds they were held against
-    fix: str | None = None  # lines that mend the log, or the configuration, for the framework of the run
-    row: int | None = None  # of the plan, that answers it
-    extent: float = 0.0  # how much of the run it is about, from 0 to 1
-    read_more: str = ""  # the chapter of the page, or section of docs/audit.md, about it
-
 
 @dataclass(frozen=True)
 class Examples:
-    """The groups that show something best, and their rows."""
+    """The groups that show a finding best, with their scores, and the rows of these groups."""
 
     scores: pl.DataFrame  # finding, reward (the number of the one it is about, or null), score, group; the best first
     rows: pl.DataFrame
@@ -71,7 +37,7 @@ class Facts:
     """A run as the findings read it. A batch that repeats the rows of the batch before it is counted once."""
 
     run: Run
-    setup: Setup
+    basis: Basis
     batches: Sums[Array]
     repeated_batches: Sums[Array]  # batches that repeat the rows of the batch before them; not in `batches`
     overwritten_batches: Sums[Array]  # batches that an evaluation, or another method, made; not in `batches` either
@@ -89,7 +55,11 @@ class Facts:
     pattern: Residual | None = None  # what else is known of them then
     with_all: "Facts | None" = None  # with the rewards that do not count, where there are such
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
-    _trials: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
+    # The members from here on were read from the log by log_details.py.
+    undecided: tuple[int, int] = (0, 0)  # groups left out because a total in them has several sums of pays; their rows
+    pays: Sequence[float] = ()  # that the parts of a total may have, where it alone is logged
+    prompt_texts: pl.DataFrame | None = None  # `_place` and text of the prompts that wasted most
+    characters: LengthSums[Array] | None = None  # lengths of the completions in characters, by batch
 
     @cached_property
     def totals(self) -> Sums[float]:
@@ -103,19 +73,19 @@ class Facts:
     @property
     def recipe(self) -> Recipe | None:
         """How the logged advantages were made; None where the log does not show it."""
-        return None if self.only_round_off else self.setup.recipe
+        return None if self.only_round_off else self.basis.recipe
 
     @cached_property
     def only_round_off(self) -> bool:
         """Whether advantages are logged that any recipe reproduces, as round-off may be as large as they are."""
-        if self.setup.recipe is None:
+        if self.basis.recipe is None:
             return False
         parts = self.batches.logged, self.overwritten_batches.logged
         return not any(part.wrong.any() or part.testable.any() for part in parts)
 
     @property
     def rewards(self) -> tuple[str, ...]:
-        return self.setup.rewards
+        return self.basis.rewards
 
     @property
     def methods(self) -> list[str]:
@@ -138,7 +108,7 @@ class Facts:
 
     @property
     def weights_from(self) -> str:
-        """Where the weights of the figures come from: a key of WEIGHTS_FROM."""
+        """Where the weights of the figures come from: a key of `sentences.WEIGHTS_FROM`."""
         if self.given_weights:
             return "given"
         if self.nearest_weights is not None:
@@ -157,29 +127,18 @@ class Facts:
 
     @property
     def trainers_own(self) -> bool:
-        """Whether the intended method is that of the trainer that lays its log out like this, not one that was set."""
+        """Whether the intended method is only the trainer's default, which nobody set or asked for."""
         same = self.intended_method is not None and self.intended_method == self.run.configured_method
         return same and self.run.framework != "ms_swift"  # whose configuration names it
 
     @property
     def method_sums(self) -> MethodSums[float]:
-        """The sums of that method."""
+        """The sums over the advantages of the run's method, which is `method`."""
         return self.totals.methods[self.method]
 
     @property
     def is_gdpo(self) -> bool:
         return self.method == "gdpo"
-
-    @property
-    def lead_in(self) -> str:
-        """The start of a sentence about that method."""
-        name = f"Under {NAMES[self.method]}"
-        if self.recipe is not None:
-            return name
-        asked = "which is the trainer's own" if self.trainers_own else "which was asked for"
-        why = asked if self.intended_method == self.method else "taken as the default"
-        shows = "no known method made what the log holds" if self.contradicted else "the log does not show the method"
-        return f"{name} ({why}: {shows})"
 
     @property
     def reproduced(self) -> bool | None:
@@ -191,21 +150,21 @@ class Facts:
 
     @cached_property
     def phases(self) -> "Sequence[Phase]":
-        """The weights that made the logged advantages, one after the other; none where the log does not show them."""
-        found, last = list[Phase](), self.recipe
+        """The weights that made the logged advantages, phase after phase; empty where the log does not show them."""
+        turns, last = list[Phase](), self.recipe
         if last is None:
-            return found
+            return turns
         for batch, step in zip(self.batches.batch.tolist(), self.batches.step.tolist(), strict=True):
-            recipe = self.setup.of_batch(batch).recipe
+            recipe = self.basis.of_batch(batch).recipe
             assert recipe is not None, "there is one of the run"
-            if not found or (recipe is not last and not same_weights(last, recipe)):
-                found.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
+            if not turns or (recipe is not last and not same_weights(last, recipe)):
+                turns.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
                 last = recipe
-        return found
+        return turns
 
     @cached_property
     def lack_rows(self) -> Array:
-        """(batches,) whether rows are missing: there are fewer than elsewhere, and the advantages are a multiple.
+        """(batches,) whether a batch lacks rows: it has fewer than others, and its advantages are off by one factor.
 
         A method that looks at the whole batch made them of more rows. A cut group has others, as it lacks responses.
         """
@@ -215,13 +174,6 @@ class Facts:
         most = self.batches.responses[logged.wrong == 0].max(initial=0)
         multiple = logged.scaled_groups >= SCALE_ONLY * logged.wrong_groups
         return (logged.wrong > 0) & multiple & (self.batches.responses < most)
-
-    @property
-    def but_residue(self) -> str:
-        """Words that follow "every advantage is 0": how much round-off is logged where rewards do not differ."""
-        if self.recipe is None or not self.totals.logged.residue_groups:
-            return ""
-        return f" but for round-off (up to {number(self.totals.logged.largest_silent, 2)} is logged there)"
 
     @property
     def all_zero(self) -> bool:
@@ -238,7 +190,7 @@ class Facts:
         """Whether a reward that made the advantages is missing, in a log with one column per reward function."""
         if self.reproduced is not False or not self.framework.column_per_function or self.run.total_only:
             return False
-        # A missing column is missing in every batch.
+        # A column that is missing is missing in every batch, so a recipe that makes most batches speaks against it.
         if self.recipe is not None and 2 * (self.batches.logged.wrong == 0).sum() > len(self.batches.batch):
             return False
         groups = self.totals.logged.wrong_groups or self.totals.mixed_groups
@@ -246,37 +198,37 @@ class Facts:
 
     @property
     def contradicted(self) -> bool:
-        """Whether no known method makes the logged advantages: then no share, tie or order is that of what ran."""
+        """Whether no known method makes the logged advantages, so that no figure here is that of what ran."""
         return self.recipe is None and self.reproduced is False and not self.all_zero
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
-        """The rewards that follow from others: what one of these does, and what its weight asks for, is not known."""
+        """The rewards that follow from others, of which the log does not show what each does alone."""
         return tuple(relations_of(self.rewards, self.totals))
 
     @property
     def alike(self) -> set[str]:
-        """The rewards of these relations, whose shares the log does not tell."""
+        """The rewards that are part of a relation, whose shares of the update the log does not tell."""
         return {part for name, parts in self.relations for part in (name, *parts)}
 
     # --- one reward; k is its index ---
 
     def dead(self, k: int) -> float:
-        """The share, of the groups that hold the reward, in which it is constant; 1 where no group holds it."""
+        """Return the share of the groups holding the reward in which it is constant; 1 where no group holds it."""
         holding = self.totals.rewards.holding_groups[k]
         missing = self.totals.groups - holding
         return ratio(self.totals.rewards.dead_groups[k] - missing, holding) if holding else 1.0
 
     def dead_or_missing(self, k: int) -> float:
-        """The share of all groups in which the reward is constant or missing, so that it does nothing."""
+        """Return the share of all groups in which the reward is constant or missing, so that it does nothing."""
         return ratio(self.totals.rewards.dead_groups[k], self.totals.groups)
 
     def coverage(self, k: int) -> float:
-        """The share of all groups that hold the reward."""
+        """Return the share of all groups that hold the reward."""
         return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """The share, of the groups in which the reward differs, in which it is nearly constant."""
+        """Return the share of nearly constant groups among those in which the reward differs."""
         differs = self.totals.groups - self.totals.rewards.dead_groups[k]
         return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
 
@@ -287,38 +239,42 @@ class Facts:
         return float(self.totals.rewards.high[k])
 
     def worst(self, k: int) -> float:
-        """What a closed gate puts in place of the reward: 0, or the worst value of a reward that can be a penalty."""
-        # A weight below 0 makes the highest value the worst.
-        if self.setup.weights[k] >= 0:
+        """Return what a closed gate puts in place of the reward: 0, or its worst value where that is worse than 0."""
+        # Under a weight below 0 the highest value is the worst one.
+        if self.basis.weights[k] >= 0:
             return min(float(self.totals.rewards.low[k]), 0.0)
         return max(self.highest(k), 0.0)
 
     def correlation(self, i: int, j: int) -> float:
-        """The correlation of two rewards inside groups; NaN where one of them is constant in every group."""
+        """Return the correlation of two rewards inside groups; NaN where one of them is constant in every group."""
         sums = self.totals.rewards
         return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
 
     def by_chance(self, *rewards: int) -> float:
-        """The correlation inside groups that independent rewards may show by chance."""
+        """Return the correlation inside groups that independent rewards may show by chance."""
         return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
 
     def share_of_squares(self, k: int) -> float:
-        """What the weight asks for: the reward's share of the update if all rewards differed equally, uncorrelated.
+        """Return the share of the update that the weight asks for: that of its square among the squares of all weights.
 
-        It goes by the squares of the weights, in the groups that hold the reward.
+        A reward has this share where all rewards differ equally and are not correlated. It is a mean over the groups,
+        where only rewards count that a group holds.
         """
         return self._over_groups(self._by_weights(self.coverage)[k])
 
     def due_share(self, k: int) -> float:
-        """The same in the groups in which the reward differs: no weight can do anything in the others."""
+        """Return the share of the update that the weight asks for in the groups where the reward differs.
+
+        In the other groups no weight can do anything.
+        """
         return self._over_groups(self.due_shares(k))
 
     def due_shares(self, k: int) -> Array:
-        """(batches,) the same under the weights of each batch."""
+        """Return (batches,) the share that the weight of each batch asks for where the reward differs."""
         return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
 
     def _by_weights(self, acts: Callable[[int], float]) -> Array:
-        """(rewards, batches) each reward's part of the squares of the weights, of which so much acts."""
+        """Return (rewards, batches) each reward's share in the squares of the weights; acts: how much of it acts."""
         parts = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
         whole = parts.sum(0)
         return np.divide(parts, whole, out=np.full_like(parts, nan), where=whole > 0)
@@ -327,11 +283,11 @@ class Facts:
     def _weights(self) -> Array:
         """(rewards, batches) the weights of each batch."""
         batches = self.batches.batch.tolist()
-        each = [self.setup.of_batch(b).weights for b in batches] if self.setup.changes else [self.setup.weights]
+        each = [self.basis.of_batch(b).weights for b in batches] if self.basis.changes else [self.basis.weights]
         return np.broadcast_to(each, (len(batches), len(self.rewards))).T
 
     def _over_groups(self, of_batch: Array) -> float:
-        """The mean over the groups of what is known of their batches."""
+        """Return the mean over all groups of a number that each batch has, without the batches where it is NaN."""
         known = of_batch == of_batch
         return ratio(of_batch[known] @ self.batches.groups[known], self.batches.groups[known].sum())
 
@@ -343,52 +299,31 @@ class Facts:
 
     @property
     def unit(self) -> float:
-        """What weights are multiplied by where they are printed: where only ratios are known, the smallest is 1."""
+        """The factor of weights where they are printed: where only their ratios are known, it makes the smallest 1."""
         if self.recipe is None or not self.ratios_alone:
             return 1.0
         known = [abs(w) for w in self.recipe.known if w]
         return 1 / min(known) if known else 1.0
 
     def printed(self, weights: Iterable[float]) -> list[float]:
-        """Weights in that unit; ratios with as many digits as rounded logs show."""
+        """Return weights as they are printed, times `unit`; ratios with as many digits as rounded logs show."""
         digits = 5 if self.ratios_alone else 12
         return [float(f"{self.unit * w:.{digits}g}") for w in weights]
 
     def functions(self, weights: Iterable[float]) -> tuple[list[str], list[float]]:
-        """The reward functions and these weights as lines of configuration hold them: one of weight 0 has its place."""
-        of = {x.name: 0.0 for x in self.run.uncounted if x.function}
-        of |= zip(self.rewards, self.printed(weights), strict=True)
-        names = [name for name in self.run.columns if name in of]
-        return names, [of[name] for name in names]
+        """Return the names of the reward functions and their weights as lines of configuration need them.
 
-    # --- other settings, tried on the log ---
-
-    @cached_property
-    def sample(self) -> list[pl.DataFrame]:
-        """The responses on which settings are tried: those of `batches`, or whole batches from all over the run."""
-        counted = pl.col("batch").is_in(self.batches.batch.tolist())
-        return sample_of(table.filter(counted) for table in self.tables)
-
-    def try_setting(self, setting: Trial) -> "Facts":
-        """The facts of the sample under another setting. Raises InputError."""
-        if setting not in self._trials:
-            # The run's own weights are those that each batch had.
-            own = (setting.method, setting.weights) == (self.method, self.setup.weights)
-            setup = replace(self.setup, recipe=None, extra_method=setting.method, examples_of=None)
-            setup = setup if own else replace(setup, weights=setting.weights, changes={})
-            batches = sums_under(setup, setting.gate, self.sample)
-            self._trials[setting] = replace(self, setup=setup, batches=batches, _trials={})
-        return self._trials[setting]
-
-    @cached_property
-    def baseline(self) -> "Facts":
-        """The facts of the sample as the run was, to compare with what is tried."""
-        return self.try_setting(Trial(self.method, self.setup.weights))
+        A function whose weight is 0 is among them, as it has its place in the list of weights.
+        """
+        weight_by_name = {x.name: 0.0 for x in self.run.uncounted if x.function}
+        weight_by_name |= zip(self.rewards, self.printed(weights), strict=True)
+        names = [name for name in self.run.columns if name in weight_by_name]
+        return names, [weight_by_name[name] for name in names]
 
     # --- one method ---
 
     def shares(self, method: str) -> list[float]:
-        """Each reward's share of the update, as `gdpo_core.update_share`; NaN if all advantages are 0.
+        """Return each reward's share of the update, as `gdpo_core.update_share`; NaN if all advantages are 0.
 
         NaN too for rewards of which one follows from others.
         """
@@ -407,32 +342,32 @@ class Facts:
         return [ratio(punished, above) for punished, above in zip(sums.punished, sums.above, strict=True)]
 
     def silent(self, method: str) -> float:
-        """The share of the groups in which every advantage is 0."""
+        """Return the share of the groups in which every advantage is 0."""
         return ratio(self.totals.methods[method].silent_groups, self.totals.groups)
 
     def ties(self, method: str) -> float:
-        """The share, of the groups whose rewards differ, in which different rewards get the same advantage."""
+        """Return the share of the groups whose rewards differ in which different rewards get the same advantage."""
         sums = self.totals.methods[method]
         return ratio(sums.tie_groups, sums.mixed_groups)
 
     def tied_pairs(self, method: str) -> float:
-        """The share, of the pairs in a group whose rewards differ, that gets the same advantage."""
+        """Return the share of the pairs with different rewards in a group that get the same advantage."""
         sums = self.totals.methods[method]
         return ratio(sums.tied_pairs, sums.different_pairs)
 
     def order(self, method: str) -> Order:
-        """The pairs with different primary reward by the order of their advantages."""
+        """Count the pairs with different primary reward whose advantages are in the right order, tied or wrong."""
         sums = self.totals.methods[method]
         pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)
         return Order(pairs - tied - wrong, tied, wrong)
 
     def inversions(self, method: str) -> float:
-        """The share, of the pairs with different primary reward, in which the worse response gets more."""
+        """Return the share of the pairs with different primary reward in which the worse response gets more."""
         return ratio(self.order(method).wrong, self.order(method).pairs)
 
 
 class Phase(NamedTuple):
-    """Weights that a run had for some time."""
+    """Weights that made the advantages from one step on, until the next phase."""
 
     step: int  # the first
     weights: Mapping[str, float | None]  # None: the log does not show it
@@ -441,7 +376,7 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True)
 class ValueFacts:
-    """What the groups with one value of a column show; or those with any of several values, which are too many."""
+    """The facts of the groups that have one value of a column, or any of the many values that are not shown alone."""
 
     value: str | None  # None: missing
     values: int  # how many these are
@@ -449,10 +384,5 @@ class ValueFacts:
 
 
 def ratio(part: float, whole: float) -> float:
-    """One sum divided by another; NaN where the other is 0."""
+    """Divide one sum by another; NaN where the other is 0."""
     return float(part / whole) if whole else nan
-
-
-def scaled_share(batches: Sums[Array]) -> float:
-    """Of the groups that are not reproduced, the share whose advantages are a positive multiple of the recipe's."""
-    return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))

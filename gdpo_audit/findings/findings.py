@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from math import isnan
 
 from gdpo_audit.findings import findings_advantages, findings_log, findings_methods, findings_primary, findings_rewards
-from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.finding import SEVERITIES, Finding
 from gdpo_audit.findings.plan import Setting
 from gdpo_core.frameworks import FRAMEWORKS
 
@@ -14,7 +15,9 @@ PAPER = "https://arxiv.org/abs/2601.05242"
 
 @dataclass(frozen=True)
 class Kind:
-    """look: what finds it; place: a chapter of the page or a section of docs/audit.md; paper: what of the paper.
+    """A kind of finding: the function that looks for it, and where it is explained.
+
+    look: the function; place: a chapter of the page or a section of docs/audit.md; paper: the place in the paper.
 
     terms: of the glossary; scenario: of the chapter Train, that shows what the finding says.
     first: before all others of its severity, however much of the run these are about.
@@ -84,7 +87,7 @@ IDS = tuple(sorted(KINDS))
 
 
 def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
-    """All findings about a run: errors first, then warnings, then the rest; within these, what is about most of it.
+    """Return all findings: errors first, then warnings, then the rest; of each severity what concerns most of the run.
 
     plan: what was tried on it; a finding that a setting may answer names its row.
     """
@@ -92,25 +95,25 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     gate = next((n for n, setting in enumerate(plan) if setting.gate), None)
     rows = dict.fromkeys((id_ for id_, kind in KINDS.items() if kind.planned), best)
     rows |= dict.fromkeys(("conflict", "priority-inversion"), gate if best is None else best)
-    found = [
+    results = [
         replace(x, id=id_, read_more=kind.place, row=rows.get(id_), extent=0.0 if isnan(x.extent) else x.extent)
         for id_, kind in KINDS.items()
         for x in kind.look(facts)
     ]
-    # One reward that makes most of the update is why others make little, and puts answers in its own order: it is about
-    # as much of the run as these, and comes first.
-    follow = max((x.extent for x in found if x.id in ("priority-inversion", "reward-starved")), default=0.0)
-    found = [replace(x, extent=max(x.extent, follow)) if x.id == "reward-dominates" else x for x in found]
-    return tuple(sorted(found, key=lambda x: (SEVERITIES.index(x.severity), not KINDS[x.id].first, -x.extent)))
+    # Where one reward makes most of the update, that is why others make little and why answers are in its order. So it
+    # concerns as much of the run as those findings do, and comes before them.
+    follow = max((x.extent for x in results if x.id in ("priority-inversion", "reward-starved")), default=0.0)
+    results = [replace(x, extent=max(x.extent, follow)) if x.id == "reward-dominates" else x for x in results]
+    return tuple(sorted(results, key=lambda x: (SEVERITIES.index(x.severity), not KINDS[x.id].first, -x.extent)))
 
 
 def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
-    """The pages elsewhere about a finding; fixed: whether lines of the framework's configuration change it.
+    """Return links to what explains a finding; fixed: whether lines of the framework's configuration change it.
 
     >>> [link.title for link in links("ties-hide-signal", "trl", True)]
     ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']
     """
-    of, paper = FRAMEWORKS[framework], KINDS[finding].paper if finding in KINDS else ""
+    trainer, paper = FRAMEWORKS[framework], KINDS[finding].paper if finding in KINDS else ""
     in_paper = [Link(f"the GDPO paper, {paper}", PAPER)] if paper else []
-    documented = fixed and of.documentation
-    return *in_paper, *([Link(f"the documentation of {of.title}", of.documentation)] if documented else [])
+    documented = fixed and trainer.documentation
+    return *in_paper, *([Link(f"the documentation of {trainer.title}", trainer.documentation)] if documented else [])

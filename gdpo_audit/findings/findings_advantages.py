@@ -5,9 +5,10 @@ from math import isclose
 
 import numpy as np
 
-from gdpo_audit.findings.facts import LISTED, Facts, Finding, scaled_share
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
-from gdpo_audit.findings.sums import Array, Sums, take
+from gdpo_audit.findings.sums import Array, Sums, scaled_share, take
 from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
 from gdpo_audit.findings.words import (
     FEW_CHANGES,
@@ -27,7 +28,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def eval_overwrote(f: Facts) -> Iterator[Finding]:
-    """Steps whose file an evaluation wrote."""
+    """Find steps whose file an evaluation overwrote."""
     if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return
     at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
@@ -36,8 +37,8 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         how = f"they are those of groups of {f.size_of_evaluations}, not of {f.run.group_size}"
     yield Finding(
         title=f"An evaluation overwrote {at}",
-        message=f"The logged advantages of {at} alone are not reproduced: {how}, as where an evaluation overwrites the "
-        "file of its step. The figures here leave them out.",
+        message=f"The logged advantages of {at} alone are not reproduced: {how}, as happens where an "
+        "evaluation overwrites the file of its step. The figures here leave them out.",
         to_do="Train without evaluations, or leave these steps out where you read the log.",
         evidence=_off(f.overwritten_batches),
         fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out where you read the log",
@@ -45,20 +46,20 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
 
 
 def _error(batches: Sums[Array]) -> str:
-    """Return in words by how much logged advantages differ at most."""
+    """Return in words how far logged advantages are at most from what the recipe makes."""
     return number(float(batches.logged.max_error.max()), 2)
 
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
-    """The evidence that batches are not reproduced, and whether they are but for a factor."""
+    """Return the evidence about batches that are not reproduced, with how many groups are off by a factor alone."""
     wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
     return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
 
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
-    """Steps that lack rows which were there when the advantages were computed."""
+    """Find steps without rows that were there when the advantages were computed."""
     short = take(f.batches, f.lack_rows)
-    if not len(short.batch) or f.run.count_undecided()[0]:
+    if not len(short.batch) or f.undecided[0]:
         return
     at, most = at_steps(short.step.tolist()), int(f.batches.responses[f.batches.logged.wrong == 0].max())
     yield Finding(
@@ -71,7 +72,7 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
 
 
 def reward_columns_merged(f: Facts) -> Iterator[Finding]:
-    """A reward that made the advantages is not in the log."""
+    """Find out that a reward which made the advantages is not in the log."""
     if not f.lacks_a_reward:
         return
     hidden = int(f.totals.logged.hidden_groups)
@@ -89,7 +90,7 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
 
 
 def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
-    """Logged advantages that no recipe reproduces, or none in every batch."""
+    """Find logged advantages that no recipe reproduces, or that one reproduces in some batches alone."""
     if f.reproduced is not False:
         return
     if f.all_zero:
@@ -107,6 +108,7 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
 
 
 def _all_zero_though_rewards_differ(f: Facts) -> Finding:
+    """Report that every logged advantage is 0 although the rewards differ."""
     mixed = int(f.totals.mixed_groups)
     return Finding(
         severity="error",
@@ -119,6 +121,7 @@ def _all_zero_though_rewards_differ(f: Facts) -> Finding:
 
 
 def _nothing_makes_them(f: Facts) -> Finding:
+    """Report that no method makes the logged advantages, with whatever else is known of them."""
     pattern, by_itself = None, f.by_themselves
     none = "No method that this report computes makes the logged advantages from the logged rewards"
     severity, title = "error", "Nothing known makes the logged advantages"
@@ -138,12 +141,12 @@ def _nothing_makes_them(f: Facts) -> Finding:
     elif f.added is not None:
         severity, title, why = _says_what_was_added(f, f.added)
         pattern, to_do = "a column that was added", f"Decide whether {f.added.column} is to act on the advantages."
-    elif (found := f.pattern) is not None:
-        pattern, why = found.pattern, f" {found.says}"
-        if found.known:
+    elif (residual := f.pattern) is not None:
+        pattern, why = residual.pattern, f" {residual.says}"
+        if residual.known:
             severity, to_do = "info", ""
-            title = f"The logged advantages are those of no method here, but consistent: {found.pattern}"
-        elif found.consistent:
+            title = f"The logged advantages are those of no method here, but consistent: {residual.pattern}"
+        elif residual.consistent:
             severity, title = "warning", "Something beside the rewards went into the logged advantages"
             to_do = "Log what was added to the rewards as a column of its own."
     else:
@@ -153,7 +156,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
     telling = by_itself.title and f.left_out_reward is None and f.added is None
     if telling and pattern in (None, "never centred", "order", "mostly the rewards", "something is not logged"):
         title, severity = by_itself.title, "warning" if severity == "info" else severity
-        # What is known to leave the order alone centres the advantages.
+        # Ranks and clipping, which leave the order alone, also centre the advantages: they explain nothing here.
         why = why.partition(": ranks")[0] + "." * (pattern == "order")
         to_do = to_do or "Find out what was done to the advantages after, or in place of, the mean of their group."
     if by_itself.weights is not None:
@@ -165,7 +168,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
 
 
 def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
-    """Return the severity, the title and the sentence of advantages to which a column was added."""
+    """Return severity, title and sentence about a column that was added to the advantages."""
     recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "plus"
     weights = weights_in_words(dict(zip(f.rewards, recipe.weights, strict=True)), recipe.up_to_scale)
     made = f"{NAMES[recipe.method]}{f' with weights {weights}' * (len(f.rewards) > 1)}"
@@ -176,11 +179,12 @@ def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     """Report the batches whose advantages the recipe does not make, in a run where it makes all others."""
-    other, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
+    recipe_there, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
     logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
-    if other is not None:
-        weights = weights_in_words(dict(zip(f.rewards, other.weights, strict=True)), other.up_to_scale)
-        why = f"There they are {NAMES[other.method]} with weights {weights}. The figures here leave these steps out"
+    if recipe_there is not None:
+        weights = weights_in_words(dict(zip(f.rewards, recipe_there.weights, strict=True)), recipe_there.up_to_scale)
+        why = f"There they are {NAMES[recipe_there.method]} with weights {weights}. "
+        why += "The figures here leave these steps out"
     elif scaled_share(bad) >= SCALE_ONLY:
         why = "Most are a multiple of what they should be: the batch step ran over another batch than the logged one"
     else:
@@ -192,12 +196,12 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
         f"{made} makes of the logged rewards, though it makes the others (they differ by up to "
         f"{_error(bad)}). {why}.",
         to_do=f"Find out what wrote {at}, or leave them out where you read the log.",
-        evidence=_off(bad) | {"method_there": other and other.method},
+        evidence=_off(bad) | {"method_there": recipe_there and recipe_there.method},
     )
 
 
 def weights_change(f: Facts) -> Iterator[Finding]:
-    """Weights that are others from some step on."""
+    """Find weights that change during the run."""
     if len(f.phases) < 2:
         return
     first, *later = f.phases
@@ -217,7 +221,7 @@ def weights_change(f: Facts) -> Iterator[Finding]:
 
 
 def advantages_upside_down(f: Facts) -> Iterator[Finding]:
-    """Advantages that are higher where rewards are lower, though nobody asked for that."""
+    """Find advantages that are higher where rewards are lower, though nobody asked for that."""
     asked = {**(f.run.weights or {}), **f.given_weights}
     against = [_against(phase.weights, asked) for phase in f.phases]
     first = next((number for number, names in enumerate(against) if names), None)
@@ -241,7 +245,13 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
 
 
 def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
-    """The rewards whose weight is below 0: those of which more was asked for, or all if nobody asked for any of it."""
+    """Return the rewards whose weight is below 0 although more of them was asked for.
+
+    Where nobody asked for any, they count if all weights that are not 0 are below 0, unless a single reward acts, which
+    may be a penalty.
+
+    If nobody asked for any of them, all count as such, unless the only reward that acts is a penalty.
+    """
     below = [name for name, w in weights.items() if w is not None and w < 0]
     if wanted := [name for name in below if asked.get(name, 0) > 0]:
         return wanted
@@ -252,7 +262,7 @@ def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) ->
 
 
 def advantage_impossible(f: Facts) -> Iterator[Finding]:
-    """Logged advantages that no rewards make, or that leave-one-out divided by nothing."""
+    """Find logged advantages that no rewards make, or that leave-one-out divided by almost 0."""
     many = int(f.totals.logged.impossible)
     if not many or f.examples is None:
         return
@@ -267,8 +277,8 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
         else:
             beyond.append(named)
             sizes.append(len(part) if over == "group" else int(f.batches.responses[f.batches.step == step].max()))
-    of = count(f.totals.logged.count, "logged advantage")
-    message = f"{count(many)} of {of} {is_or_are(many)} impossible."
+    all_logged = count(f.totals.logged.count, "logged advantage")
+    message = f"{count(many)} of {all_logged} {is_or_are(many)} impossible."
     to_do = f"Find what made the advantage of {some(beyond)}."
     if by_nothing:
         to_do = "Switch leave-one-out off, or use a trainer that divides nothing where the other responses agree."
@@ -276,7 +286,9 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
         message += "divided by the round-off of their std, as in NeMo-RL's issues 1518, 4158 and 4161."
     if beyond and f.recipe is not None and over:
         limit = number(largest_z(float(sizes[0]), ALL_CONVENTIONS[f.recipe.convention].ddof))
-        message += f" {some(beyond)}: {NAMES[f.method]} makes z-scores of each {over}, and none of {sizes[0]} is "
+        message += (
+            f" {some(beyond)}: {NAMES[f.method]} makes z-scores in each {over}, and none of {sizes[0]} z-scores is "
+        )
         message += f"larger than {limit}, whatever the rewards."
     yield Finding(
         severity="error",
@@ -289,7 +301,7 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
 
 
 def method_not_as_asked(f: Facts) -> Iterator[Finding]:
-    """The method that ran is not the intended one."""
+    """Find out that another method ran than the intended one."""
     if f.intended_method is None or f.recipe is None or f.intended_method == f.recipe.method:
         return
     asked, ran = NAMES[f.intended_method], NAMES[f.recipe.method]
@@ -332,7 +344,7 @@ def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], 
         return None
     names = [f.rewards[k] for k in known]
     given, made = [f.given_weights[name] for name in names], [f.recipe.weights[k] for k in known]
-    # A method that divides by a std removes a common factor of the weights, but for what its eps leaves of it.
+    # A method that divides by a std removes a common factor of the weights, except for what its eps leaves of it.
     up_to_scale = f.recipe.up_to_scale or f.recipe.method != "grpo_no_std"
     if up_to_scale:
         largest = max(range(len(known)), key=lambda i: abs(made[i]))
@@ -345,7 +357,7 @@ def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], 
 
 
 def weights_not_as_given(f: Facts) -> Iterator[Finding]:
-    """The weights that the caller gave are not those that made the logged advantages."""
+    """Find out that the logged advantages were made with other weights than the caller gives."""
     contradicted = contradicted_weights(f)
     if f.recipe is None or contradicted is None:
         return
@@ -358,5 +370,5 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
         f"({of_log}{up_to}). The figures here follow the weights given, which ran nowhere.",
         to_do="Set the weights that you mean.",
         evidence={"given": given, "logged": made},
-        fix=config_lines.set_weights(f.run.framework, *f.functions(f.setup.weights), f.recipe.method),
+        fix=config_lines.set_weights(f.run.framework, *f.functions(f.basis.weights), f.recipe.method),
     )

@@ -7,18 +7,18 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_audit.findings.facts import LISTED, Facts, Finding
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.thresholds import EVERY_NTH, MERGED, MISSING_OF_TOTAL
 from gdpo_audit.findings.words import at_steps, is_or_are, some
-from gdpo_audit.logs.names import reward_column, reward_options
-from gdpo_audit.logs.parts import possible_pays
+from gdpo_audit.logs.names import reward_options
 from gdpo_core import config_lines
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
-    """What the reader noted about the issues of one kind."""
+    """Yield the details of each issue of one kind that the reader of the log noted."""
     return (issue.details for issue in f.run.issues if issue.id == which)
 
 
@@ -26,9 +26,9 @@ def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
-    """Steps that the log does not hold."""
+    """Find steps that the log does not hold."""
     gaps = Counter(b - a for a, b in pairwise(f.steps))
-    if not gaps or set(gaps) == {1} or f.run.count_undecided()[0]:
+    if not gaps or set(gaps) == {1} or f.undecided[0]:
         return
     usual, times = max(gaps.items(), key=lambda gap: gap[1])
     first, last, held = f.steps[0], f.steps[-1], len(f.steps)
@@ -39,7 +39,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
         begin = max(first - usual + 1, min(first, 1))
         missing = last - begin + 1 - held
-        why = f": logging_steps={usual} writes the last batch of each {usual}, and {f.framework.title} drops the others"
+        why = f": with logging_steps={usual}, {f.framework.title} writes only the last of every {usual} batches"
         title, to_do = f"The log holds only every {_nth(usual)} step", "Log every step."
         message = f"{title}, {held} of the {missing + held} steps from {begin} to {last}"
         message += f"{why * f.framework.logs_last_batch}."
@@ -49,7 +49,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
 
 
 def steps_repeated(f: Facts) -> Iterator[Finding]:
-    """Step numbers that batches of different content have."""
+    """Find step numbers that several batches with different content have."""
     of_one_step = f.batches.step == f.batches.step_last
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
@@ -65,7 +65,7 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
 
 
 def rewards_collinear(f: Facts) -> Iterator[Finding]:
-    """Rewards of which one follows from others, as two equal columns."""
+    """Find rewards that follow from others, such as two equal columns."""
     for name, parts in f.relations:
         terms = [f"{number(w)} × {part}" if abs(w) != 1 else f"{'−' * (w < 0)}{part}" for part, w in parts.items()]
         sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *parts]
@@ -80,10 +80,10 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
 
 
 def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
-    """Blocks of rows that were normalised as groups, but hold the answers to several prompts."""
+    """Find blocks of rows that were normalised as groups although they answer several prompts."""
     if f.summary is None or f.run.grouped_by_column or any(issues(f, "groups-sampled")):
         return
-    # An evaluation may have written batches that the recipe does not make: these say nothing of training.
+    # An evaluation may have written the batches that the recipe does not make, so they say nothing about training.
     trained = f.batches.batch[f.batches.logged.wrong == 0]
     visits = f.summary.visits.filter(pl.col("batch").is_in(trained.tolist()))
     mixed, groups = int(visits["mixed"].sum()), len(visits)
@@ -106,23 +106,28 @@ def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
-    """Prompts that occur more than once in a batch."""
+    """Find prompts that occur more than once in a batch."""
     for details in issues(f, "prompts-merged"):
         if f.run.grouped_by_column and f.reproduced:
             continue  # such groups are the trainer's own
-        where = f"{count(details['groups'], 'group')} in {count(details['steps'], 'step')}"
+        groups = details["groups"]
+        where = f"{count(groups, 'group')} in {count(details['steps'], 'step')}"
         severity, title, to_do = "info", "The text of a prompt does not tell groups apart", ""
-        message = f"Some prompts occur more than once in a batch: {where} share theirs with another group. "
+        message = (
+            f"Some prompts occur more than once in a batch: {where} {'shares' if groups == 1 else 'share'} a prompt "
+        )
+        message += "with another group. "
         message += f"This report reads {f.run.grouped_by}, as the trainer does."
         if f.run.grouped_by_column:
             severity, title, to_do = "warning", "Prompts that occur twice became one group", "Log an id for each group."
-            message = f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times the "
-            message += f"{details['group_size']} responses of others: the figures of these groups are wrong."
+            message = f"Groups are told apart by {f.run.grouped_by}, and {where} {'holds' if groups == 1 else 'hold'} "
+            message += f"several times the {details['group_size']} responses of the others. The figures of such groups "
+            message += "are wrong."
         yield Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=details)
 
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
-    """Batches that the group size does not divide."""
+    """Find batches whose number of rows is no multiple of the group size."""
     for details in issues(f, "ragged-batches"):
         if f.run.grouped_by_column and f.reproduced:
             continue  # such groups are the trainer's own
@@ -141,7 +146,7 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
 
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
-    """The log keeps a sample: of every group one response, or of a large batch its first rows."""
+    """Find out that the log is a sample: it keeps one response of every group, or the first rows of a large batch."""
     for details in issues(f, "groups-sampled"):
         if "tables" in details:
             yield Finding(
@@ -167,20 +172,21 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
 
 
 def missing_rewards(f: Facts) -> Iterator[Finding]:
-    """Rewards are missing and the framework does not skip them."""
-    convention = ALL_CONVENTIONS[f.setup.convention]
+    """Find missing rewards where the framework does not skip them."""
+    convention = ALL_CONVENTIONS[f.basis.convention]
     missing = dict(zip(f.rewards, (f.totals.responses - f.totals.rewards.present).tolist(), strict=True))
     missing = {name: n for name, n in missing.items() if n}
     if not missing or convention.missing != "propagates":
         return
     lacking = some(f"{name} in {count(n)}" for name, n in missing.items())
-    severity, spreads = "error", f"and {convention.name} does not skip them: one makes its whole group NaN, under GDPO"
+    severity = "error"
+    spreads = f"and {convention.name} does not skip them: one of them makes its whole group NaN, and under GDPO"
     if f.framework.grpo_reads_score_alone and not f.is_gdpo:
         severity = "warning" if f.intended_method is None else "info"
-        spreads = f"which {f.framework.title}'s GRPO does not read: under GDPO one makes"
+        spreads = f"which {f.framework.title}'s GRPO does not read: under GDPO one of them makes"
     yield Finding(
         severity=severity,
-        title="Responses without a value of every reward",
+        title="Some responses lack a reward",
         message=f"Rewards are missing ({lacking} of {count(f.totals.responses, 'response')}), {spreads} the whole "
         "batch NaN. Such groups and batches are left out of the figures here.",
         to_do="Return a number for every response.",
@@ -189,7 +195,7 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
 
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
-    """A logged total, which GRPO normalises, is no weighted sum of the rewards logged beside it."""
+    """Find a logged total, which GRPO normalises, that is no weighted sum of the rewards logged beside it."""
     for details in issues(f, "score-not-a-sum"):
         score = details.get("score", "score")
         normalises = f"GRPO normalises the {score}"
@@ -225,7 +231,7 @@ def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
 
 
 def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: str) -> Iterator[Finding]:
-    """A logged total that the one reward beside it explains in part."""
+    """Yield the finding of a logged total of which the only reward beside it explains a part."""
     [part] = details["columns"]
     known = f.known_weights if f.reproduced else {}
     if known.get(part):
@@ -247,19 +253,18 @@ def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: st
 
 
 def held_by_totals(f: Facts) -> list[str]:
-    """The rewards that a total beside them seems to hold."""
+    """Return the rewards that a total beside them seems to contain."""
     return [name for details in issues(f, "score-not-a-sum") if "explained" in details for name in details["columns"]]
 
 
 def no_components(f: Facts) -> Iterator[Finding]:
-    """The log holds only the total of the rewards, or one reward that may be a total."""
+    """Find out that the log holds only the total of the rewards, or one reward that may be a total."""
     details = next(issues(f, "no-components"), dict[str, Any]())
     if f.run.total_only:
-        pays = possible_pays(table[reward_column(f.rewards[0])].to_numpy() for table in f.run.tables())
         asks = "Where rewards are 0 or 1, say what a pass of each pays, as in --parts correct=1,format=0.5"
-        if pays:
-            named = ",".join(f"{name}={pay:g}" for name, pay in zip("abcde", pays, strict=False))
-            asks = f"Do the parts of this total pay {listing(map(number, pays))}? Then name them: --parts {named}"
+        if f.pays:
+            named = ",".join(f"{name}={pay:g}" for name, pay in zip("abcde", f.pays, strict=False))
+            asks = f"Do the parts of this total pay {listing(map(number, f.pays))}? Then name them: --parts {named}"
         why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
         yield Finding(
             severity="error",
@@ -267,7 +272,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
             message="The log holds one total per response, not the rewards that it was made of, so it cannot be said "
             f"what each one does, nor what GDPO would do. {why}",
             to_do=f"{asks}, or log each reward in a column of its own.",
-            evidence={**details, "rewards": list(f.rewards), "pays": pays},
+            evidence={**details, "rewards": list(f.rewards), "pays": f.pays},
             fix=config_lines.log_rewards(f.run.framework),
         )
     elif parts := next(issues(f, "total-of-parts"), None):
@@ -292,7 +297,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
 
 
 def _nth(n: int) -> str:
-    """An ordinal number.
+    """Return an ordinal number.
 
     >>> _nth(2), _nth(3), _nth(10), _nth(21)
     ('second', 'third', '10th', '21st')

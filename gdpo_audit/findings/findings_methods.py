@@ -6,26 +6,31 @@ from math import ceil, floor, isfinite, log10
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts, Finding, ratio
+from gdpo_audit.findings.facts import Facts, ratio
+from gdpo_audit.findings.finding import Finding
+from gdpo_audit.findings.sentences import but_residue, lead_in
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
 
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:
-    """Different rewards get the same advantage."""
-    ties, pairs, on = f.ties(f.method), f.tied_pairs(f.method), f.setup.primary
+    """Find different rewards that get the same advantage."""
+    ties, pairs, on = f.ties(f.method), f.tied_pairs(f.method), f.basis.primary
     if f.contradicted or not ties >= t.TIES:
         return
     message = (
-        f"{f.lead_in}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
+        f"{lead_in(f)}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
         f"the same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart. Ties "
         f"alone say little of what is learnt: {_pushes_in_words(f)}."
     )
     if on is not None and f.totals.primary_pairs:
-        of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[on]},"
+        pairs_there = f.totals.primary_pairs
+        among = (
+            "Of the only pair that differs" if pairs_there == 1 else f"Of the {count(pairs_there, 'pair')} that differ"
+        )
         each = (f"{NAMES[m]} {_order_in_words(f, m)}" for m in dict.fromkeys([f.method, "gdpo"]))
-        message += f" {of} {'; '.join(each)}."
+        message += f" {among} in {f.rewards[on]}, {'; '.join(each)}."
     to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
     if on is not None:
         to_do = f"Grade in finer steps, above all {f.rewards[on]}, if the ties matter."
@@ -55,7 +60,7 @@ def _order_in_words(f: Facts, method: str) -> str:
 
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
-    """Groups whose advantages are all 0."""
+    """Find groups whose advantages are all 0."""
     silent = f.silent(f.method)
     if not silent >= t.SILENT_INFO:
         return
@@ -65,16 +70,17 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     why, to_do = "Such prompts are mostly too easy or too hard.", "Use other prompts, or larger groups."
     if cancelled:
         part = "all" if cancelled == 1 else percent(cancelled)
-        nothing = "" if all(f.setup.weights) else ", or the rewards that differ have weight 0"
+        nothing = "" if all(f.basis.weights) else ", or the rewards that differ have weight 0"
         why = f"In {part} of them the rewards differ and cancel in the sum{nothing}."
-    if not any(f.setup.weights):
+    if not any(f.basis.weights):
         to_do = "Give a reward some weight."
     elif cancelled > 0.5:
         to_do = "Use unequal weights, which say what counts more: larger groups do not change that."
     yield Finding(
         severity="warning" if silent >= t.SILENT_WARNING else "info",
         title=f"{percent(silent)} of the groups teach nothing",
-        message=f"{f.lead_in}, every response has advantage 0 in {percent(silent)} of the groups{f.but_residue}. {why}",
+        message=f"{lead_in(f)}, every response has advantage 0 in {percent(silent)} of the groups{but_residue(f)}. "
+        f"{why}",
         to_do=to_do,
         evidence={"silent_groups": silent, "rewards_differ_in": cancelled, "threshold": t.SILENT_INFO},
         extent=silent,
@@ -82,26 +88,28 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 
 
 def priority_inversion(f: Facts) -> Iterator[Finding]:
-    """A response with less of the primary reward gets the larger advantage."""
+    """Find pairs in which the response with less of the primary reward gets the larger advantage."""
     inverted = f.inversions(f.method)
-    if f.setup.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
+    if f.basis.primary is None or len(f.rewards) < 2 or not inverted >= t.INVERTED_INFO:
         return
-    primary, order = f.rewards[f.setup.primary], f.order(f.method)
+    primary, order = f.rewards[f.basis.primary], f.order(f.method)
     needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.method, "gdpo"])}
     numbers = {"inversions": inverted, "pairs": order.pairs, "threshold": t.INVERTED_INFO}
     numbers |= {f"break_even_{m}": f.unit * w for m, w in needed.items() if isfinite(w)}
     push = f.push(f.method)
     most = max(range(len(push)), key=lambda k: push[k])
-    weak = push[f.setup.primary] < t.WEAK_PUSH * push[most]
-    place = "the largest" if most == f.setup.primary else f"the push on {f.rewards[most]} {signed(push[most])}"
+    weak = push[f.basis.primary] < t.WEAK_PUSH * push[most]
+    largest = (
+        ", the largest" if most == f.basis.primary else f"; the largest is {signed(push[most])}, on {f.rewards[most]}"
+    )
     are = f"would be in the wrong order under {NAMES[f.method]}" if f.contradicted else "are in the wrong order"
     yield Finding(
         severity="warning" if inverted >= t.INVERTED_WARNING and weak and not f.contradicted else "info",
         title=f"{percent(inverted)} of the pairs that differ in {primary} {are}",
-        message=f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
+        message=f"{lead_in(f)}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
         f"of it gets the larger advantage, and {percent(order.tied / order.pairs)} are tied. What is learnt follows "
-        f"the push, not the order of pairs. The push on {primary} is {signed(push[f.setup.primary])}, {place}. "
-        f"{_break_even_in_words(f, f.setup.primary, needed)}",
+        f"the push, not the order of pairs. The push on {primary} is {signed(push[f.basis.primary])}{largest}. "
+        f"{_break_even_in_words(f, f.basis.primary, needed)}",
         to_do=f"Decide how much {primary} counts.",
         evidence=numbers,
         extent=inverted,
@@ -109,14 +117,14 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
-    """Say above which weights no pair is in the wrong order, or that beside no such weight the others still count."""
-    on, now = f.rewards[primary], number(f.unit * f.setup.weights[primary])
-    largest = max(abs(w) for k, w in enumerate(f.setup.weights) if k != primary)
+    """Say above which weights on the primary reward no pair is in the wrong order, or that no usable weight does it."""
+    on, now = f.rewards[primary], number(f.unit * f.basis.weights[primary])
+    largest = max(abs(w) for k, w in enumerate(f.basis.weights) if k != primary)
     usable = {m: w for m, w in needed.items() if isfinite(w) and w <= t.BREAK_EVEN * largest}
     if not usable:
-        return f"No usable weight on {on} ends that (now {now})."
+        return f"No usable weight on {on} would end that (it is {now} now)."
     weights = listing(f"{number(round_up(f.unit * w))} under {NAMES[m]}" for m, w in usable.items())
-    return f"With a weight on {on} above {weights} (now {now}), no pair would be in the wrong order."
+    return f"With a weight on {on} above {weights} (it is {now} now), no pair would be in the wrong order."
 
 
 def round_up(weight: float) -> float:
@@ -132,13 +140,13 @@ def round_up(weight: float) -> float:
 
 
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
-    """The std over the whole batch scales up the groups that differ, because silent groups lower it."""
+    """Find out that the std of the batch is small because of silent groups, and so scales up all others."""
     by_batch_std = f.method == "grpo_batch_std"
-    by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.setup.convention].last_step != "group"
+    by_gdpo = f.is_gdpo and ALL_CONVENTIONS[f.basis.convention].last_step != "group"
     live = f.batches.live_responses > 0
     if not (by_batch_std or by_gdpo) or not live.any():
         return
-    # Without silent groups, and where each group is divided by its own std, advantages have mean square 1.
+    # Without silent groups the advantages have mean square 1; so they do if each group is divided by its own std.
     squares = f.batches.methods[f.method].squares if by_batch_std else f.batches.responses
     factors = np.sqrt(squares[live] / f.batches.live_responses[live])
     factor = float(factors.mean())
@@ -157,7 +165,7 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
 
 
 def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
-    """A reward is constant in many groups, and the trainer's metric does not show it."""
+    """Find a reward that is constant in many groups although the trainer's metric does not show it."""
     metric = f.framework.zero_std_metric
     if metric is None or len(f.rewards) < 2:
         return
@@ -180,7 +188,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
 
 
 def filter_drops_signal(f: Facts) -> Iterator[Finding]:
-    """The trainer's filter on the summed reward would drop many groups that GDPO uses."""
+    """Find out that the trainer's filter on the summed reward would drop many groups that GDPO uses."""
     share, option = ratio(f.totals.filtered_groups, f.totals.groups), f.framework.filter_option
     if not share >= t.FILTERED or option is None or not f.is_gdpo:
         return

@@ -8,14 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import Facts, Finding, ratio
+from gdpo_audit.findings.facts import Facts, ratio
+from gdpo_audit.findings.finding import Finding
+from gdpo_audit.findings.sentences import lead_in
 from gdpo_audit.findings.sums import take
 from gdpo_audit.findings.words import some
 from gdpo_core._words import count, listing, number, percent
 
 
 class _Drift(NamedTuple):
-    """How the mean of a reward goes from the first quarter of the batches to the last."""
+    """The change of the mean of a reward from the first quarter of the batches to the last."""
 
     first: float
     last: float
@@ -23,15 +25,15 @@ class _Drift(NamedTuple):
     beyond_chance: bool
 
     def moves(self, sign: int) -> bool:
-        """Whether it is for the better, 1, or for the worse, −1, by more than chance and than what is hardly seen."""
+        """Return whether the change is for the better (sign 1) or worse (sign −1) by more than chance."""
         return self.beyond_chance and sign * self.size >= t.FALLS
 
 
 def reward_falls(f: Facts) -> Iterator[Finding]:
-    """The mean of the primary reward falls during the run; without a primary reward, that of any."""
+    """Find a primary reward whose mean falls during the run; where none is named, any reward whose mean falls."""
     drifts = _drifts(f)
-    primary = f.setup.primary
-    known = [k for k in drifts if f.setup.weights[k] and not (f.recipe and k in f.recipe.unknown)]
+    primary = f.basis.primary
+    known = [k for k in drifts if f.basis.weights[k] and not (f.recipe and k in f.recipe.unknown)]
     down = [k for k in (known if primary is None else [primary]) if k in drifts and drifts[k].moves(-1)]
     up = sorted((k for k in drifts if drifts[k].moves(1)), key=lambda k: -drifts[k].size)
     for k in down:
@@ -41,7 +43,7 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
             continue
         step, before, after = _break(f, k)
         goes = [f"{f.rewards[i]} goes from {number(drifts[i].first, 3)} to {number(drifts[i].last, 3)}" for i in up]
-        moves = "falls" if _sign(f, k) > 0 else f"rises against its weight of {number(f.setup.weights[k])}"
+        moves = "falls" if _sign(f, k) > 0 else f"rises against its weight of {number(f.basis.weights[k])}"
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
         meanwhile = f", while {some(goes)}" if up else ", while no other reward gets much better"
         numbers = {"reward": name, "since_step": step, "fall_in_stds": -fell.size, "threshold": t.FALLS}
@@ -59,12 +61,12 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
 
 
 def _sign(f: Facts, k: int) -> float:
-    """1, or −1 for a reward that is to be low."""
-    return copysign(1.0, f.setup.weights[k]) if f.setup.weights[k] else 1.0
+    """Return 1, or −1 for a reward that is to be low."""
+    return copysign(1.0, f.basis.weights[k]) if f.basis.weights[k] else 1.0
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
-    """By reward; none where a quarter of the run holds too few batches or groups with the reward."""
+    """Return the drift of each reward whose first and last quarter hold enough batches and groups to judge it."""
     quarter, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[quarter - 1] == step[-quarter]:
         return {}
@@ -81,14 +83,17 @@ def _drifts(f: Facts) -> dict[int, _Drift]:
 
 
 def _squared_error(f: Facts, k: int) -> float:
-    """The squared standard error of a mean, by the means of the groups: responses to one prompt are alike."""
+    """Return the squared standard error of a mean, from the means of the groups, whose responses are alike."""
     sums = f.totals.rewards
     between = max(sums.scatter[k] - sums.squared[k, k], 0.0)
     return ratio(between, (sums.holding_groups[k] - 1) * sums.present[k])
 
 
 def _break(f: Facts, k: int) -> tuple[int, float, float]:
-    """The step that parts the run so that the two means differ most beside their error, and these means."""
+    """Return the step at which the mean of a reward gets worse most clearly, and the means before it and from it on.
+
+    Among all steps, the two means differ most there beside their error.
+    """
     begins = np.flatnonzero(np.diff(f.batches.step, prepend=f.batches.step[0]))
     n, total = (np.append(0, x.cumsum()) for x in (f.batches.rewards.present[k], f.batches.rewards.total[k]))
     begins = begins[(n[begins] > 0) & (n[begins] < n[-1])]
@@ -98,8 +103,8 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
 
 
 def no_right_answer(f: Facts) -> Iterator[Finding]:
-    """Much of the update comes from groups in which no answer has the primary reward."""
-    on = f.setup.primary
+    """Find out that much of the update comes from groups in which no answer has the primary reward."""
+    on = f.basis.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):
         return
     parts, groups = f.method_sums.update_unright, f.totals.unright_groups
@@ -108,26 +113,29 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
         return
     name, by_size = f.rewards[on], sorted(set(range(len(f.rewards))) - {on}, key=lambda k: -parts[k])
     there = {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size}
-    teach = {other: part for other, part in there.items() if part > 0}
-    others = listing(teach)
+    teach = {reward: part for reward, part in there.items() if part > 0}
+    taught = listing(teach)
     numbers = {"update_share": share, "groups": groups, "update_share_there": there, "threshold": t.UNRIGHT_INFO}
     yield Finding(
         severity="warning" if share >= t.UNRIGHT_WARNING else "info",
         title=f"{percent(share)} of the update comes from groups in which no response has {name}",
-        message=f"{f.lead_in}, {percent(share)} of the update comes from {count(groups, 'group')} "
-        f"({percent(of_all)}) in which no response has more than 0 of {name}. What is taught there, by reward: "
-        f"{some(f'{other} {percent(part)}' for other, part in teach.items())}.",
-        to_do=f"Decide whether {others} should be taught where no response has {name}; if not, drop such groups.",
+        message=f"{lead_in(f)}, {percent(share)} of the update comes from {count(groups, 'group')} "
+        f"({percent(of_all)}) in which no response has more than 0 of {name}. Of that part of the update, "
+        f"{some(f'{reward} makes {percent(part)}' for reward, part in teach.items())}.",
+        to_do=f"Decide whether {taught} should be taught where no response has {name}; if not, drop such groups.",
         evidence=numbers,
         extent=share,
     )
 
 
 def _can_be_missed(f: Facts, k: int) -> bool:
-    """Whether a value of 0 or less means that an answer lacks the reward: none is below 0, or it has two values."""
+    """Return whether a value of 0 or less means that an answer lacks the reward.
+
+    That is so if no value is below 0, or if the reward has only two values.
+    """
     sums = f.totals.rewards
     low, high, n = sums.low[k], sums.high[k], sums.present[k]
-    if f.setup.weights[k] < 0 or not low <= 0 < high:
+    if f.basis.weights[k] < 0 or not low <= 0 < high:
         return False
     # Σ (x − low)(high − x) is 0 where every value is one of these two.
     mean = f.mean(k)

@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gdpo_audit.findings import thresholds as t
-from gdpo_audit.findings.facts import SEVERITIES, Facts, Finding, ValueFacts, ratio
+from gdpo_audit.findings.facts import Facts, ValueFacts, ratio
+from gdpo_audit.findings.finding import SEVERITIES, Finding
 from gdpo_audit.findings.prompts import lengths_of
+from gdpo_audit.findings.sentences import lead_in
 from gdpo_audit.findings.sums import bin_batches, take
 from gdpo_audit.findings.words import some
 from gdpo_core._words import clip, count, listing, number, percent, signed
@@ -18,7 +20,7 @@ from gdpo_core.conventions import NAMES
 
 
 def reward_dead(f: Facts) -> Iterator[Finding]:
-    """A reward is constant in nearly all groups."""
+    """Find rewards that are constant in nearly all groups."""
     for k, name in enumerate(f.rewards):
         dead, acts = f.dead(k), f.totals.groups - f.totals.rewards.dead_groups[k]
         if dead < t.DEAD:
@@ -42,7 +44,7 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
-    """A reward that differed inside groups at first no longer does."""
+    """Find rewards that differed inside groups at first and no longer do."""
     batches = len(f.batches.batch)
     if batches < t.FADES_BATCHES:
         return
@@ -50,7 +52,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
     first, last = (replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None)))
     for k, name in enumerate(f.rewards):
         groups = int(min(part.totals.rewards.holding_groups[k] for part in (first, last)))
-        if groups < t.FADES_GROUPS or not f.setup.weights[k] or f.dead(k) >= t.DEAD:
+        if groups < t.FADES_GROUPS or not f.basis.weights[k] or f.dead(k) >= t.DEAD:
             continue
         dead = first.dead(k), last.dead(k)
         share = first.shares(f.method)[k], last.shares(f.method)[k]
@@ -58,7 +60,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
         weaker = share[0] >= t.AMPLIFIED_SHARE and share[1] <= t.FADES_SHARE * share[0]
         if dead[1] - dead[0] < t.FADES_DEAD or not (dead[1] >= t.DEAD or weaker):
             continue
-        better = (mean[1] - mean[0]) * f.setup.weights[k] > 0
+        better = (mean[1] - mean[0]) * f.basis.weights[k] > 0
         why = (
             "If it is as good as it has to be, nothing is wrong."
             if better
@@ -83,7 +85,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
 
 
 def reward_noise(f: Facts) -> Iterator[Finding]:
-    """A reward is nearly constant, and GDPO gives it a large part of the update."""
+    """Find rewards that are nearly constant and to which GDPO gives a large part of the update."""
     grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
     for k, name in enumerate(f.rewards):
         faint = f.faint(k)
@@ -111,7 +113,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
 
 
 def reward_dominates(f: Facts) -> Iterator[Finding]:
-    """One reward makes most of the update, far more than its weight asks for."""
+    """Find rewards that make most of the update, far more than their weight asks for."""
     shares, gdpo = f.shares(f.method), f.shares("gdpo")
     for n, k in enumerate(_dominant(f)):
         name, asks = f.rewards[k], f.share_of_squares(k)
@@ -120,9 +122,9 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k]}
         numbers |= {"weight_asks_for": asks, "update_share_gdpo": gdpo[k]}
         yield Finding(
-            severity="info" if k == f.setup.primary else "warning",  # what matters most may make most
+            severity="info" if k == f.basis.primary else "warning",  # what matters most may make most
             title=makes,
-            message=f"{f.lead_in}, {makes}; its weight asks for {percent(asks)}. The push on {name} is "
+            message=f"{lead_in(f)}, {makes}; its weight asks for {percent(asks)}. The push on {name} is "
             f"{signed(f.push(f.method)[k])}, {_pushes_on_others(f, k)}.{why}".rstrip(),
             to_do=f"Ask whether {name} is meant to make most of the update.",
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
@@ -132,36 +134,36 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
 
 def _pushes_on_others(f: Facts, k: int) -> str:
     """Say the pushes on all rewards but one."""
-    others = [(name, x) for i, (name, x) in enumerate(zip(f.rewards, f.push(f.method), strict=True)) if i != k]
-    return f"against {listing(f'{signed(x)} on {name}' for name, x in others)}"
+    pushes = [(name, x) for i, (name, x) in enumerate(zip(f.rewards, f.push(f.method), strict=True)) if i != k]
+    return f"against {listing(f'{signed(x)} on {name}' for name, x in pushes)}"
 
 
 def _dominant(f: Facts) -> list[int]:
-    """The rewards that make most of the update, far more than their weight asks for."""
+    """Return the rewards that make most of the update, far more than their weight asks for."""
     able, shares = _acting_rewards(f), f.shares(f.method)
-    # The only reward that is neither constant nor noise makes most of the update; other findings say that.
+    # A reward that alone is neither constant nor noise makes most of the update anyway, which other findings say.
     loud = {k for k in able if f.dead(k) < t.DEAD and f.faint(k) < t.FAINT}
     return [k for k in able if loud - {k} and _far_above(shares[k], f.share_of_squares(k))]
 
 
 def reward_starved(f: Facts) -> Iterator[Finding]:
-    """A reward with a weight makes next to nothing of the update, or the update works against it."""
+    """Find rewards with a weight that make next to nothing of the update, or against which it works."""
     shares, gdpo, able = f.shares(f.method), f.shares("gdpo"), _acting_rewards(f)
     most = max(able, key=lambda i: shares[i], default=0)
-    said = bool(_dominant(f))  # the reason, in what is shown before
+    reason_given = bool(_dominant(f))  # the reason, in what is shown before
     for k, late in _starved(f):
         name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= t.STARVED * f.due_share(k)
         share, with_gdpo = (shares[k], gdpo[k]) if whole else (late.share, late.share_gdpo)
         title = f"The update works against {name}" if share < 0 else f"{name} makes {percent(share)} of the update"
         makes = f"the update works against {name}: its share is {percent(share)}" if share < 0 else title
         where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
-        why, said = "" if said else f" {_why(f, most, share, with_gdpo, due)}", True
+        why, reason_given = "" if reason_given else f" {_why(f, most, share, with_gdpo, due)}", True
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k], "due_share": due}
         numbers |= {"update_share_gdpo": gdpo[k], "since_step": late.step}
         yield Finding(
             severity=_severity_of_starved(f, k),
             title=title,
-            message=f"{f.lead_in}, {makes}, {late.words}, though its weight asks for {percent(due)}{where}. The push "
+            message=f"{lead_in(f)}, {makes}, {late.words}, though its weight asks for {percent(due)}{where}. The push "
             f"on it is {signed(f.push(f.method)[k])}.{why}".rstrip(),
             to_do=f"Look at what holds {name} down, if it is meant to count.",
             evidence=numbers | {"threshold_of_due": t.STARVED},
@@ -170,7 +172,7 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
 
 
 class _End(NamedTuple):
-    """The end of a run, in all parts of which a reward has been starved."""
+    """The last part of a run, from the step on from which a reward has been starved without a pause."""
 
     step: int | None  # where it begins; None: there is no such end, or the log is too short to show it
     part: float  # of the run
@@ -181,20 +183,20 @@ class _End(NamedTuple):
 
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
-    """The rewards that make next to nothing of the update, in the order in which they are shown."""
-    shares, able, found = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
+    """Return the rewards that make next to nothing of the update, in the order in which they are shown."""
+    shares, able, starved = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
         due, late = f.due_share(k), _at_the_end(f, k)
         share = shares[k] if shares[k] <= t.STARVED * due else late.share
         if due < t.STARVED_DUE or f.dead(k) >= t.DEAD or late.saturated:
             continue
         if share <= t.STARVED * due and (shares[k] == share or late.part >= t.STARVED_PART):
-            found.append((_severity_of_starved(f, k), share - due, k, late))
-    return [(k, late) for _, _, k, late in sorted(found, key=lambda x: (SEVERITIES.index(x[0]), x[1]))]
+            starved.append((_severity_of_starved(f, k), share - due, k, late))
+    return [(k, late) for _, _, k, late in sorted(starved, key=lambda x: (SEVERITIES.index(x[0]), x[1]))]
 
 
 def _severity_of_starved(f: Facts, k: int) -> str:
-    """A reward that is pushed all the same, as it comes with others, is learnt with these: that is no warning."""
+    """Return "info" for a starved reward that is learnt all the same, as others raise it, else "warning"."""
     pushed = f.push(f.method)[k] >= t.PUSHED
     return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"
 
@@ -204,15 +206,15 @@ def _at_the_end(f: Facts, k: int) -> _End:
     if parts < 2:
         return _End(None, 0.0, nan, nan, False, "in a log too short to say from which step on")
     b = bin_batches(f.batches, parts)
-    own = b.methods[f.method]
+    sums = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
     could = np.bincount(np.arange(len(of_batch)) * parts // len(of_batch), of_batch)
-    starved = (own.update[k] <= t.STARVED * could) & (could > 0)  # of no weight it is switched off
+    starved = (sums.update[k] <= t.STARVED * could) & (could > 0)  # of no weight it is switched off
     begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
     if begin == parts:
         return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
     before, end = (replace(f, batches=take(b, part)) for part in (slice(begin), slice(begin, None)))
-    better = begin > 0 and (end.mean(k) - before.mean(k)) * f.setup.weights[k] > 0
+    better = begin > 0 and (end.mean(k) - before.mean(k)) * f.basis.weights[k] > 0
     return _End(
         step=int(b.step[begin]),
         part=1 - begin / parts,
@@ -224,21 +226,24 @@ def _at_the_end(f: Facts, k: int) -> _End:
 
 
 def _acting_rewards(f: Facts) -> list[int]:
-    """The rewards that have a weight and differ in some group; none where the log does not tell what they do."""
+    """Return the rewards that have a weight and differ in some group; none where the log does not tell what they do."""
     if f.contradicted or f.relations:
         return []
     return [k for k in range(len(f.rewards)) if f.dead(k) < 1 and f.share_of_squares(k) > 0]
 
 
 def _far_above(share: float, asks: float) -> bool:
-    """Whether a share of the update is large, beside what its weight asks for too; false where it is NaN."""
-    # A reward that should have half cannot have twice its share, so what is left for the others counts too.
+    """Return whether a share of the update is large, also beside what its weight asks for; false where it is NaN."""
+    # A reward that should have half of the update cannot have twice as much, so what is left for the others counts too.
     beside = share >= t.DOMINATES_BY * asks or t.DOMINATES_BY * (1 - share) <= 1 - asks
     return share >= t.DOMINATES and beside and share - asks >= t.MOVED
 
 
 def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
-    """Why one reward makes most: its scale, where GDPO moves the share; else that others differ less often."""
+    """Say why one reward makes most of the update; empty where neither scale nor how often it differs explains it.
+
+    It is the scale where GDPO moves the share, else that the other rewards differ in fewer groups.
+    """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
         return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides."
     rarer = any(f.dead_or_missing(k) > f.dead_or_missing(most) for k in _acting_rewards(f))
@@ -249,14 +254,14 @@ def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
 
 
 def conflict(f: Facts) -> Iterator[Finding]:
-    """Two rewards oppose each other inside groups."""
+    """Find two rewards that oppose each other inside groups."""
     shares = f.shares(f.method)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
         correlation = f.correlation(i, j)
         if not correlation <= min(t.CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
             continue
         first, second = f.rewards[i], f.rewards[j]
-        # A reward that makes nothing of the update undoes nothing there either.
+        # A conflict with a reward that makes nothing of the update costs nothing there.
         least = min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)
         yield Finding(
             title=f"{first} and {second} work against each other",
@@ -270,7 +275,7 @@ def conflict(f: Facts) -> Iterator[Finding]:
 
 
 def length_coupled(f: Facts) -> Iterator[Finding]:
-    """A reward is correlated with the length of the response."""
+    """Find rewards that are correlated with the length of the response."""
     lengths = lengths_of(f) if f.run.has_length else None
     for k, (name, correlation) in enumerate(lengths["correlations"].items() if lengths else ()):
         if correlation is None or abs(correlation) < max(t.LENGTH, f.by_chance(k)):
@@ -291,24 +296,29 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
 
 
 def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
-    """A reward is constant in nearly all groups of some values, and acts in the others."""
+    """Find rewards that are constant in nearly all groups of some values of a column, and act in the others."""
     for k, name in enumerate(f.rewards):
         here = [
-            of for of in f.by if of.facts.totals.rewards.holding_groups[k] >= t.BY_GROUPS and of.facts.dead(k) >= t.DEAD
+            value_facts
+            for value_facts in f.by
+            if value_facts.facts.totals.rewards.holding_groups[k] >= t.BY_GROUPS and value_facts.facts.dead(k) >= t.DEAD
         ]
         (dead, holding), (dead_of_all, of_all) = (_dead_and_holding(some, k) for some in (here, f.by))
-        others = ratio(dead_of_all - dead, of_all - holding)
-        if not here or not others <= t.DEAD - t.BY_RISE or f.dead(k) >= t.DEAD:
+        dead_elsewhere = ratio(dead_of_all - dead, of_all - holding)
+        if not here or not dead_elsewhere <= t.DEAD - t.BY_RISE or f.dead(k) >= t.DEAD:
             continue
-        values = [clip("missing" if of.value is None else of.value, 30) for of in here]
+        values = [clip("missing" if value_facts.value is None else value_facts.value, 30) for value_facts in here]
         where = f"{f.run.by} {values[0]}" if len(values) == 1 else f"{len(values)} values of {f.run.by}"
         numbers: dict[str, object] = {"reward": name, "column": f.run.by, "values": values, "groups": holding}
-        numbers |= {"dead_groups": {value: of.facts.dead(k) for value, of in zip(values, here, strict=True)}}
-        numbers |= {"dead_groups_of_others": others, "threshold": t.DEAD, "threshold_groups": t.BY_GROUPS}
+        numbers |= {
+            "dead_groups": {value: value_facts.facts.dead(k) for value, value_facts in zip(values, here, strict=True)}
+        }
+        numbers |= {"dead_groups_of_others": dead_elsewhere, "threshold": t.DEAD, "threshold_groups": t.BY_GROUPS}
         yield Finding(
             title=f"{clip(name, 40)} does nothing in {clip(where, 40)}",
             message=f"{name} is constant in {percent(dead / holding)} of the groups of {f.run.by} {some(values)}, and "
-            f"in {percent(others)} of the others: it does nothing there, which the figures of the whole run hide.",
+            f"in {percent(dead_elsewhere)} of the others: it does nothing there, which the figures of the whole run "
+            "hide.",
             to_do=f"Grade {name} in finer steps there, or look at whether these prompts are too easy or too hard.",
             evidence=numbers | {"threshold_of_others": t.DEAD - t.BY_RISE},
             extent=f.share_of_squares(k) * holding / of_all,
@@ -316,7 +326,7 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
 
 
 def _dead_and_holding(parts: Sequence[ValueFacts], k: int) -> tuple[int, int]:
-    """The groups of these parts in which the reward is constant, and all that hold it."""
-    sums = [of.facts.totals for of in parts]
-    holding = int(sum(of.rewards.holding_groups[k] for of in sums))
-    return int(sum(of.rewards.dead_groups[k] - of.groups for of in sums)) + holding, holding
+    """Return how many groups of these parts hold the reward as a constant, and how many hold it at all."""
+    sums = [part.facts.totals for part in parts]
+    holding = int(sum(total.rewards.holding_groups[k] for total in sums))
+    return int(sum(total.rewards.dead_groups[k] - total.groups for total in sums)) + holding, holding

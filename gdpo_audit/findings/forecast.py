@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.logged_groups import LoggedGroups, logged_groups, what_is_lacking
+from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
 from gdpo_audit.findings.trials import Gate, Trial
-from gdpo_audit.findings.what_if import METHODS
+from gdpo_audit.findings.what_if import TRIED_METHODS
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name, width
@@ -25,9 +25,9 @@ NO_SPEED = 1e6  # an error from which on nothing is known of a speed, as of a re
 UNKNOWN = 1.0  # standard deviation of the logarithm of a speed from which on nothing is said
 _DRAWS = 100
 _QUANTILE = 1.2816  # of the normal distribution, for 80 of 100
-# Calibrated on 28 logs of the five old set-ups, under GRPO and GDPO, of 50 steps, and what 100 runs had come to: the
-# differences came to this part of what rewards that do not help each other would have. Beside it the model is off by a
-# part of the difference and by a part of the reward's range; settings of other kinds than those runs get more room.
+# These were calibrated on 28 logs of 50 steps, of the five old set-ups under GRPO and GDPO, and on what 100 runs came
+# to. CARRIED: the differences were this part of what they would be if no reward helped another. The errors: the model
+# is off by a part of the difference and by a part of the reward's range, with room for settings of other kinds.
 CARRIED, MODEL_ERROR, LEAST_ERROR = 0.85, 0.3, 0.006
 OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and one task."
 
@@ -56,7 +56,7 @@ class RewardForecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast(Displayed):
-    """The forecast of every reward under a setting; `table` has a row for each.
+    """The forecast of every reward under a setting.
 
     steps: over which the means are taken. from_steps: of the log. notes: what the figures stand on.
     """
@@ -70,7 +70,7 @@ class Forecast(Displayed):
     notes: tuple[str, ...] = (OF_WHAT,)
 
     def table(self) -> pl.DataFrame:
-        """One row per reward: reward, difference, low, high, speed, speed_error, push, push_as_it_ran, why."""
+        """Return a row per reward: reward, difference, low, high, speed, speed_error, push, push_as_it_ran, why."""
         numbers = ("difference", "low", "high", "speed", "speed_error", "push", "push_as_it_ran")
         rows = [
             {"reward": name, **{column: getattr(made, column) for column in numbers}, "why": made.why or None}
@@ -112,7 +112,7 @@ def forecast_of(
 
 
 def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, dict[str, float | None]]]:
-    """Forecast several settings at once: of each reward the difference over the steps of the log, and its interval.
+    """Forecast several settings: for each reward the difference over the steps of the log, with its interval.
 
     Raises InputError where the log does not tell enough.
     """
@@ -132,20 +132,20 @@ def why_no_forecast(f: Facts) -> str:
 
 
 class _Forecaster:
-    """The run as it went, from which any other setting is forecast."""
+    """The run as it went, which gives the forecast of any other setting."""
 
     def __init__(self, f: Facts) -> None:
         self.names = f.rewards
-        self.log = logged_groups(f)
-        self.own = self.log.pushes(f.method, f.setup.weights)
-        self.speeds = fit_speeds(self.log.course, self.own)
+        self.log = LoggedGroups(f)
+        self.before = self.log.pushes(f.method, f.basis.weights)
+        self.speeds = fit_speeds(self.log.course, self.before)
 
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
         """Return the forecast of each reward under a setting."""
         after = self.log.pushes(trial.method, trial.weights, trial.gate)
-        compared = _compare(self.speeds, self.own, after, steps)
+        compared = _compare(self.speeds, self.before, after, steps)
         return {
-            name: _reward_forecast(self.log, self.speeds, compared, self.own, after, k)
+            name: _reward_forecast(self.log, self.speeds, compared, self.before, after, k)
             for k, name in enumerate(self.names)
         }
 
@@ -154,7 +154,7 @@ def _notes(f: Facts) -> Iterator[str]:
     """Yield a sentence for each assumption of the figures that the log does not confirm."""
     if f.recipe is None:
         yield f"“As it ran” is taken as {NAMES[f.method]}, which the log does not show."
-    if f.setup.changes:
+    if f.basis.changes:
         yield "The weights of the run change; its speeds are fitted as if it had had those of most batches."
 
 
@@ -170,23 +170,23 @@ def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
 
 
 def _checked(f: Facts, course: Course, method: object, weights: object, gate: object, steps: object) -> ForecastSetting:
-    """Return the setting that a caller asks for; raises InputError."""
-    known = method is None or (isinstance(method, str) and method in METHODS)
-    expect(known, "forecast, method", f"one of {', '.join(METHODS)}", repr(method))
+    """Return the setting that a caller asks for, checked against the run. Raises InputError."""
+    known = method is None or (isinstance(method, str) and method in TRIED_METHODS)
+    expect(known, "forecast, method", f"one of {', '.join(TRIED_METHODS)}", repr(method))
     named = weights_by_name(weights, f.rewards, "forecast, weights")
-    setup = f.setup.with_weights({name: w / f.unit for name, w in named.items()})
-    expect(any(setup.weights), "forecast, weights", "one that is not 0", "0 for every reward")
-    width([abs(weight) for weight in setup.weights], torch.float64, "forecast, weights")
+    basis = f.basis.with_weights({name: w / f.unit for name, w in named.items()})
+    expect(any(basis.weights), "forecast, weights", "one that is not 0", "0 for every reward")
+    width([abs(weight) for weight in basis.weights], torch.float64, "forecast, weights")
     steps = int(course.time[-1]) + 1 if steps is None else steps
     whole = f"a whole number from 1 to {MOST_STEPS:,}"
     if not is_whole(steps) or not 1 <= steps <= MOST_STEPS:
         raise InputError(f"forecast, steps: expected {whole}, got {steps!r}")
     chosen = f.method if method is None else str(method)
-    return ForecastSetting(chosen, setup.weights, None if gate is None else _gate(f, gate), int(steps))
+    return ForecastSetting(chosen, basis.weights, None if gate is None else _gate(f, gate), int(steps))
 
 
 def _gate(f: Facts, gate: object) -> Gate:
-    """Return the gate of these names."""
+    """Return the gate that a caller describes by the names of its rewards, checked. Raises InputError."""
     names = f"a reward and another one on which it depends, of {', '.join(f.rewards)}"
     asked = dict(gate) if isinstance(gate, Mapping) else {}
     reward, on = asked.get("reward"), asked.get("on")
@@ -208,7 +208,10 @@ def _gate(f: Facts, gate: object) -> Gate:
 
 @dataclass(frozen=True)
 class _Compared:
-    """Both courses at some times, (times, draws, K): the first draw is the middle of what is known of the speeds."""
+    """Both courses, as it ran and as forecast, at some times: (times, draws, K).
+
+    The first draw is the middle of what is known of the speeds.
+    """
 
     times: Array
     as_it_ran: Array
@@ -216,7 +219,7 @@ class _Compared:
 
     @cached_property
     def differences(self) -> Array:
-        """(draws, K) of the means over the steps, each as it was before its update."""
+        """(draws, K) the differences of the means over the steps, each step as it was before its update."""
         steps = int(self.times[-1])
         low, part = _between(self.times, np.arange(steps, dtype=float))
         weight = np.bincount(low, 1 - part, len(self.times)) + np.bincount(low + 1, part, len(self.times))
@@ -233,17 +236,17 @@ def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
     return low, (steps - times[low]) / (times[low + 1] - times[low])
 
 
-def _compare(speeds: Speeds, own: Pushes, after: Pushes, steps: int) -> _Compared:
+def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Compared:
     """Follow both settings from the same start at the same speeds."""
     levels = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(levels)])
     starts, times = speeds.starts(drawn), times_of(steps)
-    as_it_ran, forecast = (integrate(pushes, starts, drawn, times) for pushes in (own, after))
+    as_it_ran, forecast = (integrate(pushes, starts, drawn, times) for pushes in (before, after))
     return _Compared(times, as_it_ran, as_it_ran + CARRIED * (forecast - as_it_ran))
 
 
 def _reward_forecast(
-    log: LoggedGroups, speeds: Speeds, compared: _Compared, own: Pushes, after: Pushes, k: int
+    log: LoggedGroups, speeds: Speeds, compared: _Compared, before: Pushes, after: Pushes, k: int
 ) -> RewardForecast:
     """Return the forecast of one reward, in its own unit."""
     unit, least = float(log.range[k]), float(log.low[k])
@@ -264,7 +267,7 @@ def _reward_forecast(
         speed=float(speeds.speed[k]),
         speed_error=float(speeds.spread[k]),
         push=float(after.measured[k]),
-        push_as_it_ran=float(own.measured[k]),
+        push_as_it_ran=float(before.measured[k]),
         why=why,
     )
 

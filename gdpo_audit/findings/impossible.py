@@ -11,7 +11,7 @@ from gdpo_audit.findings.sums import Array
 from gdpo_audit.recipe.recipe import Comparison, Recipe, Tensors
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-# An advantage is divided by nothing if it is so many times what the rewards differ by: no weights are as large.
+# An advantage counts as divided by almost 0 if it is so many times what the rewards differ by: no weights are so large.
 _TIMES = 100.0
 _NEAR = 6e-3  # how near the other advantages of its group are to what leave-one-out makes of them, if rounded too
 
@@ -19,7 +19,7 @@ Number = TypeVar("Number", float, Tensor)
 
 
 def last_z(recipe: Recipe) -> Literal["group", "batch"] | None:
-    """Whether advantages are z-scores in their group or in their batch; None where they are neither."""
+    """Return whether a recipe's advantages are z-scores of their group or of their batch; None for neither."""
     c = ALL_CONVENTIONS[recipe.convention]
     if recipe.method == "grpo" and not (c.leave_one_out or c.mean_of_others):
         return "group"
@@ -30,7 +30,9 @@ def last_z(recipe: Recipe) -> Literal["group", "batch"] | None:
 
 
 def largest_z(n: Number, ddof: int) -> Number:
-    """The largest z-score among n values, where all others are equal: (n − 1)/√n, or √(n − 1) with ddof 0.
+    """Return the largest z-score that n values can have: (n − 1)/√n, or √(n − 1) with ddof 0.
+
+    It is that of one value beside n − 1 equal ones.
 
     >>> round(largest_z(8.0, ddof=1), 4), round(largest_z(8.0, ddof=0), 4)
     (2.4749, 2.6458)
@@ -39,7 +41,10 @@ def largest_z(n: Number, ddof: int) -> Number:
 
 
 def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | None) -> Tensor:
-    """(responses,) whether no rewards make a logged advantage; of a known recipe, only what it does not make either."""
+    """Return (responses,) whether no rewards make a logged advantage.
+
+    Where the recipe is known, an advantage that it makes is possible.
+    """
     if recipe is None or comparison is None:
         return _divided_by_nothing(log)
     wrong = comparison.error > comparison.allowed
@@ -47,7 +52,7 @@ def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | Non
 
 
 def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor) -> Tensor:
-    """(responses,) whether an advantage is beyond the largest z-score, while the recipe makes most others of its group.
+    """Return (responses,) whether an advantage exceeds the largest z-score in a group of which the recipe makes most.
 
     It makes all that are not beyond as well: a group that was scaled, or that lacks rows, has others that are wrong.
     """
@@ -63,7 +68,7 @@ def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor)
 
 
 def _divided_by_nothing(log: Tensors) -> Tensor:
-    """(responses,) whether leave-one-out divided an advantage by the round-off of a std that is 0.
+    """Return (responses,) whether leave-one-out divided an advantage by the round-off of a std that is 0.
 
     It shows in the group alone, whatever the weights: the other responses have equal rewards, so that their advantages
     are ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0, and this one is many times as large as the rewards differ.
@@ -71,30 +76,32 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
     rewards, a = log.rewards.flatten(0, -2).numpy(), log.advantages.numpy()
     sizes = log.group_of_response.bincount().numpy()
     size, start = sizes.repeat(sizes), (sizes.cumsum() - sizes).repeat(sizes)
-    found = np.zeros(len(a), dtype=bool)
+    divided = np.zeros(len(a), dtype=bool)
     for i in np.flatnonzero(np.abs(a) > np.sqrt(size)):
         group = slice(start[i], start[i] + size[i])
-        # One of the others alone tells most groups of other methods.
+        # One neighbour alone rules out most groups of other methods, which saves time.
         if _by_leave_one_out(a[i], a[start[i] + (i == start[i])], size[i]):
-            found[i] = alone_by_nothing(rewards[group], a[group]) == i - start[i]
-    return torch.from_numpy(found)
+            divided[i] = alone_by_nothing(rewards[group], a[group]) == i - start[i]
+    return torch.from_numpy(divided)
 
 
 def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
-    """The response of a group of which that is so; None if there is none. rewards: (responses, rewards).
+    """Return the response of a group whose advantage leave-one-out divided by round-off; None if there is none.
+
+    rewards: (responses, rewards).
 
     >>> alone_by_nothing(np.array([[0.0]] + 7 * [[0.95]]), np.array([-2075.39] + 7 * [7**-0.5]))
     0
     """
     n, at = len(advantages), int(np.abs(np.nan_to_num(advantages)).argmax())
-    others = np.delete(rewards, at, axis=0)
-    if np.isnan(rewards).any() or (others != others[0]).any():
+    rest = np.delete(rewards, at, axis=0)
+    if np.isnan(rewards).any() or (rest != rest[0]).any():
         return None
-    far = abs(advantages[at]) > _TIMES * np.abs(rewards[at] - others[0]).sum() > 0
+    far = abs(advantages[at]) > _TIMES * np.abs(rewards[at] - rest[0]).sum() > 0
     return at if far and all(_by_leave_one_out(advantages[at], a, n) for a in np.delete(advantages, at)) else None
 
 
-def _by_leave_one_out(one: float, other: float, n: int) -> bool:
-    """Whether an advantage is what leave-one-out makes of n − 1 equal sums beside one other, and of the other sign."""
-    size, opposite = abs(other), one < 0 < other or other < 0 < one
+def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
+    """Return whether an advantage is what leave-one-out makes of n − 1 equal sums beside one of the other sign."""
+    size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.trials import Gate, behind
+from gdpo_audit.findings.trials import Gate, behind, sample_of
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.recipe.recipe import starts_of, tensors_of
 from gdpo_core._errors import InputError
@@ -33,11 +33,6 @@ def what_is_lacking(f: Facts) -> tuple[str, str] | None:
     return next(((expected, got) for holds, expected, got in conditions if not holds), None)
 
 
-def logged_groups(f: Facts) -> "LoggedGroups":
-    """Return what forecasts stand on, from the log once more, as a report keeps no rows of it. Raises InputError."""
-    return LoggedGroups(f if f.tables else replace(f, tables=f.run.sample, _trials={}))
-
-
 class LoggedGroups:
     """The parts of a log that its forecasts need: its course, and the groups on which pushes are measured."""
 
@@ -48,7 +43,7 @@ class LoggedGroups:
         self.facts = f
         self.low, self.high = (np.array(x, dtype=float) for x in (f.totals.rewards.low, f.totals.rewards.high))
         self.range = np.where(self.high > self.low, self.high - self.low, np.nan)  # NaN: constant or missing
-        self.table = pl.concat(f.sample).drop("advantage", strict=False)
+        self.table = pl.concat(sample_of(f)).drop("advantage", strict=False)
         self.starts = starts_of(self.table["group"].to_numpy())
         self.sizes = np.diff(self.starts, append=len(self.table))
         self.values = self._values(self.table)
@@ -124,7 +119,7 @@ class LoggedGroups:
 
     def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
         """Return (responses,) what a method makes of these rewards."""
-        convention = ALL_CONVENTIONS[self.facts.setup.convention]
+        convention = ALL_CONVENTIONS[self.facts.basis.convention]
         log = tensors_of(table, self.facts.rewards)
         if convention.last_step == "tokens" and log.lengths is None:
             convention = replace(convention, last_step="responses")

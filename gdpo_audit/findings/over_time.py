@@ -7,7 +7,7 @@ from math import nan, sqrt
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.sums import Array, Setup, Sums, bin_batches, push_of
+from gdpo_audit.findings.sums import Array, Basis, Sums, bin_batches, push_of
 from gdpo_audit.findings.thresholds import CHANGED, CHANGED_STEPS
 
 Series = list[float | None]  # a number for each row of this table
@@ -22,17 +22,17 @@ SILENT = "silent"  # under a method, the share of the groups without any advanta
 CORRELATION = "correlation"  # of two rewards inside groups
 
 
-def column(what: str, *of: str) -> str:
-    """The name of a column: what it holds, and the method, the reward or the two rewards that it is of.
+def column(what: str, *subjects: str) -> str:
+    """Return the name of a column: what it holds, and the method, the reward or the two rewards that it is about.
 
     >>> column(SHARE, "gdpo", "style")
     'share:gdpo:style'
     """
-    return ":".join([what, *of])
+    return ":".join([what, *subjects])
 
 
-def over_time(setup: Setup, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
-    """The run in at most 200 rows: one row per step, or per few steps where there are more.
+def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
+    """Return the run as a table of at most 200 rows: a row per step, or per few steps where there are more.
 
     The columns: step, step_last, responses, groups; by reward its `MEAN`, `STD`, `MISSING` and `DEAD`; by method its
     `SHARE` of each reward and `PUSH` on it, `TIES` and `SILENT`; by pair, in the order of the rewards, their
@@ -40,7 +40,7 @@ def over_time(setup: Setup, batches: Sums[Array], untold: Collection[str] = ()) 
     untold: rewards whose share the log does not tell.
     """
     b = bin_batches(batches)
-    sums, numbered = b.rewards, list(enumerate(setup.rewards))
+    sums, numbered = b.rewards, list(enumerate(basis.rewards))
     columns = {"step": b.step, "step_last": b.step_last, "responses": b.responses, "groups": b.groups}
     for k, name in numbered:
         n, total = sums.present[k], sums.total[k]
@@ -64,7 +64,7 @@ def over_time(setup: Setup, batches: Sums[Array], untold: Collection[str] = ()) 
 
 
 def _ratio(part: Array, whole: Array) -> Array:
-    """One divided by the other, NaN where the other is not above 0."""
+    """Divide one array by another, NaN where the other is not above 0."""
     return np.divide(part, whole, out=np.full(part.shape, nan), where=whole > 0)
 
 
@@ -72,12 +72,12 @@ def _ratio(part: Array, whole: Array) -> Array:
 
 
 def series_of(steps: pl.DataFrame, name: str) -> Series:
-    """A column of the table, None where it has no number."""
+    """Return a column of the table of steps as a list, None where it has no number."""
     return steps[name].cast(pl.Float64).fill_nan(None).to_list()
 
 
 def present(series: Series) -> list[float]:
-    """The numbers of a series, without the steps that have none.
+    """Return the numbers of a series, without the steps that have none.
 
     >>> present([0.0, None, 2.0])
     [0.0, 2.0]
@@ -86,7 +86,7 @@ def present(series: Series) -> list[float]:
 
 
 def quarters(series: Series) -> tuple[float | None, float | None]:
-    """The mean of the first and of the last quarter of its numbers; at least one number each.
+    """Return the means of the first and of the last quarter of the numbers of a series, at least one number each.
 
     >>> quarters([0.0, 1.0, None, 3.0, 4.0])
     (0.0, 4.0)
@@ -99,7 +99,7 @@ def quarters(series: Series) -> tuple[float | None, float | None]:
 
 
 def noise(numbers: Sequence[float] | Array) -> float:
-    """How far the numbers of a series are off by chance: their standard deviation, from how neighbours differ.
+    """Estimate the standard deviation of the noise in a series from how neighbouring numbers differ.
 
     >>> noise([0.0, 1.0, 0.0]), noise([1.0])
     (0.7071067811865476, 0.0)
@@ -108,7 +108,7 @@ def noise(numbers: Sequence[float] | Array) -> float:
 
 
 def changed_at(steps: Sequence[int], series: Series) -> int | None:
-    """The step from which on the numbers have another mean; None where the change is no more than their noise.
+    """Return the step from which on the mean of a series differs; None where the change is no more than noise.
 
     It parts them so that the two means differ most beside their error; the noise is that of one step to the next.
 
@@ -128,7 +128,9 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
 
 
 def sparkline(series: Series, between: tuple[float, float] | None = None, width: int = 10) -> str:
-    """The course of the numbers, by default from their lowest to their highest, a block for each step or for a few.
+    """Draw the course of the numbers in block characters, one for each step or for a few.
+
+    between: the ends of the scale, by default the lowest and the highest number.
 
     >>> sparkline([0.0, 1.0, 2.0, 3.0]), sparkline([5.0, 5.0]), sparkline([0.5, 1.2], between=(0, 1)), sparkline([])
     ('▁▃▆█', '▄▄', '▅█', '')

@@ -10,7 +10,7 @@ from gdpo_audit.findings.findings_advantages import contradicted_weights
 from gdpo_audit.findings.forecast import forecasts_of
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.thresholds import MOVED, push_noise
-from gdpo_audit.findings.trials import Gate, Trial
+from gdpo_audit.findings.trials import Gate, Trial, Trials
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError
 from gdpo_core._words import listing, number, signed
@@ -50,62 +50,69 @@ class Setting:
     cost: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """It as plain values, the setting apart from what it does."""
+        """Return the row as plain values, the method, weights and gate under `setting`."""
         values = asdict(self)
         return {"setting": {name: values.pop(name) for name in ("method", "weights", "gate")}, **values}
 
 
 def plan_of(f: Facts) -> tuple[Setting, ...]:
-    """What the run could have used, each tried on its log; empty where the log does not tell what did what."""
+    """Try on the run's log what it could have used; empty where the log does not tell what each reward did."""
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
-    if len(f.rewards) < 2 or unknown or not any(f.setup.weights) or not f.sample:
+    if len(f.rewards) < 2 or unknown or not any(f.basis.weights):
         return ()
-    tried = [*_settings(f)]
+    trials = Trials(f)
+    if not trials.sample:
+        return ()
+    tried = [*_settings(trials)]
     ran = tried[0][0]
-    gated = _gated(f, ran)
+    gated = _gated(trials, ran)
     rows = _with_forecasts(f, [*tried, *gated])
     best = _best(f, rows[: len(tried)])
     if best is not None:
-        assert f.setup.primary is not None, "without a primary reward none is the best"
-        rows[rows.index(best)] = _recommended(best, ran, f.rewards[f.setup.primary])
+        assert f.basis.primary is not None, "without a primary reward none is the best"
+        rows[rows.index(best)] = _recommended(best, ran, f.rewards[f.basis.primary])
     return tuple(rows)
 
 
-def _settings(f: Facts) -> Iterator[tuple[Setting, Trial]]:
-    """Yield the run's own setting, the other method, and weights under which shares are as asked for; each as tried."""
-    own, name = f.setup.weights, NAMES[f.method]
+def _settings(trials: Trials) -> Iterator[tuple[Setting, Trial]]:
+    """Yield the run's own setting, other methods, and weights that give the shares asked for, each as it is tried."""
+    f = trials.facts
+    weights_of_run, name = f.basis.weights, NAMES[f.method]
     assumed = f"{name}, {'asked for' if f.intended_method == f.method else 'assumed'}"
     ran = "the weights given" if contradicted_weights(f) else "as it ran" if f.recipe else assumed
-    yield _tried(f, ran, "", Trial(f.method, own))
+    yield _tried(trials, ran, "", Trial(f.method, weights_of_run))
     of_sums = f.method if f.method in ("grpo_no_std", "grpo_batch_std") else "grpo"
     for method in ("gdpo", of_sums):
         if method != f.method:
-            yield _tried(f, f"{NAMES[method]}, same weights", f"Use {NAMES[method]}", Trial(method, own))
+            yield _tried(
+                trials, f"{NAMES[method]}, same weights", f"Use {NAMES[method]}", Trial(method, weights_of_run)
+            )
     for method in ("gdpo", of_sums):
-        weights = weights_for(f, method, _asked(f))
-        if weights is not None and _differ(weights, own):
+        weights = weights_for(trials, method, _asked(trials))
+        if weights is not None and _differ(weights, weights_of_run):
             words = listing(f"{r} {number(w)}" for r, w in zip(f.rewards, f.printed(weights), strict=True))
             do = f"Set the weights {words}" if method == f.method else f"Use {NAMES[method]} with the weights {words}"
-            setting, trial = _tried(f, f"{NAMES[method]}, shares as asked", do, Trial(method, weights))
+            setting, trial = _tried(trials, f"{NAMES[method]}, shares as asked", do, Trial(method, weights))
             # Where the weights nearly cancel a reward, their rounding alone moves the shares far from what was sought.
             title = setting.title if setting.off < MOVED else f"{NAMES[method]}, other weights"
             yield replace(setting, title=title), trial
 
 
-def _asked(f: Facts) -> dict[int, float]:
-    """The shares that the weights of the run ask for, of the rewards that can act."""
-    return {k: due for k in range(len(f.rewards)) if (due := f.baseline.due_share(k)) > 0}
+def _asked(trials: Trials) -> dict[int, float]:
+    """Return the shares that the weights of the run ask for, by the index of each reward that can act."""
+    due_shares = {k: trials.as_it_ran.due_share(k) for k in range(len(trials.facts.rewards))}
+    return {k: due for k, due in due_shares.items() if due > 0}
 
 
-def _differ(weights: Sequence[float], own: Sequence[float]) -> bool:
-    """Whether weights differ from the run's by more than a factor, and enough to be worth a change."""
-    largest, of_own = max(map(abs, weights)), max(map(abs, own))
-    return any(abs(w / largest - o / of_own) >= MOVED for w, o in zip(weights, own, strict=True))
+def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
+    """Return whether weights differ from the run's by more than a factor, and enough to be worth a change."""
+    largest, of_own = max(map(abs, weights)), max(map(abs, weights_of_run))
+    return any(abs(w / largest - o / of_own) >= MOVED for w, o in zip(weights, weights_of_run, strict=True))
 
 
-def _tried(f: Facts, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
-    """Return a setting as it is tried on the sample of the log, and the trial."""
-    after, method = f.try_setting(trial), trial.method
+def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
+    """Return a setting with what the sample shows under it, and the trial that it is."""
+    f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
     gate: dict[str, Any] | None = None
     if trial.gate is not None:
@@ -115,7 +122,7 @@ def _tried(f: Facts, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]
         lines = config_lines.set_weights(f.run.framework, functions, weights, method)
     else:
         lines = config_lines.switch_to(
-            f.run.framework, functions, weights, method, of_grpo=trial.weights == f.setup.weights
+            f.run.framework, functions, weights, method, of_grpo=trial.weights == f.basis.weights
         )
     setting = Setting(
         title=title,
@@ -132,8 +139,8 @@ def _tried(f: Facts, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]
         silent_groups=after.silent(method),
         dead_groups={name: after.dead(k) for k, name in enumerate(f.rewards)},
         lines=lines,
-        off=sum(abs(shares[k] - share) for k, share in _asked(f).items()) / 2,
-        tried_on=sum(map(len, f.sample)),
+        off=sum(abs(shares[k] - share) for k, share in _asked(trials).items()) / 2,
+        tried_on=sum(map(len, trials.sample)),
     )
     return setting, trial
 
@@ -148,37 +155,37 @@ def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
     above 0 with its whole interval. None without a primary reward: what is better is then its owner's to say. None too
     where the advantages are not what any method makes.
     """
-    if f.setup.primary is None or (f.recipe is None and f.reproduced is False):
+    if f.basis.primary is None or (f.recipe is None and f.reproduced is False):
         return None
-    first, ran = f.rewards[f.setup.primary], rows[0]
+    first, ran = f.rewards[f.basis.primary], rows[0]
     good = [row for row in rows[1:] if row.push[first] > 0 and _rises(row, ran, first) and not _may_fall(row, first)]
     return max(good, key=lambda row: _gain(row, ran, first), default=None)
 
 
 def _rises(row: Setting, ran: Setting, name: str) -> bool:
-    """Whether the push on a reward is larger than as it ran, by more than noise."""
+    """Return whether the push on a reward is larger than as it ran, by more than noise."""
     return row.push[name] - ran.push[name] > push_noise(row.tried_on)
 
 
 def _may_fall(row: Setting, name: str) -> bool:
-    """Whether the forecast of a reward does not lie above 0 with its whole interval; False where none is known."""
+    """Return whether a reward has a forecast whose interval reaches 0 or less."""
     told = (row.forecast or {}).get(name, {}).get("low")
     return told is not None and told <= 0
 
 
 def _gain(row: Setting, ran: Setting, first: str) -> float:
-    """Return the gain of the primary reward less what others lose, in pushes."""
+    """Return the gain in the push on the primary reward, less what the pushes on others lose."""
     moved = {name: row.push[name] - ran.push[name] for name in row.push}
     return moved.pop(first) + sum(min(x, 0.0) for x in moved.values() if not isnan(x))
 
 
 def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
-    """Return the setting with its reason, what it does to the primary reward, and its cost, what falls elsewhere."""
-    others = [
+    """Return the setting as recommended: with its reason, its effect on the primary reward, and its cost to others."""
+    falling = [
         name for name in row.push if name != primary and ran.push[name] - row.push[name] > push_noise(row.tried_on)
     ]
-    worse = listing(f"the push on {name} falls {moved_push(row, ran, name)}" for name in others)
-    cost = f"It has a cost: {worse}." if others else "No push on another reward falls by more than noise."
+    worse = listing(f"the push on {name} falls {moved_push(row, ran, name)}" for name in falling)
+    cost = f"It has a cost: {worse}." if falling else "No push on another reward falls by more than noise."
     return replace(row, recommended=True, why=f"the push on {primary} goes {moved_push(row, ran, primary)}", cost=cost)
 
 
@@ -193,17 +200,18 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
     return f"{push} (its mean is forecast to change by {difference}; 80 % interval {low} to {high})"
 
 
-def _gated(f: Facts, ran: Setting) -> list[tuple[Setting, Trial]]:
+def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
     """Return the gate that raises the push on the primary reward most, if one does: it changes the task."""
-    on = f.setup.primary
+    f = trials.facts
+    on = f.basis.primary
     if on is None or f.dead(on) >= 1:
         return []
     first, tried = f.rewards[on], list[tuple[Setting, Trial]]()
     for k, name in enumerate(f.rewards):
-        if k != on and f.setup.weights[k] and f.dead(k) < 1:
+        if k != on and f.basis.weights[k] and f.dead(k) < 1:
             gate = Gate(k, on, f.highest(on), f.worst(k))
             do = f"Let {name} count only where {first} reaches {number(gate.threshold)}"
-            tried.append(_tried(f, f"{name} behind {first}", do, Trial(f.method, f.setup.weights, gate)))
+            tried.append(_tried(trials, f"{name} behind {first}", do, Trial(f.method, f.basis.weights, gate)))
     best = max(tried, key=lambda pair: pair[0].push[first], default=None)
     return [best] if best is not None and _rises(best[0], ran, first) else []
 
@@ -211,7 +219,7 @@ def _gated(f: Facts, ran: Setting) -> list[tuple[Setting, Trial]]:
 def _with_forecasts(f: Facts, tried: Sequence[tuple[Setting, Trial]]) -> list[Setting]:
     """Return the settings with what is forecast of each reward, where one is primary and the log tells enough."""
     rows = [row for row, _ in tried]
-    if f.setup.primary is None:
+    if f.basis.primary is None:
         return rows
     try:
         forecasts = forecasts_of(f, [trial for _, trial in tried[1:]])

@@ -7,46 +7,51 @@ import polars as pl
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.over_time import quarters
-from gdpo_audit.findings.summarise import summarise_all
-from gdpo_audit.findings.sums import Array, LengthSums, Setup
 from gdpo_audit.json_types import LengthsPart, PromptsPart
 
 WORST = 10  # prompts in a report
-CHARACTERS_OF = 200_000  # responses: reading the texts of more takes longer than the audit
 
 
 def _visits(f: Facts) -> pl.DataFrame | None:
-    """The groups of the batches that are counted; None where their silence is not that of the run's method."""
-    if f.summary is None or f.setup.examples_of != f.method:
+    """Return a row per counted group; None where it is not known whether the run's method left the group silent."""
+    if f.summary is None or f.basis.examples_of != f.method:
         return None
     return f.summary.visits.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
 
 
 def silent_responses(f: Facts) -> int | None:
-    """The responses in groups without any advantage."""
+    """Count the responses in groups without any advantage; None where that is not known."""
     visits = _visits(f)
     return None if visits is None else int(visits.filter("silent")["responses"].sum())
 
 
-def prompts_of(f: Facts) -> PromptsPart | None:
-    """The prompts of a run, and the groups that each got. None: the log has none."""
+def visited_prompts(f: Facts) -> pl.DataFrame | None:
+    """Return a row per prompt, those that wasted most responses first; None where the log has no prompts."""
     visits = _visits(f)
     if visits is None or "_prompt_key" not in visits.columns:
         return None
     wasted = pl.col("responses").filter("silent").sum()
     visited = pl.col("_place").min(), pl.len().alias("visits"), pl.col("silent").sum(), wasted
-    of = visits.group_by("_prompt_key").agg(visited).sort("responses", "_place", descending=[True, False])
-    worst = of.filter(pl.col("responses") > 0).head(WORST)
-    texts = list[pl.DataFrame]()
-    for frame in f.run.extracts["text"]():
-        texts.append(frame.join(worst, on="_place", how="semi"))
-        if sum(map(len, texts)) == len(worst):
-            break
-    said = worst.join(pl.concat(texts), on="_place", how="left", maintain_order="left")
-    rows: Any = said.select("visits", prompt="text", silent_visits="silent", silent_responses="responses").to_dicts()
-    silent, repeated = of.filter(silent=pl.col("visits")), of.filter(pl.col("visits") > 1)
+    return visits.group_by("_prompt_key").agg(visited).sort("responses", "_place", descending=[True, False])
+
+
+def worst_of(prompts: pl.DataFrame) -> pl.DataFrame:
+    """Return those of the prompts, sorted as `visited_prompts` has them, that a report shows."""
+    return prompts.filter(pl.col("responses") > 0).head(WORST)
+
+
+def prompts_of(f: Facts) -> PromptsPart | None:
+    """Count the prompts of a run and those that taught nothing, and name the worst; None where the log has none."""
+    prompts = visited_prompts(f)
+    if prompts is None or f.prompt_texts is None:
+        return None
+    with_text = worst_of(prompts).join(f.prompt_texts, on="_place", how="left", maintain_order="left")
+    rows: Any = with_text.select(
+        "visits", prompt="text", silent_visits="silent", silent_responses="responses"
+    ).to_dicts()
+    silent, repeated = prompts.filter(silent=pl.col("visits")), prompts.filter(pl.col("visits") > 1)
     return {
-        "prompts": len(of),
+        "prompts": len(prompts),
         "repeated": len(repeated),
         "silent": len(silent),
         "silent_repeated": len(repeated.filter(silent=pl.col("visits"))),
@@ -55,8 +60,8 @@ def prompts_of(f: Facts) -> PromptsPart | None:
 
 
 def lengths_of(f: Facts) -> LengthsPart | None:
-    """How long the completions are: in tokens where they are logged, else in characters. None: neither is known."""
-    batches = f.batches.lengths if f.run.has_length else _characters(f)
+    """Return how long the completions are, in tokens or else in characters; None where neither is known."""
+    batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():
         return None
     spread = np.sqrt(batches.squared.sum() * f.totals.rewards.squared.diagonal())
@@ -69,17 +74,3 @@ def lengths_of(f: Facts) -> LengthsPart | None:
         "last_quarter": last,
         "correlations": {name: float(part / whole) if whole else None for name, part, whole in together},
     }
-
-
-def _characters(f: Facts) -> LengthSums[Array] | None:
-    """The sums of the batches with characters in place of tokens; the advantages that come of them are no one's."""
-    if "length" not in f.run.extracts or f.totals.responses > CHARACTERS_OF:
-        return None
-    lengths = pl.concat(f.run.extracts["length"]())
-    setup = Setup(f.rewards, f.setup.weights, "paper", None, None)
-    counted = pl.col("batch").is_in(f.batches.batch.tolist())
-    tables = (table.filter(counted) for table in f.run.tables())
-    with_lengths = (
-        table.join(lengths, on="_place", how="left", maintain_order="left") for table in tables if len(table)
-    )
-    return summarise_all(with_lengths, setup).batches.lengths

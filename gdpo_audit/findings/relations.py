@@ -7,12 +7,12 @@ import numpy as np
 from gdpo_audit.findings.sums import Sums
 from gdpo_audit.findings.thresholds import DEGREES, NO_SPREAD, VARYING
 
-# A reward, and the earlier ones of which it is a weighted sum, with their weights.
+# A relation is a reward and the earlier ones of which it is a weighted sum, with their weights.
 Relation = tuple[str, dict[str, float]]
 
 
 def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relation]:
-    """Each reward that is a weighted sum of earlier ones inside every group."""
+    """Yield each reward that is a weighted sum of earlier ones inside every group."""
     sums, independent = totals.rewards, list[int]()
     with np.errstate(divide="ignore", invalid="ignore"):
         correlation = sums.products / np.sqrt(sums.squared * sums.squared.T)
@@ -22,14 +22,17 @@ def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relati
         # Where responses lack some of the rewards, their correlations are those of different responses.
         whole = all(sums.present[i] == sums.present[k] for i in independent)
         for before in ([independent] if whole else []) + [[i] for i in independent]:
-            own, of = correlation[np.ix_(before, before)], correlation[before, k]
-            if not before or not np.isfinite(of).all():
+            among, with_reward = correlation[np.ix_(before, before)], correlation[before, k]
+            if not before or not np.isfinite(with_reward).all():
                 continue
-            w = np.linalg.solve(own, of)
-            if 1 - w @ of <= NO_SPREAD:
+            w = np.linalg.solve(among, with_reward)
+            if 1 - w @ with_reward <= NO_SPREAD:
                 sizes = np.sqrt(np.diagonal(sums.squared))
                 raw = {rewards[i]: float(f"{x * sizes[k] / sizes[i]:.6g}") for i, x in zip(before, w, strict=True)}
-                yield rewards[k], {part: x for (part, x), one in zip(raw.items(), w, strict=True) if abs(one) > 1e-5}
+                yield (
+                    rewards[k],
+                    {part: x for (part, x), weight in zip(raw.items(), w, strict=True) if abs(weight) > 1e-5},
+                )
                 break
         else:
             independent.append(k)

@@ -32,7 +32,11 @@ _OF_GROUP = "a factor for each group"
 
 @dataclass(frozen=True)
 class Residual:
-    """What was found; says: sentences. known: it is an estimator or the order, so that nothing is missing."""
+    """A pattern in advantages that no recipe makes.
+
+    pattern: its name; says: sentences about it. known: the pattern is an estimator or the order, so that nothing is
+    missing from the log.
+    """
 
     pattern: str
     says: str
@@ -42,7 +46,7 @@ class Residual:
 
 
 def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
-    """What these tables of a log show, whose advantages no recipe makes; None where that is nothing."""
+    """Return the pattern in the advantages of these tables, which no recipe makes; None where there is none."""
     table = pl.concat(tables)
     ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
     table = table.head(max(int(ends[ends <= _ENOUGH].max(initial=0)), int(ends[0])))
@@ -54,8 +58,8 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
         if w is not None and (pattern != _OF_GROUP or _factors_vary(t, w)):
             return Residual(pattern, says.replace("…", _in_words(rewards, w)), weights=tuple(w.tolist()))
     hidden, groups = len(hidden_groups(table, rewards)), len(log.batch)
-    if hidden <= MERGED * groups and (found := _order(t, rewards)):
-        return found
+    if hidden <= MERGED * groups and (order := _order(t, rewards)):
+        return order
     return _mostly(t, hidden or len(hidden_groups(table.drop("length", strict=False), rewards)), groups)
 
 
@@ -63,7 +67,12 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
 
 
 def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tuple[str, Terms, str]]:
-    """A pattern, terms of which a sum makes the advantages but for a factor of each group, and what that says."""
+    """Yield each estimator that may have made the advantages: its name, terms, and a sentence.
+
+    A weighted sum of the terms then makes the advantages of a group, but for a factor of the group.
+
+    The advantages are that sum but for a factor of each group.
+    """
     ratio = t.total(t.a.clamp(max=0)).abs() / t.total(t.a.clamp(min=0))
     ratio = ratio[ratio.isfinite() & (ratio > 0)]
     less = ratio.median().item() if len(ratio) >= _FEWEST else 1.0
@@ -89,7 +98,7 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
         r = log.rewards[..., k].flatten().nan_to_num(-torch.inf)
         top = r.max().item()
         inside = (r >= top).double()
-        # A gate that is open, or closed, for few does little.
+        # A gate that is open, or closed, for few responses does little, so it is not looked for.
         if _RARE < inside.mean() < 1 - _RARE and bool((t.a * (1 - inside)).abs().max() <= _ROUND_OFF):
             yield (
                 "gate on the advantage",
@@ -100,7 +109,7 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
 
 
 def _fit(t: Terms) -> Tensor | None:
-    """(rewards,) weights that make the advantages of nearly every group but for a factor; None where chance may."""
+    """Return (rewards,) weights that make the advantages of nearly every group but for a factor; None for none."""
     solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
     if not solution.is_direction:
         return None
@@ -119,7 +128,7 @@ def _fit(t: Terms) -> Tensor | None:
 
 
 def _factors_vary(t: Terms, w: Tensor) -> bool:
-    """Whether groups differ in what their sums, and in what their z-scores, are multiplied by."""
+    """Return whether the factor differs between groups, for their sums and for their z-scores."""
     square = t.total((w @ t.x).square())
     factor = t.total((w @ t.x) * t.a) / square
     stds = [(square / (t.total(t.part) - ddof).clamp(min=1)).sqrt() for ddof in (1, 0)]
@@ -138,7 +147,10 @@ def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
 
 
 def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
-    """The order of a weighted sum, which no group contradicts; equal advantages contradict nothing."""
+    """Return the pattern "order" where the advantages are ordered as a weighted sum in every group, else None.
+
+    Equal advantages contradict no order.
+    """
     slack = t.rounding + _NEAR / 2 * _largest(t, t.a)[t.unit] + _ROUND_OFF
     low, high, pairs = t.a - slack, t.a + slack, [t.unit.new_zeros(0, 2)]  # the first one has the higher advantage
     for unit in range(len(t.batch)):
@@ -168,7 +180,7 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
 
 
 def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
-    """How much follows the rewards, though equal ones may have different advantages."""
+    """Say how much of the advantages follows the rewards where equal rewards may have different advantages."""
     mean, adds_up = t.total(t.a) / t.total(t.part).clamp(min=1), _adds_up(t)
     a = (t.a - mean[t.unit]) * t.part
     left = a - t.x.T @ (torch.linalg.pinv(t.x @ t.x.T) @ (t.x @ a))
@@ -190,11 +202,11 @@ def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
 
 
 def _adds_up(t: Terms) -> bool:
-    """Whether the advantages of nearly every group add up to 0."""
+    """Return whether the advantages of nearly every group add up to 0."""
     near = t.total(t.a).abs() <= t.total(t.rounding + _NEAR * t.a.abs() + _ROUND_OFF)
     return bool(near.double().mean() >= _NEARLY_ALL)
 
 
 def _largest(terms: Terms, x: Tensor) -> Tensor:
-    """(units,) the largest size in each unit."""
+    """Return (units,) the largest size of a value in each unit."""
     return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.part, "amax")

@@ -10,7 +10,7 @@ from gdpo_core.pushing import push_parts
 
 
 def ungated_column(name: str) -> str:
-    """Return the name of the column that holds a reward as it is in the log, in a table that has it behind a gate."""
+    """Return the name of the column that holds a reward without its gate, in a table that has it behind the gate."""
     return f"ungated:{name}"
 
 
@@ -35,7 +35,7 @@ class Deviations:
     same: float  # of the largest value of a group: what is nearer to 0 is 0
 
     def selected_by(self, a: Tensor) -> Selected:
-        """Return what these advantages select; a: (prompts, rollouts) or (responses,)."""
+        """Return which rewards these advantages raise and whom they punish; a: (prompts, rollouts) or (responses,)."""
         finite, above, better = a.isfinite(), self.above, self.better
         if bool(finite.all()):
             products, squares = self.batch.group.total(self.distance * a), self.squares
@@ -56,7 +56,7 @@ def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
 
 
 def _round_off(batch: Batch, x: Tensor, same: float) -> Tensor:
-    """Return for every response what is 0 beside the largest size of a value in its group."""
+    """Return for every response the size up to which a value counts as 0 in its group."""
     return batch.group.broadcast(-same * batch.group.lowest(-x.abs()))
 
 

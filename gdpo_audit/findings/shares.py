@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.sums import Array
+from gdpo_audit.findings.trials import Trials
 from gdpo_audit.recipe.recipe import tensors_of
 from gdpo_core._groups import Reduction, skipping_missing
 from gdpo_core._statistics import centre
@@ -19,16 +19,17 @@ _ROUNDS, _EXACT = 200, 1e-4  # of the search for weights: where it ends
 _LEAST = 1e-3  # of the largest product of weight and spread: with smaller weights a reward could as well be left out
 
 
-def weights_for(f: Facts, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:
-    """Weights under which the method gives each of these rewards its wanted share of the update; None: there are none.
+def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:
+    """Return weights under which a method gives each reward its wanted share of the update; None for none.
 
     wanted: shares that sum to 1, by the index of their reward; the other rewards keep their weight beside the first
     of these. Signs stay, and the largest of these weights stays as large as it is. A share is Σ_u w_k (M_u w)_k / d_u²
     beside Σ_u w'M_u w / d_u², over the units u that one number d_u divides, with the products M_u of the terms there.
     """
-    products, divisors = _products(f, method)
+    f = trials.facts
+    products, divisors = _products(trials, method)
     keys = list(wanted)
-    sign = np.sign(np.where(np.array(f.setup.weights) == 0, 1.0, f.setup.weights))
+    sign = np.sign(np.where(np.array(f.basis.weights) == 0, 1.0, f.basis.weights))
     target = np.array([wanted.get(k, 0.0) for k in range(len(sign))])
     spread = np.sqrt(np.einsum("ukk->k", products))
     if not keys or (spread[keys] == 0).any():
@@ -47,17 +48,18 @@ def weights_for(f: Facts, method: str, wanted: Mapping[int, float]) -> tuple[flo
         size *= np.clip(target / np.maximum(share, 1e-3), 0.25, 4.0) ** 0.25
         loud = size * spread
         size = np.where(target > 0, np.maximum(loud, _LEAST * loud.max()) / np.where(spread > 0, spread, 1), 0.0)
-    largest = max(abs(f.setup.weights[k]) for k in keys) or 1.0
-    found = np.where(target > 0, sign * size * largest / size.max(), f.setup.weights)
-    return tuple(float(f"{x:.3g}") for x in found)
+    largest = max(abs(f.basis.weights[k]) for k in keys) or 1.0
+    weights = np.where(target > 0, sign * size * largest / size.max(), f.basis.weights)
+    return tuple(float(f"{x:.3g}") for x in weights)
 
 
-def _products(f: Facts, method: str) -> tuple[Array, Array | None]:
-    """(units, rewards, rewards) Σ x_k x_l of the terms, and what makes d² of the weights; None: nothing is divided."""
-    c = ALL_CONVENTIONS[f.setup.convention]
+def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
+    """Return (units, rewards, rewards) Σ x_k x_l of the terms, and the same whose weighted sum is d²; None for no d."""
+    f = trials.facts
+    c = ALL_CONVENTIONS[f.basis.convention]
     by_group = method == "grpo" or (method == "gdpo" and c.last_step == "group")
     products, divisors = [], []
-    for table in f.sample:
+    for table in trials.sample:
         log = tensors_of(table, f.rewards)
         batch = log.read(replace(c, last_step="responses"))
         formula, batch = method_for("gdpo" if method == "gdpo" else "grpo_no_std", batch)
@@ -77,6 +79,6 @@ def _centre(x: Tensor, over: Reduction) -> Tensor:
 
 
 def _in_units(x: Tensor, unit: Tensor) -> Array:
-    """(units, rewards, rewards) Σ x_k x_l; x: (rewards, responses)."""
+    """Return (units, rewards, rewards) the sums of x_k x_l in each unit; x: (rewards, responses)."""
     pairs = torch.einsum("kj,lj->jkl", x, x)
     return pairs.new_zeros(int(unit.max()) + 1, *pairs.shape[1:]).index_add_(0, unit, pairs).numpy()

@@ -46,11 +46,11 @@ def shown(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Shown:
         return NOTHING_SHOWN
     x = table.select(reward_columns(rewards)).to_numpy()
     centred = _centring(a[known], group[known], batch[known], x[known], rewards)
-    others = [_beyond(a[known], group[known]), _silent(a, group, x)]
+    further = [_beyond(a[known], group[known]), _silent(a, group, x)]
     never = centred[0] == NEVER
-    others += [] if never else [_signs(a[known])]
-    titles = [title for title, _ in (centred, *others[1:]) if title]  # a few large ones alone say little
-    says = tuple(sentence for _, sentence in (centred, *others) if sentence)
+    further += [] if never else [_signs(a[known])]
+    titles = [title for title, _ in (centred, *further[1:]) if title]  # a few large ones alone say little
+    says = tuple(sentence for _, sentence in (centred, *further) if sentence)
     weights = _plain_sum(a[known], x[known]) if never else None
     return Shown(titles[0] if titles else "", says, None if weights is None else tuple(weights))
 
@@ -104,7 +104,7 @@ def _plain_sum(a: np.ndarray, x: np.ndarray) -> list[float] | None:
 
 
 def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
-    """Say whether they follow the rewards less a mean that was rounded to bfloat16; empty where they do not."""
+    """Say whether advantages follow the rewards less a mean rounded to bfloat16; else name the usual causes."""
     total = torch.from_numpy(x.sum(1))
     size = torch.from_numpy(np.bincount(group)).double()
     index = torch.from_numpy(group)
@@ -137,7 +137,8 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
     if not above:
         return "", ""
     limit = number(float(plain[np.bincount(group).argmax()]), 3)
-    both = "" if surely in (0, above) else f" ({count(surely)} of them are also where it divides by n)"
+    also = "is" if surely == 1 else "are"
+    both = "" if surely in (0, above) else f" ({count(surely)} of them {also} so also where it divides by n)"
     title = f"{count(above, 'logged advantage')} {'is' if above == 1 else 'are'} beyond the largest z-score"
     return title, f"{title} of {'a' if above == 1 else 'their'} group, {limit} where the std divides by n − 1{both}."
 

@@ -1,50 +1,33 @@
-"""The sums of the batches of a table: what its rewards, methods and logged advantages come to."""
+"""The summary of a run: the sums of its batches, and the groups that show each finding best."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_audit.findings.impossible import impossible
-from gdpo_audit.findings.selection import Deviations, Selected, deviations_of, ungated_column
+from gdpo_audit.findings.group_sums import Grouped, sums_of_groups, token_lengths
 from gdpo_audit.findings.sums import (
     Array,
-    LengthSums,
-    LoggedSums,
-    MethodSums,
-    RewardSums,
-    Setup,
+    Basis,
     Sums,
     add_up,
     concat,
     each,
     take,
 )
-from gdpo_audit.findings.thresholds import FAINT_STD, FEW_VALUES
 from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.recipe.recipe import (
-    TOLERANCE,
-    Tensors,
-    compare,
-    hidden_groups,
-    same_direction,
     starts_of,
     tensors_of,
 )
-from gdpo_core import _pairs
 from gdpo_core._errors import expect
-from gdpo_core._groups import Batch, skipping_missing
-from gdpo_core._statistics import centre, std_of
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.registry import advantages_without_eps, method_for
-from gdpo_core.ties import break_even_of, update_parts
 
-_ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
 DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
 _HELD = 20  # groups of a piece for each thing: a report shows five, and some may be of batches that it leaves out
 _AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
@@ -53,24 +36,24 @@ Mapped: TypeAlias = Callable[..., Iterable]  # as `map`: what a function makes o
 
 
 class Summary(NamedTuple):
-    """The sums of the batches of a run or of a part of it, and the groups that show each thing best."""
+    """The sums of the batches of a run or of a part of it, and the groups that show each finding best."""
 
     batches: Sums[Array]
-    # The groups that show something best: batch, group, and a score by finding, and by finding and number of a reward,
-    # null where the group shows it not; and their rows.
+    # The groups that show a finding best, and their rows. Columns of the groups: batch, group, and a score for each
+    # finding, or for each finding and number of a reward; it is null where the group does not show it.
     groups: pl.DataFrame
     rows: pl.DataFrame
-    # Of each group: batch, `_place` and `_prompt_key` of its first response, responses, and whether it is silent and
-    # whether it holds several prompts.
+    # A row per group: batch, `_place` and `_prompt_key` of its first response, responses, and whether it is silent or
+    # mixes prompts.
     visits: pl.DataFrame
 
 
-def summarise_all(tables: Iterable[pl.DataFrame], setup: Setup, mapped: Mapped = map) -> Summary:
-    """The summary of the tables of a run, its batches in the order of the steps.
+def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped = map) -> Summary:
+    """Summarise the tables of a run, its batches in the order of the steps.
 
     mapped: computes the parts, here by default.
     """
-    all_of_them = _joined(mapped(partial(summarise, setup=setup), pieces(tables)))
+    all_of_them = _joined(mapped(partial(summarise, basis=basis), pieces(tables)))
     batches = all_of_them.batches
     return all_of_them._replace(batches=take(batches, np.lexsort((batches.batch, batches.step))))
 
@@ -81,7 +64,7 @@ def _joined(parts: Iterable[Summary]) -> Summary:
 
 
 def pieces(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The tables in pieces of whole batches."""
+    """Yield the tables in pieces of whole batches."""
     for table in tables:
         starts = starts_of(table["batch"].to_numpy())
         cuts = starts[starts_of(starts // _AT_ONCE)]
@@ -89,27 +72,27 @@ def pieces(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
             yield table[low:high]
 
 
-def summarise(table: pl.DataFrame, setup: Setup) -> Summary:
-    """The summary of one table of a run. It holds whole batches; the rows of a batch, and of a group, are consecutive.
+def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
+    """Summarise one table of whole batches, in which the rows of a batch, and of a group, are consecutive.
 
-    The advantages are computed with the setup's weights and convention. Where a batch lacks the lengths that the
+    The advantages are computed with the basis's weights and convention. Where a batch lacks the lengths that the
     convention weights by, GDPO's last step runs over responses. A column `part` numbers parts of the run, each of some
     groups: then the sums are those of each part, under its number, and the advantages still those of whole batches.
     Raises InputError where these rows are apart.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "reward:a": [1.0, 0, 1], "reward:b": [0.0, 1, 1]})
     >>> from gdpo_audit.findings.sums import total
-    >>> sums = total(summarise(table, Setup(("a", "b"), (1.0, 1.0), "trl", None, None)).batches)
+    >>> sums = total(summarise(table, Basis(("a", "b"), (1.0, 1.0), "trl", None, None)).batches)
     >>> sums.methods["grpo"].tied_pairs, sums.different_pairs, round(float(sums.rewards.products[0, 1]), 6)
     (1, 3, -0.333333)
     """
-    return _joined(_summary(rows, own, *known) for rows, own, *known in _kinds(table, setup))
+    return _joined(_summary(rows, basis_of_kind, *known) for rows, basis_of_kind, *known in _kinds(table, basis))
 
 
-def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Setup, bool, bool]]:
-    """The table by kinds of batches, so that an unusual batch does not change how others compute.
+def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Basis, bool, bool]]:
+    """Yield the table by kinds of batches, so that an unusual batch does not change how others are computed.
 
-    With each the setup of these batches, whether their rewards are float32 numbers, and whether all lengths are known.
+    With each the basis of these batches, whether their rewards are float32 numbers, and whether all lengths are known.
     Apart are also batches whose groups have different sizes, or of which one has a single response.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
@@ -120,27 +103,20 @@ def _kinds(table: pl.DataFrame, setup: Setup) -> Iterator[tuple[pl.DataFrame, Se
     smallest, largest = np.minimum.reduceat(sizes, of_batch), np.maximum.reduceat(sizes, of_batch)
     size = np.where(smallest == largest, largest, np.where(smallest > 1, 0, -1))
     float32, timed = (
-        np.logical_and.reduceat(x, starts) for x in (in_float32(table, setup.rewards), token_lengths(table) >= 1)
+        np.logical_and.reduceat(x, starts) for x in (in_float32(table, basis.rewards), token_lengths(table) >= 1)
     )
     kinds: dict[tuple, list[int]] = {}
     for number, kind in enumerate(zip(size.tolist(), float32.tolist(), timed.tolist(), strict=True)):
-        kinds.setdefault((setup.of_batch(int(batch[starts[number]])), *kind), []).append(number)
+        kinds.setdefault((basis.of_batch(int(batch[starts[number]])), *kind), []).append(number)
     rows = np.diff(starts, append=len(table))
     for (made, _, *known), numbers in kinds.items():
         chosen = np.isin(np.arange(len(starts)), numbers).repeat(rows)
-        own = replace(setup, weights=made.weights, recipe=made.recipe, changes={})
-        yield table if chosen.all() else table.filter(pl.Series(chosen)), own, *known
-
-
-def token_lengths(table: pl.DataFrame) -> Array:
-    """(responses,) tokens, NaN where unknown."""
-    if "length" not in table.columns:
-        return np.full(len(table), np.nan)
-    return table["length"].cast(pl.Float64).to_numpy()
+        basis_of_kind = replace(basis, weights=made.weights, recipe=made.recipe, changes={})
+        yield table if chosen.all() else table.filter(pl.Series(chosen)), basis_of_kind, *known
 
 
 def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
-    """(responses,) whether the rewards are float32 numbers, as a trainer that computes in float32 logs them."""
+    """Return (responses,) whether all rewards are float32 numbers, as a trainer that computes in float32 logs them."""
     fits = np.full(len(table), True)
     for name in rewards:
         value = table[reward_column(name)].to_numpy()
@@ -149,32 +125,32 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     return fits
 
 
-def _summary(rows: pl.DataFrame, setup: Setup, float32: bool, timed: bool) -> Summary:
-    """The summary of batches of one kind, with one setup."""
-    part = rows if float32 else rows.with_columns(pl.col(reward_columns(setup.rewards)).round_sig_figs(DIGITS))
-    log = tensors_of(part, setup.rewards)
-    convention = ALL_CONVENTIONS[setup.convention]
+def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
+    """Summarise batches of one kind, with one basis."""
+    part = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
+    log = tensors_of(part, basis.rewards)
+    convention = ALL_CONVENTIONS[basis.convention]
     if convention.last_step == "tokens" and not timed:
         convention = replace(convention, last_step="responses")
     masked = torch.from_numpy(part["_masked"].to_numpy().copy()) if "_masked" in part.columns else None
-    of = _Grouped(log.read(convention, setup.weights), starts_of(part["group"].to_numpy()), masked)
-    groups = each(_as_array, _sums(of, log, part, setup, float32))
-    scores = {} if setup.examples_of is None else _scores(groups, setup.examples_of, setup.primary or 0)
-    held = np.zeros(len(of.starts), dtype=bool)
+    grouped = Grouped(log.read(convention, basis.weights), starts_of(part["group"].to_numpy()), masked)
+    groups = each(_as_array, sums_of_groups(grouped, log, part, basis, float32))
+    scores = {} if basis.examples_of is None else _scores(groups, basis.examples_of, basis.primary or 0)
+    held = np.zeros(len(grouped.starts), dtype=bool)
     for score in scores.values():
         held[_best(score, _HELD)] = True
-    of_group = rows.select("batch", "group")[of.starts].with_columns(**scores).fill_nan(None)
-    in_held = np.flatnonzero(held.repeat(np.diff(of.starts, append=len(rows))))
-    visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^(_place|_prompt_key)$"))[of.starts].with_columns(
+    of_group = rows.select("batch", "group")[grouped.starts].with_columns(**scores).fill_nan(None)
+    in_held = np.flatnonzero(held.repeat(np.diff(grouped.starts, append=len(rows))))
+    visits = rows.select(pl.col("batch").cast(pl.Int32), pl.col("^(_place|_prompt_key)$"))[grouped.starts].with_columns(
         responses=groups.responses.astype(np.uint32),
-        silent=groups.methods[setup.examples_of or "grpo"].silent_groups.astype(bool),
-        mixed=_hold_several_prompts(rows, of.starts),
+        silent=groups.methods[basis.examples_of or "grpo"].silent_groups.astype(bool),
+        mixed=_hold_several_prompts(rows, grouped.starts),
     )
     return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows[in_held], visits)
 
 
 def _best(score: Array, most: int) -> Array:
-    """(at most `most`,) the groups with the highest scores, of equal ones the first; those without a score are none."""
+    """Return the groups with the highest scores, at most `most`, of equal ones the first; none without a score."""
     shown = np.flatnonzero(score == score)
     if len(shown) <= most:
         return shown
@@ -184,7 +160,7 @@ def _best(score: Array, most: int) -> Array:
 
 
 def _hold_several_prompts(rows: pl.DataFrame, starts: Array) -> Array:
-    """(groups,) Whether the responses of a group answer several prompts; starts: the first row of each group."""
+    """Return (groups,) whether the responses of a group answer several prompts; starts: the first row of each group."""
     if "_prompt_key" not in rows.columns:
         return np.zeros(len(starts), dtype=bool)
     prompt = rows["_prompt_key"].to_numpy()
@@ -197,64 +173,15 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
     return (x if x.is_floating_point() else x.long()).numpy()
 
 
-def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, setup: Setup, float32: bool) -> Sums[Any]:
-    """The sums of each group, as tensors and arrays."""
-    std, distance = of.centred(of.batch.rewards)
-    same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
-    logged = _deviations_as_logged(of, distance, part, setup, same)
-    outcomes = {method: _outcome(of, method, logged) for method in setup.methods}
-    # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
-    first = setup.primary if setup.extra_method is None else None
-    break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, first))
-    break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, first)
-    ties, order = _ties_and_order(of, outcomes, setup.primary, same)
-    sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
-    rewards = _reward_sums(of, distance, std)
-    highest = torch.full_like(std[0], torch.inf) if setup.primary is None else rewards.high[setup.primary]
-    unright = (highest <= 0) & ~highest.isinf()
-    before = outcomes["gdpo"].before_batch_step
-    live = ~of.silent(before.nan_to_num())
-    constant = of.silent(outcomes["grpo_no_std"].advantages) | (sizes == 1)
-    step, batch = (part[name].to_numpy() for name in ("step", "batch"))
-    return Sums(
-        batch=part["part"].to_numpy()[of.starts] if "part" in part.columns else batch[of.starts],
-        step=np.minimum.reduceat(step, of.starts),
-        step_last=np.maximum.reduceat(step, of.starts),
-        fingerprint=_fingerprints(part, setup.rewards, batch, of.starts),
-        responses=sizes,
-        groups=torch.ones_like(sizes),
-        mixed_groups=ties.vectors > 1,
-        different_pairs=ties.pairs,
-        primary_pairs=order.pairs,
-        unright_groups=unright,
-        live_responses=of.per_group((~before.isnan()).to(before)).long() * live,
-        constant_sums=constant,
-        filtered_groups=constant & live,
-        rewards=rewards,
-        methods={m: _method_sums(of, m, made, ties, order, break_even[m], unright) for m, made in outcomes.items()},
-        lengths=_length_sums(of, distance, part, setup),
-        logged=_logged_sums(of, log, part, setup),
-    )
-
-
-def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
-    """(groups,) a hash of rewards and logged advantages in their order: batches with the same rows have the same."""
-    content = part.select(*["advantage"] * ("advantage" in part.columns), *reward_columns(rewards))
-    starts = starts_of(batch)
-    position = np.arange(len(part)) - starts.repeat(np.diff(starts, append=len(part)))
-    odd = (2 * position + 1).astype(np.uint64)  # so that no bit of a hash is lost
-    return np.bitwise_xor.reduceat(content.hash_rows().to_numpy() * odd, groups)
-
-
 def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
-    """(groups,) how well each group shows each thing, by the id of a finding and the number of a reward; NaN: not.
+    """Return how well each group shows each finding, (groups,) by its id and the number of a reward; NaN: not at all.
 
     first: the number of the reward that matters most, of whose best responses `punished` is.
     """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.round(sums.update / sums.squares, 9)  # shares that agree in nine digits are equal
-    # A reward with more than all of the update decides against others, not alone.
+    # A reward with more than all of the update decides against others, so it does not decide alone.
     alone = several & (sums.different_pairs > 0) & (sums.squares > 0) & (share <= 1)
     scores = {
         "ties-hide-signal": (sums.tied_pairs, sums.tied_pairs > 0),
@@ -262,279 +189,6 @@ def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
         "advantage-impossible": (groups.logged.largest_impossible, groups.logged.impossible > 0),
         "silent-groups": (groups.different_pairs, sums.silent_groups > 0),
         "punished": (sums.punished[first], sums.punished[first] > 0),
-        **{f"reward-dominates {k}": (own, alone[k]) for k, own in enumerate(share)},
+        **{f"reward-dominates {k}": (share_of_reward, alone[k]) for k, share_of_reward in enumerate(share)},
     }
     return {name: np.where(there, score, np.nan) for name, (score, there) in scores.items()}
-
-
-@dataclass(frozen=True)
-class _Grouped:
-    """Several batches computed as one, with sums over groups."""
-
-    batch: Batch
-    starts: Array  # (groups,) the first response of each group
-    masked: Tensor | None = None  # (responses,) whether a mask took a response's advantage from the update
-
-    @cached_property
-    def rewarded(self) -> Tensor:
-        """(prompts, rollouts) or (responses,) whether a response has any reward."""
-        return ~self.batch.rewards.isnan().all(0)
-
-    @cached_property
-    def blocks(self) -> list[_pairs.Block]:
-        """The groups in blocks of similar sizes."""
-        return _pairs.blocks_of(self.batch)
-
-    def per_group(self, x: Tensor) -> Tensor:
-        """(…, prompts, rollouts) or (…, responses) summed to (…, groups)."""
-        return self.flat(self.batch.group.total(x))
-
-    def lowest(self, x: Tensor) -> Tensor:
-        """(…, groups) the lowest value of each group."""
-        return self.flat(self.batch.group.lowest(x))
-
-    def highest(self, x: Tensor) -> Tensor:
-        """(…, groups) the highest value of each group."""
-        return -self.lowest(-x)
-
-    def silent(self, x: Tensor) -> Tensor:
-        """(groups,) whether every value of a group is 0; NaN is not 0."""
-        return self.lowest(-x.abs()) == 0
-
-    def per_response(self, x: Tensor) -> Tensor:
-        """(…, groups) repeated for each response of the group."""
-        return x[..., None] if self.batch.index is None else self.batch.group.broadcast(x)
-
-    def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The std, (…, groups), and each value minus the mean of its group; 0 where x is NaN."""
-        group = self.batch.group
-        over = skipping_missing(group) if bool(x.isnan().any()) else group
-        distance = centre(x, over)[1]
-        return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
-
-    def flat(self, x: Tensor) -> Tensor:
-        """(…, groups) what a reduction over groups gives."""
-        return x.squeeze(-1) if self.batch.index is None else x
-
-
-# --- rewards ----------------------------------------------------------------------------------------------------------
-
-
-def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
-    """distance, std: as `_Grouped.centred` gives them for the rewards."""
-    r, squared = of.batch.rewards, distance.square()
-    whole = bool(r.isfinite().all())  # then nothing takes the place of what is missing, which costs time
-    present = torch.ones_like(r) if whole else (~r.isnan()).to(r)
-    count, scatter = of.per_group(present), of.per_group(squared)  # (rewards, groups)
-    filled = r if whole else r.nan_to_num(nan=0.0)
-    low = of.lowest(r if whole else r.nan_to_num(nan=torch.inf))
-    high = of.highest(r if whole else r.nan_to_num(nan=-torch.inf))
-    largest = torch.maximum(low.abs(), high.abs()) if whole else of.highest(filled.abs())
-    at_ends = of.per_group(((r == of.per_response(low)) | (r == of.per_response(high))).to(r))
-    fine = (count > 2) & (at_ends - 2 <= FEW_VALUES * (count - 2))
-    return RewardSums(
-        present=count.long(),
-        total=of.per_group(filled),
-        scatter=scatter,
-        low=low,
-        high=high,
-        degrees=(count - 1).clamp(min=0).long(),
-        holding_groups=count > 0,
-        dead_groups=std == 0,
-        faint_groups=(std > 0) & (std <= FAINT_STD * largest) & fine,
-        products=_products(of, distance),
-        squared=scatter[:, None].expand(-1, len(r), -1)
-        if whole
-        else torch.stack([of.per_group(own * present) for own in squared]),
-    )
-
-
-def _products(of: _Grouped, distance: Tensor) -> Tensor:
-    """(rewards, rewards, groups) the sums of the products of any two rewards, each pair computed once."""
-    made = distance.new_empty(len(distance), len(distance), len(of.starts))
-    for k, own in enumerate(distance):
-        made[k, k:] = made[k:, k] = of.per_group(distance[k:] * own)
-    return made
-
-
-def _deviations_as_logged(of: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup, same: float) -> Deviations:
-    """The distances of the rewards as the log has them, also where a gate changes what a method sees.
-
-    distance: of the rewards as a method sees them.
-    """
-    for k, name in enumerate(setup.rewards):
-        if (column := ungated_column(name)) in part.columns:
-            ungated = torch.from_numpy(part[column].to_numpy().copy()).view(distance.shape[1:])
-            distance = distance.clone()
-            distance[k] = of.centred(ungated)[1]
-    return deviations_of(of.batch, distance, same)
-
-
-# --- methods ----------------------------------------------------------------------------------------------------------
-
-
-class _Outcome(NamedTuple):
-    """What a method makes of some batches."""
-
-    advantages: Tensor  # (prompts, rollouts) or (responses,)
-    before_batch_step: Tensor  # the same before GDPO's step over the batch
-    added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
-    update: Tensor  # (rewards, groups) each reward's part of Σ A²
-    squares: Tensor  # (groups,) Σ A²
-    selected: Selected
-
-
-def _outcome(of: _Grouped, method: str, logged: Deviations) -> _Outcome:
-    """logged: the distances of the rewards as the log has them."""
-    formula, batch = method_for(method, of.batch)
-    steps = formula(batch)
-    a = batch.zero_unrewarded(steps.advantages)
-    applied = a if of.masked is None else a.masked_fill(of.masked.view(a.shape), 0)
-    update, squares = (of.flat(x) for x in update_parts(batch, steps, applied, batch.group))
-    parts = update, squares, logged.selected_by(applied)
-    # Under some conventions GRPO makes the advantages of a single reward: it has no z.
-    return _Outcome(a, a, batch.rewards, *parts) if steps.z is None else _Outcome(a, steps.sums, steps.z, *parts)
-
-
-def _ties_and_order(
-    of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
-) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
-    """What each method ties, and how it orders the pairs with different primary reward; without one there is none."""
-    # A response without any reward only counts for silent groups.
-    rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
-    advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
-    bare = {m: a.flatten() for m in outcomes if (a := advantages_without_eps(m, of.batch)) is not None}
-    ties = _pairs.count_distinct_and_tied(of.blocks, rewards, kept, advantages, bare, same)
-    if primary is None:
-        none = torch.zeros_like(ties.pairs)
-        return ties, _pairs.PairOrders(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
-    return ties, _pairs.count_orders(of.blocks, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
-
-
-def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
-    """(groups,) the weight on the primary reward above which no pair is inverted; −infinite where none is now.
-
-    From a weight with inverted pairs on, the one with the largest gap gives the next weight, at which it is tied, until
-    none is inverted: Dinkelbach's method, which lists no pairs. added: (rewards, …) what is added up by weight.
-    """
-    groups = int(of.batch.group_index().max()) + 1
-    needed = torch.full((groups,), -torch.inf, dtype=torch.float64)
-    if primary is None:
-        return needed
-    added, weights = added.flatten(1), of.batch.weights.flatten()
-    own = added[primary].masked_fill(added[primary].isnan(), torch.inf)
-    terms = weights.reshape(-1, 1) * added.nan_to_num()
-    rest, responses = terms.sum(0) - terms[primary], torch.arange(len(own))
-    for part in of.blocks:
-        x, order = part.take(own, torch.inf).sort(-1)
-        r, member = (part.take(y, 0).gather(-1, order) for y in (rest, responses))
-        below = torch.searchsorted(x, x)  # how many have less of the reward
-        weight = weights[primary].expand(len(x))
-        for _ in range(_ROUNDS):
-            score = (r + weight[:, None] * x).masked_fill(x.isinf(), torch.inf)
-            most, of_whom = score.cummax(-1)
-            gap = (most.gather(-1, (below - 1).clamp(min=0)) - score).masked_fill(below == 0, -torch.inf)
-            high = gap.argmax(-1, keepdim=True)
-            low = of_whom.gather(-1, (below.gather(-1, high) - 1).clamp(min=0))
-            level = break_even_of(added, member.gather(-1, low)[:, 0], member.gather(-1, high)[:, 0], primary, weights)
-            higher = (gap.amax(-1) > 0) & (level > weight + _NEAR * weight.abs())
-            if not bool(higher.any()):
-                break
-            weight = torch.where(higher, level, weight)
-        needed[part.groups] = weight.masked_fill(weight == weights[primary], -torch.inf)
-    return needed
-
-
-def _method_sums(
-    of: _Grouped,
-    method: str,
-    outcome: _Outcome,
-    ties: _pairs.Distinctions,
-    order: _pairs.PairOrders,
-    break_even: Tensor,
-    unright: Tensor,
-) -> MethodSums[Any]:
-    a = outcome.advantages
-    counted = of.per_group((a.isnan() & of.rewarded).to(a)) == 0  # a missing reward may make a whole group NaN
-    mixed, tied = (ties.vectors > 1) & counted, ties.tied[method] * counted
-    return MethodSums(
-        silent_groups=of.silent(a),
-        squares=outcome.squares,
-        update=outcome.update,
-        update_unright=outcome.update.masked_fill(~unright, 0),
-        pushed=outcome.selected.products,
-        distances=outcome.selected.squares,
-        above=outcome.selected.above,
-        punished=outcome.selected.punished,
-        mixed_groups=mixed,
-        different_pairs=ties.pairs * counted,
-        tie_groups=tied > 0,
-        tied_pairs=tied,
-        levels=ties.levels[method] * mixed,
-        primary_pairs=order.pairs * counted,
-        inverted=order.inverted[method] * counted,
-        tied_primary=order.tied[method] * counted,
-        break_even=break_even.masked_fill(~counted, -torch.inf),
-    )
-
-
-# --- lengths and logged advantages ------------------------------------------------------------------------------------
-
-
-def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, setup: Setup) -> LengthSums[Any]:
-    """distance: the rewards minus the means of their groups."""
-    lengths = torch.from_numpy(token_lengths(part).copy()).view(distance.shape[1:])
-    own = of.centred(lengths)[1]
-    return LengthSums(
-        present=of.per_group((~lengths.isnan()).to(lengths)),
-        total=of.per_group(lengths.nan_to_num()),
-        squared=of.per_group(own.square()),
-        products=of.per_group(own * distance),
-    )
-
-
-def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, setup: Setup) -> LoggedSums[Any]:
-    """log and part hold the same responses."""
-    advantages = log.advantages
-    shape, present = of.batch.rewards.shape[1:], ~advantages.isnan()
-    error = torch.full_like(advantages, -torch.inf)
-    wrong, testable, comparison = torch.zeros_like(present), torch.zeros_like(present), None
-    scaled = hidden = torch.zeros(len(log.batch), dtype=torch.bool)
-    if setup.recipe is not None and bool(present.any()):
-        comparison = compare(log, setup.recipe)
-        error = comparison.error.masked_fill(~present, -torch.inf)
-        wrong = (error > comparison.allowed) & present
-        testable = (comparison.computed.abs() > comparison.allowed) & present
-        scaled = same_direction(log, comparison) if bool(wrong.any()) else scaled
-    # Costly, and of interest only where the rewards do not explain the advantages.
-    if bool(present.any()) and (setup.recipe is None or bool(wrong.any())):
-        number = part["group"].to_numpy()[of.starts]
-        hidden = torch.from_numpy(np.isin(number, hidden_groups(part, setup.rewards).to_numpy()))
-    too_large = impossible(log, setup.recipe, comparison)
-    alike = torch.zeros(len(log.batch), dtype=torch.bool)
-    if comparison is not None:
-        alike = of.silent(comparison.computed.view(shape))
-    sizes = advantages.abs().nan_to_num()
-    logged_there = of.highest(sizes.view(shape)) * alike
-    largest_error = of.highest(error.view(shape))
-
-    def count(x: Tensor) -> Tensor:
-        """(responses,) yes or no, counted in each group."""
-        return of.per_group(x.view(shape).to(of.batch.rewards)).long()
-
-    wrong_in_group = count(wrong)
-    return LoggedSums(
-        count=count(present),
-        zeros=count(advantages == 0),
-        wrong=wrong_in_group,
-        testable=count(testable),
-        impossible=count(too_large),
-        wrong_groups=wrong_in_group > 0,
-        scaled_groups=scaled & (wrong_in_group > 0),
-        hidden_groups=hidden,
-        max_error=largest_error,
-        max_error_live=largest_error.masked_fill(alike, -torch.inf),
-        largest_silent=logged_there,
-        residue_groups=logged_there > TOLERANCE,
-        largest_impossible=of.highest((sizes * too_large).view(shape)),
-    )

@@ -1,4 +1,4 @@
-"""What is added up over a run: arrays with a place per batch, which are taken, put one after the other or added up."""
+"""The sums over a run: arrays with a place per batch, and how such sums are selected, joined and added up."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ Array = np.ndarray
 Number = TypeVar("Number", Array, float)  # (batches,), or one number for all batches
 PerReward: TypeAlias = Any  # (…, rewards, batches), or (…, rewards) for all batches
 
-# How the values of two batches become one, where they are not added up.
+# The functions by which values of two batches become one, where they are not added up.
 _MERGED = {"batch": np.minimum, "step": np.minimum, "low": np.minimum, "fingerprint": np.bitwise_xor}
 _MERGED |= dict.fromkeys(
     ("step_last", "high", "break_even", "max_error", "max_error_live", "largest_silent", "largest_impossible"),
@@ -22,15 +22,15 @@ _MERGED |= dict.fromkeys(
 
 
 class Made(NamedTuple):
-    """What a batch is computed with, and how its logged advantages were made."""
+    """The weights that a batch is computed with, and the recipe of its logged advantages."""
 
     weights: tuple[float, ...]
     recipe: Recipe | None
 
 
 @dataclass(frozen=True)
-class Setup:
-    """What the sums are computed with: the same for all parts of a run."""
+class Basis:
+    """All that the sums of a run are computed with: its rewards, weights, convention and methods."""
 
     rewards: tuple[str, ...]
     weights: tuple[float, ...]
@@ -42,11 +42,11 @@ class Setup:
     changes: Mapping[int, Made] = field(default_factory=dict)  # by batch, where it is not `weights` and `recipe`
 
     def of_batch(self, batch: int) -> Made:
-        """What this batch is computed with."""
+        """Return the weights and the recipe of one batch."""
         return self.changes.get(batch, Made(self.weights, self.recipe))
 
-    def with_weights(self, named: Mapping[str, float]) -> "Setup":
-        """The setup with these weights in every batch; rewards without one keep theirs."""
+    def with_weights(self, named: Mapping[str, float]) -> "Basis":
+        """Return the basis with these weights in every batch; rewards without one keep theirs."""
 
         def changed(weights: tuple[float, ...]) -> tuple[float, ...]:
             return tuple(named.get(name, w) for name, w in zip(self.rewards, weights, strict=True))
@@ -76,8 +76,8 @@ class RewardSums:
     holding_groups: PerReward  # groups in which a response has it
     dead_groups: PerReward  # groups in which it is constant or missing
     faint_groups: PerReward  # groups in which it is nearly constant, see FAINT_STD
-    # With d the distance from the mean of the group, over the responses that have both rewards of a pair i, j. The
-    # correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
+    # These two are over the responses that have both rewards of a pair i, j, with d the distance from the mean of the
+    # group. The correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
     products: PerReward  # Σ d_i d_j
     squared: PerReward  # Σ d_i²
 
@@ -94,8 +94,8 @@ class MethodSums(Generic[Number]):
     squares: Number  # Σ A²
     update: PerReward  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
     update_unright: PerReward  # the same of the groups that `unright_groups` counts
-    # (rewards, batches) each, over responses that have an advantage, with d the distance of the reward from its mean in
-    # the group: the push is pushed / √(squares · distances).
+    # These four, (rewards, batches), are over responses that have an advantage, with d the distance of the reward from
+    # its mean in the group. The push is pushed / √(squares · distances).
     pushed: PerReward  # Σ A d
     distances: PerReward  # Σ d²
     above: PerReward  # responses with d > 0
@@ -167,7 +167,7 @@ _RECORDS = (RewardSums, MethodSums, LengthSums, LoggedSums, Sums)
 
 
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
-    """A record of the same kind, of what `make` makes of the name and the values of each field of these records."""
+    """Return a record of the same kind, whose fields are what `make` returns for the name and values of each field."""
     first: Any = records[0]
     if isinstance(first, _RECORDS):
         return type(first)(**each(make, *map(vars, records)))
@@ -177,23 +177,23 @@ def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
 
 
 def take(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
-    """Some of the batches; which: a mask, numbers or a slice."""
+    """Return some of the batches; which: a mask, numbers or a slice."""
     return each(lambda _, x: x[..., which], batches)
 
 
 def concat(parts: Sequence[Sums[Array]]) -> Sums[Array]:
-    """The batches of all parts."""
+    """Return the batches of all parts, one part after the other."""
     return each(lambda _, *arrays: np.concatenate(arrays, axis=-1), *parts)
 
 
 def add_up(parts: Sums[Array], number: Array) -> Sums[Array]:
-    """The sums of all parts with one number, which become one, in the order of these numbers."""
+    """Add up the parts that have the same number, in the order of these numbers."""
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")
         parts, number = take(parts, order), number[order]
     starts = starts_of(number)
     sums = each(lambda name, x: _MERGED.get(name, np.add).reduceat(x, starts, axis=-1), parts)
-    # Chan, Golub and LeVeque, Updating formulae (1979): the scatter of the parts, and that of their means.
+    # The scatter is that inside the parts plus that of their means: Chan, Golub and LeVeque, Updating formulae (1979).
     r, sizes = parts.rewards, np.diff(starts, append=len(number))
     means = [x.total / np.maximum(x.present, 1) for x in (r, sums.rewards)]
     between = r.present * (means[0] - means[1].repeat(sizes, axis=-1)) ** 2
@@ -202,18 +202,26 @@ def add_up(parts: Sums[Array], number: Array) -> Sums[Array]:
 
 
 def total(batches: Sums[Array]) -> Sums[float]:
-    """The sums over all batches: plain numbers, and arrays without their last axis."""
+    """Return the sums over all batches: plain numbers, and arrays without their last axis."""
     whole = add_up(batches, np.zeros(len(batches.batch), dtype=np.int64))
     return each(lambda _, x: x[..., 0] if x.ndim > 1 else x[0].item(), whole)
 
 
 def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
-    """The push of sums of a method, as `gdpo_core.push`; 0 where a reward is constant or every advantage is 0."""
+    """Return the push on each reward from the sums of a method; 0 where a reward is constant or all advantages are 0.
+
+    As `gdpo_core.push`.
+    """
     size = np.sqrt(distances) * np.sqrt(squares)
     return np.clip(np.divide(pushed, size, out=np.zeros_like(size), where=size > 0), -1, 1)
 
 
+def scaled_share(batches: Sums[Array]) -> float:
+    """Return how large a share of the groups that are not reproduced is off by a positive factor alone."""
+    return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
+
+
 def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
-    """The same run in at most `at_most` rows: consecutive batches are put together under the number of the first."""
+    """Put consecutive batches together until at most so many rows are left, each numbered as its first batch."""
     rows = len(batches.batch)
     return batches if rows <= at_most else add_up(batches, np.arange(rows) * at_most // rows)

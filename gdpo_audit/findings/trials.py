@@ -1,14 +1,16 @@
-"""Other settings of a run, tried on the run's own log: no report recommends what it has not tried."""
+"""Settings of a run, tried on a sample of its own log: no report recommends what it has not tried."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import polars as pl
 
+from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.selection import ungated_column
 from gdpo_audit.findings.summarise import summarise_all
-from gdpo_audit.findings.sums import Array, Setup, Sums
+from gdpo_audit.findings.sums import Array, Basis, Sums
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.logs.run import spread
 
@@ -17,7 +19,7 @@ MOST = 20_000  # responses on which a setting is tried: all of a smaller log, el
 
 @dataclass(frozen=True)
 class Gate:
-    """A reward that counts only where another one reaches a threshold; both are indices."""
+    """A rule by which one reward counts only where another one reaches a threshold; both are indices."""
 
     reward: int
     on: int
@@ -25,22 +27,54 @@ class Gate:
     fallback: float  # what stands in its place everywhere else
 
     def named(self, rewards: Sequence[str]) -> dict[str, Any]:
-        """Return the gate as its reader gives it, with the names of the rewards."""
+        """Return the gate as reports have it, with the names of the rewards."""
         names = {"on": rewards[self.on], "reward": rewards[self.reward]}
         return {**names, "threshold": self.threshold, "otherwise": self.fallback}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a run could have used."""
+    """A setting that is tried on a log: a method, weights, and a gate if there is one."""
 
     method: str
     weights: tuple[float, ...]
     gate: Gate | None = None
 
 
-def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
-    """At most `MOST` of these responses: whole batches, or of a single one that is too large its first groups."""
+class Trials:
+    """The settings that are tried on a run: the facts of its sample under each of them, computed once."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.sample = sample_of(facts)
+        self._facts_under: dict[Trial, Facts] = {}
+
+    def facts_under(self, trial: Trial) -> Facts:
+        """Return the facts of the sample under a setting. Raises InputError."""
+        if trial not in self._facts_under:
+            f = self.facts
+            # Under the run's own weights each batch keeps those that it had.
+            as_it_ran = (trial.method, trial.weights) == (f.method, f.basis.weights)
+            basis = replace(f.basis, recipe=None, extra_method=trial.method, examples_of=None)
+            basis = basis if as_it_ran else replace(basis, weights=trial.weights, changes={})
+            batches = sums_under(basis, trial.gate, self.sample)
+            self._facts_under[trial] = replace(f, basis=basis, batches=batches)
+        return self._facts_under[trial]
+
+    @cached_property
+    def as_it_ran(self) -> Facts:
+        """The facts of the sample under the run's own setting, with which each trial is compared."""
+        return self.facts_under(Trial(self.facts.method, self.facts.basis.weights))
+
+
+def sample_of(f: Facts) -> list[pl.DataFrame]:
+    """Return the responses on which settings are tried: those of the counted batches in the tables of the facts."""
+    counted = pl.col("batch").is_in(f.batches.batch.tolist())
+    return at_most(table.filter(counted) for table in f.tables)
+
+
+def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Return at most `MOST` responses: whole batches, or the first groups of a single batch that is too large."""
     sample = spread(tables, MOST)
     if sum(map(len, sample)) <= MOST:
         return sample
@@ -49,15 +83,15 @@ def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
     return [whole.head(max(ends.filter(ends <= MOST).max() or 0, ends[0]))]
 
 
-def sums_under(setup: Setup, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
-    """The sums over the sample of a run, behind a gate."""
+def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
+    """Return the sums over a sample of a run, behind a gate where there is one."""
     table = pl.concat(sample).drop("advantage", strict=False)
-    table = table if gate is None else table.with_columns(*behind(gate, setup.rewards))
-    return summarise_all([table], setup).batches
+    table = table if gate is None else table.with_columns(*behind(gate, basis.rewards))
+    return summarise_all([table], basis).batches
 
 
 def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
-    """The reward as it is behind its gate, and as the log has it; a missing one stays missing."""
+    """Return the reward behind its gate, and as the log has it; a missing one stays missing."""
     reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
     reached = on.is_not_nan() & (on >= gate.threshold)
     gated = pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.fallback)

@@ -11,32 +11,32 @@ from gdpo_core._words import number
 
 
 def counted(f: Facts) -> Run | None:
-    """The run with only the rewards that count; None where all do, or where the log does not tell."""
+    """Return the run with only the rewards that count; None where all do, or where the log does not tell."""
     if f.reproduced is False:
         return None
-    found = list(_without_weight(f))
-    factors = {} if found else dict(_weighted_copies(f))  # a copy may be what leaves a weight open
-    found += [Uncounted(copy, f"{number(w)} × {of}") for of, (copy, w) in factors.items()]
-    if not found:
+    uncounted = list(_without_weight(f))
+    factors = {} if uncounted else dict(_weighted_copies(f))  # a copy may be what leaves a weight open
+    uncounted += [Uncounted(copy, f"{number(w)} × {source}") for source, (copy, w) in factors.items()]
+    if not uncounted:
         return None
-    away = {x.name for x in found}
+    away = {x.name for x in uncounted}
     rewards = tuple(name for name in f.rewards if name not in away)
-    run = replace(f.run, rewards=rewards, in_order=f.run.columns, uncounted=(*f.run.uncounted, *found))
+    run = replace(f.run, rewards=rewards, in_order=f.run.columns, uncounted=(*f.run.uncounted, *uncounted))
     if not factors:
         return run
     known = all(name in factors for name in rewards)
-    weights = {of: w for of, (_, w) in factors.items()} | {**(f.run.weights or {})}
+    weights = {source: w for source, (_, w) in factors.items()} | {**(f.run.weights or {})}
     return replace(run, weights=weights, weights_by=f.run.weights_by or ("log" if known else "assumed"))
 
 
 def _without_weight(f: Facts) -> Iterator[Uncounted]:
-    """The rewards whose weight is known to be 0, unless no other has one, but for the primary reward."""
-    weights, recipe = f.setup.weights, f.recipe
+    """Yield the rewards whose weight is known to be 0, but for the primary one; none where no other has a weight."""
+    weights, recipe = f.basis.weights, f.recipe
     last = max((k for k, w in enumerate(weights) if w), default=-1)
     for k, name in enumerate(f.rewards):
         solved = recipe is not None and k not in recipe.unknown
         configured = name in f.given_weights or name in (f.run.weights or {})
-        if weights[k] or last < 0 or k == f.setup.primary or not (solved or configured):
+        if weights[k] or last < 0 or k == f.basis.primary or not (solved or configured):
             continue
         if name in held_by_totals(f) or any(phase.weights[name] for phase in f.phases):  # whatever the caller gives
             continue
@@ -46,19 +46,19 @@ def _without_weight(f: Facts) -> Iterator[Uncounted]:
 
 
 def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
-    """The rewards beside which the log holds them times a weight, under a name that says so, and that weight."""
-    primary = None if f.setup.primary is None else f.rewards[f.setup.primary]
+    """Yield the rewards that the log also holds times a weight, under a name that says so, with copy and weight."""
+    primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
     for later, parts in f.relations:
         if len(parts) != 1:
             continue
         ((earlier, w),) = parts.items()
-        for copy, of, factor in ((later, earlier, w), (earlier, later, 1 / w)):
-            if _plain(copy) == of.lower() and copy not in (primary, *f.given_weights):
-                yield of, (copy, float(f"{factor:.6g}"))
+        for copy, source, factor in ((later, earlier, w), (earlier, later, 1 / w)):
+            if _plain(copy) == source.lower() and copy not in (primary, *f.given_weights):
+                yield source, (copy, float(f"{factor:.6g}"))
 
 
 def _plain(name: str) -> str:
-    """The name of what a column is the weighted one of.
+    """Return the name of a column without the word "weighted" at its start or end.
 
     >>> _plain("Style_weighted"), _plain("weighted/style"), _plain("weighted")
     ('style', 'style', 'weighted')

@@ -8,7 +8,7 @@ FEW_CHANGES = 3  # of the weights: so many are named one by one
 
 
 def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
-    """Weights in a sentence; of weights that are known up to a common factor only the ratio.
+    """Put weights into a sentence; where they are known up to a common factor, only their ratio.
 
     >>> weights_in_words({"correct": 1.0, "short": 0.5}, False), weights_in_words({"correct": 1.0, "short": 0.5}, True)
     ('correct 1, short 0.5', 'correct : short = 2 : 1 (the log shows their ratio alone)')
@@ -23,7 +23,7 @@ def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
 
 
 def ratio_in_words(weights: Mapping[str, float | None]) -> str:
-    """Weights without their names.
+    """Return weights without their names, with colons between them.
 
     >>> ratio_in_words({"correct": 1.0, "short": 0.5, "style": None})
     '1 : 0.5 : ?'
@@ -32,7 +32,7 @@ def ratio_in_words(weights: Mapping[str, float | None]) -> str:
 
 
 def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) -> str:
-    """Weights that change, in a sentence: all of a few, else the first and the last.
+    """Put weights that change into a sentence: all of a few phases, else the first and the last.
 
     >>> weights_in_turn([(1, {"correct": 1.0, "short": 0.5}), (11, {"correct": 1.0, "short": 0.2})])
     'correct : short = 1 : 0.5 at first and 1 : 0.2 from step 11 on'
@@ -44,7 +44,7 @@ def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) ->
 
 
 def some(items: Iterable[object]) -> str:
-    """Items in a sentence, which names about eight and counts the rest.
+    """List items in a sentence, which names about eight and counts the rest.
 
     >>> some([1, 2, 3]), some(range(20))
     ('1, 2 and 3', '0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
@@ -53,7 +53,7 @@ def some(items: Iterable[object]) -> str:
 
 
 def at_steps(steps: Sequence[int]) -> str:
-    """The steps in a sentence.
+    """Name steps in a sentence.
 
     >>> at_steps([3]), at_steps([3, 5])
     ('step 3', 'steps 3 and 5')
@@ -64,3 +64,13 @@ def at_steps(steps: Sequence[int]) -> str:
 def is_or_are(n: int) -> str:
     """Return the verb that goes with so many things."""
     return "is" if n == 1 else "are"
+
+
+def was_or_were(n: int) -> str:
+    """Return the past verb that goes with so many things."""
+    return "was" if n == 1 else "were"
+
+
+def does_or_do(n: int) -> str:
+    """Return the auxiliary verb that goes with so many things."""
+    return "does" if n == 1 else "do"

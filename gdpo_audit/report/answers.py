@@ -1,7 +1,7 @@
-"""What a report lets its reader ask: the groups of the run as data, from which answers.js computes other settings."""
+"""The data of a report with which answers.js computes other settings in the browser: the groups of the run."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from operator import itemgetter
@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.summarise import DIGITS, in_float32, token_lengths
+from gdpo_audit.findings.group_sums import token_lengths
+from gdpo_audit.findings.summarise import DIGITS, in_float32
 from gdpo_audit.findings.sums import take
 from gdpo_audit.findings.what_if import WhatIfSetting, figures_under, lines_and_notes
 from gdpo_audit.logs.names import reward_column
@@ -24,9 +25,12 @@ _ROOM, _OF_GROUPS, _MOST = 200_000, 1_200, 1_500_000  # characters for so many g
 _PLACE = 90_000  # the weights in lines of configuration, for each of which answers.js puts the reader's
 
 
-def data_of(f: Facts) -> dict[str, Any] | str:
-    """The groups of a run as plain values, or whole batches from all over it; else a sentence that says why not."""
-    convention = ALL_CONVENTIONS[f.setup.convention]
+def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
+    """Return the groups of a run as plain values, or whole batches from all over it; else why there are none.
+
+    tables: those of the run, read anew.
+    """
+    convention = ALL_CONVENTIONS[f.basis.convention]
     if f.lacks_a_reward:
         return "The log lacks a reward, so what another setting would have done cannot be told."
     if convention.leave_one_out:
@@ -35,7 +39,7 @@ def data_of(f: Facts) -> dict[str, Any] | str:
     room = min(_ROOM * max(1.0, groups / _OF_GROUPS), _MOST)
     counted, tokens = pl.col("batch").is_in(f.batches.batch.tolist()), convention.last_step == "tokens"
     most = int(room)  # of rows, each of more than a character
-    rows = spread((_vectors(table.filter(counted), f.rewards, tokens) for table in f.run.tables()), most)
+    rows = spread((_vectors(table.filter(counted), f.rewards, tokens) for table in tables), most)
     while len(json.dumps(held := _written(rows, len(f.rewards)), separators=(",", ":"))) > room:
         most = sum(map(len, rows)) * 2 // 3
         if sum(map(len, rows := spread(rows, most))) > most:
@@ -47,27 +51,27 @@ def data_of(f: Facts) -> dict[str, Any] | str:
 
 
 def _largest(f: Facts, sample: Facts) -> float:
-    """The largest difference between a figure of the run and of a sample, under the run's own methods."""
-    both = ([x for m in COMPARED for x in _figures(of, m)] for of in (f, sample))
+    """Return the largest difference between a figure of the run and of a sample, under the run's own weights."""
+    both = ([x for m in COMPARED for x in _figures(facts, m)] for facts in (f, sample))
     return max((abs(x - y) for x, y in zip(*both, strict=True) if x == x and y == y), default=0.0)
 
 
 def _figures(f: Facts, method: str) -> tuple[float, ...]:
-    """Every figure of a method that a reader's setting changes."""
+    """Return every figure of a method that a reader's setting changes."""
     by_reward = *f.shares(method), *f.push(method), *f.punished(method)
     return *by_reward, f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
 
 
 def _setting(f: Facts) -> dict[str, Any]:
-    """What the run had, and what any setting is computed and configured with."""
-    setup = replace(f.setup, weights=tuple((_PLACE + k) / f.unit for k in range(len(f.rewards))))
-    told = {m: lines_and_notes(f, WhatIfSetting(m, {}, None), m, setup) for m in COMPARED}
+    """Return what the run had, and what any other setting is computed and configured with."""
+    basis = replace(f.basis, weights=tuple((_PLACE + k) / f.unit for k in range(len(f.rewards))))
+    told = {m: lines_and_notes(f, WhatIfSetting(m, {}, None), m, basis) for m in COMPARED}
     return {
         "names": f.rewards,
         "alike": [name in f.alike for name in f.rewards],
-        "primary": f.setup.primary,
+        "primary": f.basis.primary,
         "unit": f.unit,
-        "weights": f.printed(f.setup.weights),
+        "weights": f.printed(f.basis.weights),
         "method": f.method if f.method in COMPARED else COMPARED[0],
         "lines": {m: lines for m, (lines, _) in told.items()},
         "notes": list(dict.fromkeys(note for _, notes in told.values() for note in notes)),
@@ -76,7 +80,7 @@ def _setting(f: Facts) -> dict[str, Any]:
 
 
 def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.DataFrame:
-    """A row per group and distinct reward vector: how often it came, and its weight in the last step."""
+    """Return a row per group and distinct reward vector: how often it came, and its weight in the batch step."""
     starts = starts_of(table["batch"].to_numpy())
     sizes = np.diff(starts, append=len(table))
     float32, timed = (
@@ -87,23 +91,25 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
     columns |= {"over": np.where(timed & tokens, token_lengths(table), 1.0)}
     vector = {f"{k}": table[reward_column(name)] for k, name in enumerate(rewards)}
     rounded = [pl.when("float32").then(name).otherwise(pl.col(name).round_sig_figs(DIGITS)) for name in vector]
-    rows = pl.DataFrame(columns | vector).with_columns(one.alias(k) for one, k in zip(rounded, vector, strict=True))
+    rows = pl.DataFrame(columns | vector).with_columns(
+        expression.alias(k) for expression, k in zip(rounded, vector, strict=True)
+    )
     by = rows.group_by("batch", "group", "float32", *vector, maintain_order=True)
     return by.agg(n=pl.len(), over=pl.col("over").sum())
 
 
 def _written(parts: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
-    """The distinct vectors of all groups, and by batch and group the numbers of its vectors and how often each came."""
+    """Return all distinct vectors, and by batch and group the numbers of its vectors and how often each came."""
     rows = pl.concat(parts).with_columns(pl.col("over").cast(pl.Int64))
     numbers: dict[tuple[float | None, ...], int] = {}
     vectors = rows.select(f"{k}" for k in range(rewards)).fill_nan(None).rows()
     at = pl.Series("at", [numbers.setdefault(vector, len(numbers)) for vector in vectors])
     of_group = rows.with_columns(at).group_by("batch", "group", "float32", maintain_order=True)
     groups = of_group.agg("at", "n", "over").rows()
-    batches = [(key, list(of)) for key, of in groupby(groups, itemgetter(0, 2))]
+    batches = [(key, list(members)) for key, members in groupby(groups, itemgetter(0, 2))]
     return {
         "vectors": list(numbers),
-        "batches": [[[at, n, over][: 2 + (over != n)] for *_, at, n, over in of] for _, of in batches],
+        "batches": [[[at, n, over][: 2 + (over != n)] for *_, at, n, over in members] for _, members in batches],
         "float32": [float32 for (_, float32), _ in batches],
         "groups": len(groups),
     }

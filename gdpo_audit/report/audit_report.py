@@ -1,40 +1,35 @@
-"""The report of an audit: the parts that are no findings, from the facts about a run."""
+"""The report of an audit, put together from the facts about a run, its findings and its plan."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from decimal import ROUND_UP, Context
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from math import inf, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.examples import MOST, ExampleGroup, example_groups, with_texts
-from gdpo_audit.findings.facts import LISTED, Facts, Finding, Phase, ValueFacts, ratio
-from gdpo_audit.findings.findings import KINDS, Link, links
+from gdpo_audit.findings.facts import Facts, Phase, ValueFacts, ratio
+from gdpo_audit.findings.finding import LISTED, Finding
+from gdpo_audit.findings.findings import Link, links
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
 from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
-from gdpo_audit.findings.plan import Setting, moved_push
+from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
-from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
-from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting
-from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
+from gdpo_audit.findings.sentences import but_residue
+from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
 from gdpo_audit.json_types import ByPart, ByRewardPart, LengthsPart, PromptsPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.report.answers import data_of
+from gdpo_audit.report.verdict import caution, logged_count, what_first, what_ran
 from gdpo_core._errors import InputError
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._json import jsonable
-from gdpo_core._words import count, listing, number, power_of_ten, signed
-from gdpo_core.conventions import NAMES
-from gdpo_core.frameworks import ALL_CONVENTIONS
 
-# Without a primary reward no report says that all is well.
 CORRELATED = 8  # rewards whose correlations a report holds
-NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
 
 
 @dataclass(frozen=True)
@@ -83,12 +78,12 @@ class AuditReport(Displayed):
     def answers(self) -> Mapping[str, Any] | str | None:
         """The groups from which a browser computes other settings, or why not; None of a report without its log."""
         try:
-            return None if self._facts is None else data_of(self._facts)
+            return None if self._facts is None else data_of(self._facts, self._facts.run.tables())
         except InputError as error:  # the log is no longer there
             return f"{error}"
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: with the texts and without the log, which may not be there where the report goes."""
+        """Return what is pickled: the report with its texts, and without its log, which may not be there later."""
         from_the_log = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts, "answers": self.answers}
         from_the_log |= {"recommended_forecast": self.recommended_forecast}
         return self.__dict__ | from_the_log | {"_facts": None}
@@ -99,7 +94,7 @@ class AuditReport(Displayed):
         weights: Mapping[str, float] | ArrayLike | None = None,
         convention: str | None = None,
     ) -> WhatIf:
-        """The whole run under another method, other weights or another convention, beside what it had.
+        """Compute the whole run under another method, other weights or another convention, beside what it had.
 
         method: as in `gdpo_core.advantages`, but for papo, saw and sa_mrpo. weights: {reward: weight}; a reward without
         one has that of the run. convention: a key of `gdpo_core.CONVENTIONS`. What is not given stays. It reads the log
@@ -111,7 +106,9 @@ class AuditReport(Displayed):
             raise InputError(f"what_if: expected {made_here}, got one without its log")
         given = {"method": method, "weights": weights, "convention": convention}
         setting = {name: value for name, value in given.items() if value is not None}
-        return compute_what_if(self._facts, validate_setting(self._facts.run, setting))
+        checked = validate_setting(self._facts.run, setting)
+        tables = with_every_weighed_reward(self._facts, checked).run.tables()
+        return compute_what_if(self._facts, checked, tables)
 
     def forecast(
         self,
@@ -126,10 +123,17 @@ class AuditReport(Displayed):
         counts only where the other one reaches its `threshold`, else it is `otherwise`. steps: over which the means
         are taken, as many as the log has by default. Raises InputError, as for a log of fewer than 20 steps.
         """
+        return forecast_of(self.facts_with_sample("forecast"), method, weights, gate, steps)
+
+    def facts_with_sample(self, asked_by: str) -> Facts:
+        """Return the facts with a sample of the log, which is read once more; asked_by: the start of an error.
+
+        Raises InputError where the report came here without its log.
+        """
         if self._facts is None:
             made_here = "a report that gdpo_audit.audit made in this process"
-            raise InputError(f"forecast: expected {made_here}, got one without its log")
-        return forecast_of(self._facts, method, weights, gate, steps)
+            raise InputError(f"{asked_by}: expected {made_here}, got one without its log")
+        return replace(self._facts, tables=self._facts.run.sample)
 
     @cached_property
     def recommended_forecast(self) -> Forecast | None:
@@ -177,11 +181,11 @@ class AuditReport(Displayed):
         return f"{self.what_ran} {self.what_first}"
 
     def links(self, finding: Finding) -> tuple[Link, ...]:
-        """The pages elsewhere about a finding: in the paper, and in the documentation of the run's framework."""
+        """Return links to pages about a finding: in the paper, and in the documentation of the run's framework."""
         return links(finding.id, self.source["framework"], finding.fix is not None)
 
     def to_dict(self, groups: bool | int = False) -> dict[str, Any]:
-        """The report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
+        """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
         groups: with the groups that show a finding best, their texts among them; or so many of each finding.
         """
@@ -204,11 +208,11 @@ class AuditReport(Displayed):
         return {name: jsonable(part) for name, part in parts.items()}
 
     def findings_table(self) -> pl.DataFrame:
-        """The findings, one per row: id, severity, message and fix."""
+        """Return the findings as a table, one per row: id, severity, message and fix."""
         return _table(self.findings, dict.fromkeys(("id", "severity", "message", "fix"), pl.String))
 
     def groups_table(self) -> pl.DataFrame:
-        """The groups that show a finding best, one a row, with lists of their answers; at most five of each finding.
+        """Return the groups that show a finding best, one a row, at most five of each finding, with lists of answers.
 
         Columns: finding, step, group, rewards (answers × rewards), advantages (of the group alone, under the run's
         method), logged, prompt, completions; null where the log has none.
@@ -232,13 +236,13 @@ class AuditReport(Displayed):
 
 
 def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """The members of these, one a row."""
+    """Return a table with a row for each of these records, and a column for each member in the schema."""
     return pl.DataFrame([[getattr(row, name) for name in schema] for row in rows], schema=schema, orient="row")
 
 
 def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
-    """The report of these facts and what was found in them."""
-    steps = over_time(f.setup, f.batches, f.alike)
+    """Put the report together from facts, findings and plan."""
+    steps = over_time(f.basis, f.batches, f.alike)
     return AuditReport(
         source=_source(f),
         run=_run(f),
@@ -246,11 +250,11 @@ def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) ->
         methods={m: _method(f, m) for m in f.methods},
         findings=tuple(findings),
         steps=steps,
-        what_ran=_what_ran(f),
-        what_first=_caution(f) + _what_first(f, findings, plan),
+        what_ran=what_ran(f),
+        what_first=caution(f) + what_first(f, findings, plan),
         plan=tuple(plan),
-        caution=_caution(f),
-        by=tuple(_of_value(f, of) for of in f.by),
+        caution=caution(f),
+        by=tuple(_of_value(f, value_facts) for value_facts in f.by),
         prompts=prompts_of(f),
         lengths=lengths_of(f),
         _groups=example_groups(f, findings),
@@ -294,24 +298,24 @@ def _run(f: Facts) -> RunPart:
         "weights_in_turn": [{"step": phase.step, "weights": dict(phase.weights)} for phase in _listed(f.phases)],
         "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
         "remarks": [] if recipe is None else list(recipe.remarks),
-        "logged": _logged(f),
+        "logged": logged_count(f),
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
-        "weights_used": dict(zip(f.rewards, f.printed(f.setup.weights), strict=True)) | without,
+        "weights_used": dict(zip(f.rewards, f.printed(f.basis.weights), strict=True)) | without,
         "weights_from": f.weights_from,
         "not_counted": {x.name: x.why for x in f.run.uncounted},
-        "convention_used": f.setup.convention,
+        "convention_used": f.basis.convention,
         "asked": f.intended_method,
         "trainers_own": f.trainers_own,
-        "primary": None if f.setup.primary is None else f.rewards[f.setup.primary],
+        "primary": None if f.basis.primary is None else f.rewards[f.basis.primary],
         "steps_off": np.unique(np.concatenate(wrong)).tolist()[:LISTED],
         "silent_responses": silent_responses(f),
-        "but_residue": f.but_residue,
+        "but_residue": but_residue(f),
     }
 
 
 def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
-    """The phases of weights that change, without some in the middle where there are too many to list."""
+    """Return the phases of weights that change, without some in the middle where there are too many to list."""
     return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 
 
@@ -337,7 +341,7 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
 
 
 def _method(f: Facts, m: str) -> dict[str, float]:
-    """One method's figures over the run: ties, distinct advantages per group, silent groups, inversions."""
+    """Return one method's figures over the run: ties, distinct advantages per group, silent groups, wrong order."""
     return {
         "groups_with_ties": f.ties(m),
         "tied_pairs": f.tied_pairs(m),
@@ -347,9 +351,9 @@ def _method(f: Facts, m: str) -> dict[str, float]:
     }
 
 
-def _of_value(f: Facts, of: ValueFacts) -> ByPart:
-    """The figures of one value of a column."""
-    method, here = f.method, of.facts
+def _of_value(f: Facts, value_facts: ValueFacts) -> ByPart:
+    """Return the figures of one value of a column."""
+    method, here = f.method, value_facts.facts
     shares = here.shares(method)
 
     def reward(k: int, name: str) -> ByRewardPart:
@@ -358,8 +362,8 @@ def _of_value(f: Facts, of: ValueFacts) -> ByPart:
 
     return {
         "column": f"{f.run.by}",
-        "value": of.value,
-        "values": of.values,
+        "value": value_facts.value,
+        "values": value_facts.values,
         "method": method,
         "groups": int(here.totals.groups),
         "responses": int(here.totals.responses),
@@ -368,106 +372,3 @@ def _of_value(f: Facts, of: ValueFacts) -> ByPart:
         "silent_groups": here.silent(method),
         "inversions": here.inversions(method),
     }
-
-
-# --- the verdict ------------------------------------------------------------------------------------------------------
-
-
-def _what_ran(f: Facts) -> str:
-    if f.recipe is None:
-        if f.only_round_off:
-            few = "The rewards differ by little more than float32's round-off"
-            return f"{few}, so the logged advantages do not show which method ran."
-        if f.all_silent and f.totals.mixed_groups:
-            return "Every logged advantage is 0, as under every method here: the rewards cancel in each group."
-        if f.all_zero:
-            return "Every logged advantage is 0, which does not show the method that ran."
-        if f.reproduced is False:
-            known = "total" if f.run.total_only else "rewards"
-            return f"The logged advantages are not what any method computed here makes of the logged {known}."
-        if f.run.has_advantage:
-            return "Every logged advantage is missing, so the log does not show which method ran."
-        return "The log holds no advantages, so it does not show which method ran."
-    made = NAMES[f.recipe.method]
-    if not f.recipe.convention_open:
-        made += f" as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
-    weights = f.known_weights
-    if len(f.phases) > 1:
-        made += f" with weights that change, {weights_in_turn([phase[:2] for phase in f.phases])}"
-    elif weights and len(f.rewards) > 1:
-        made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
-    made = ", ".join([made, *f.recipe.remarks])
-    if f.reproduced:
-        end = f": all {count(_logged(f))} are reproduced, {_off_by(f)}."
-    else:
-        wrong = f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum()
-        end = f", but for {count(wrong)} of {count(_logged(f))}."
-    punished = [f" {name} has weight {number(w)}: more of it is punished." for name, w in weights.items() if w < 0]
-    return f"The logged advantages are {made}{end}{''.join(punished) * (len(punished) < len(weights))}"
-
-
-def _off_by(f: Facts) -> str:
-    """Say how far the advantages of a recipe are from the logged ones; round-off where nothing differs by itself."""
-    up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
-    residue = int(logged.residue_groups)
-    error = logged.max_error_live if residue and logged.max_error_live >= 0 else logged.max_error
-    off = f"off by {power_of_ten(float(up.create_decimal_from_float(float(error))))} at most"
-    if not residue:
-        return off
-    there = f"up to {number(logged.largest_silent, 2)} is logged, the round-off of float32 divided by its own std"
-    return f"{off}, but for {count(residue, 'group')} in which nothing differs: there {there}"
-
-
-def _what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
-    """What to do: mend the log, or what was recommended, or what to decide first; or that nothing asks for a change."""
-    errors = [x.to_do for x in findings if x.severity == "error"]
-    urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
-    best = [f"{row.do}: {row.why}. {row.cost}" for row in plan if row.recommended]
-    says = [*urgent, *best] if errors or best else [*urgent, *_to_decide(f, plan)]
-    others = (x.to_do for x in findings if x.severity != "info")
-    words = " ".join(says) or next(others, "") or _nothing_to_do(f, findings)
-    return words[0].lower() + words[1:] if _caution(f) else words
-
-
-def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
-    """Say what only the owner of the run can say, where that decides between settings."""
-    if f.setup.primary is None and plan:
-        now = plan[0].push
-        moved = [(abs(push - now[name]), name, row) for row in plan for name, push in row.push.items()]
-        most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
-        for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][:1]:  # the first that does about as much
-            yield (
-                f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. {row.do}, "
-                f"and the push on {name} goes from {signed(now[name])} to {signed(row.push[name])}; whether that is "
-                "better depends on it."
-            )
-    for row in plan:
-        if row.gate:
-            on = row.gate["on"]
-            yield (
-                f"Open: should {row.gate['reward']} count only where {on} reaches {number(row.gate['threshold'])}? "
-                f"That changes the task: the push on {on} goes {moved_push(row, plan[0], on)}."
-            )
-
-
-def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
-    asks = " asks for a change" if findings else ""
-    if lost := f.run.lost:
-        was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
-        return f"No finding{asks}, but {some(lost)} {was} not read: {holds} no number."
-    if f.setup.primary is None and len(f.rewards) > 1:
-        return f"No finding{asks} yet. {NAME_PRIMARY}"
-    if f.contradicted:
-        return f"No finding{asks}, but the figures here are those of methods that did not make these advantages."
-    return f"Nothing to change: no finding{' asks for it' if findings else ''}."
-
-
-def _caution(f: Facts) -> str:
-    """What stands before every verdict on a few groups."""
-    groups, responses = f.totals.groups, count(f.totals.responses, "response")
-    few = f"Too few to judge ({responses} in {count(groups, 'group')}). So far: "
-    return few if groups < FEW_GROUPS else ""
-
-
-def _logged(f: Facts) -> int:
-    return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())

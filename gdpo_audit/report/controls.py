@@ -48,7 +48,7 @@ def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, f
 
 
 def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
-    """Return the run beside another setting, whose weights and method the reader sets; answers.js computes it.
+    """Return the controls for another setting, beside the figures of the run; answers.js computes what they do.
 
     say: how a sentence of the audit reads where this stands.
     """
@@ -68,16 +68,20 @@ def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
         now = tag("span", share, kind=f"now {reward_look(k)}", data_reward=k, style=of_100)
         rows.append([name, join(slider, tag("output", number(weights[k]))), now, share])
         for figure, words in (("push", signed), ("punished", partial(percent, decimals=1))):
-            said = words(had[figure][name])
-            rows[-1] += [tag("span", said, data_of=figure, data_k=k), said]
+            shown = words(had[figure][name])
+            rows[-1] += [tag("span", shown, data_of=figure, data_k=k), shown]
     figures = [figure for figure in FIGURES if figure != "inversions" or data["primary"] is not None]
-    others = [
+    figure_rows = [
         [label(x), tag("span", percent(had[x], 1), kind="now", data_figure=x), percent(had[x], 1)] for x in figures
     ]
     options = [tag("option", NAMES[m], value=m, selected="" if m == data["method"] else None) for m in COMPARED]
-    some, of = count(data["groups"], "group"), count(data["of"])
-    sample = f"A sample of {some} of {of}, whole batches from all over the run: its figures are off by "
-    sample += f"{percent(data['off'], 1)} at most, under the run’s weights." if data["groups"] < data["of"] else ""
+    held_groups, all_groups = count(data["groups"], "group"), count(data["of"])
+    sample = f"The figures are those of a sample of {held_groups} of {all_groups}, in whole batches from all over the "
+    sample += (
+        f"run; under the run’s weights they are off by {percent(data['off'], 1)} at most."
+        if data["groups"] < data["of"]
+        else ""
+    )
     return depth(
         _ANSWERS,
         tag("p", *[sample] * (data["groups"] < data["of"]), " ".join(data["notes"])),
@@ -85,7 +89,7 @@ def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
             "fieldset",
             tag("p", tag("label", "method ", tag("select", *options))),
             _html.table(_HEAD, rows, "wide", folds=True),
-            table(["", "would have", "had"], others),
+            table(["", "would have", "had"], figure_rows),
             disabled="",
         ),
         tag("pre", tag("code", ""), tabindex=0),

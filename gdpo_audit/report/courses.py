@@ -1,4 +1,4 @@
-"""Pictures of a run: how each reward went, as small multiples on shared axes, and what a forecast says of one."""
+"""Pictures of a run: how each reward went, on shared axes, and what a forecast says of one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _LEFT, _TOP, _BOTTOM = 36, 18, 16  # around the area of a picture: numbers, a he
 
 @dataclass(frozen=True)
 class Axes:
-    """Where steps and values stand in a picture of this width and height, whose text is 12 high."""
+    """The axes of a picture: where steps and values stand in its width and height."""
 
     steps: tuple[float, float]
     values: tuple[float, float]
@@ -33,12 +33,12 @@ class Axes:
     right: int = 6  # beside the area
 
     def x(self, step: float) -> float:
-        """Where a step stands, from the left."""
+        """Return where a step stands, in pixels from the left."""
         first, last = self.steps
         return _LEFT + (self.width - _LEFT - self.right) * (step - first) / max(last - first, 1e-300)
 
     def y(self, value: float) -> float:
-        """Where a value stands, from the top."""
+        """Return where a value stands, in pixels from the top."""
         low, high = self.values
         return _TOP + (self.height - _TOP - _BOTTOM) * (high - value) / (high - low)
 
@@ -47,12 +47,12 @@ class Axes:
         return f"{self.x(step):.1f},{self.y(value):.1f}"
 
     def line(self, steps: Sequence[float], series: Series) -> Html:
-        """Return the course of a series, parted where it has no number."""
+        """Draw the course of a series, which is interrupted where it has no number."""
         parts = ("L".join(self.point(*pair) for pair in part) for part in _parts(steps, series))
         return tag("path", kind="course", d="".join(f"M{part}h0" for part in parts))  # h0: a point alone is a dot
 
     def band(self, steps: Sequence[float], series: Series, spread: float) -> Html:
-        """Return the band around a series."""
+        """Draw the band around a series."""
         drawn = []
         for part in _parts(steps, series):
             above = [self.point(step, value + spread) for step, value in part]
@@ -60,7 +60,7 @@ class Axes:
         return tag("path", kind="band", d="".join(drawn))
 
     def frame(self) -> Html:
-        """Return the axes with the numbers at their ends, and a line at 0 where it lies between them."""
+        """Draw the axes with the numbers at their ends, and a line at 0 where that lies between them."""
         (first, last), (low, high) = self.steps, self.values
         left, right, bottom = _LEFT, self.width - self.right, self.height - _BOTTOM
         lines = [tag("path", kind="axis", d=f"M{left},{_TOP}V{bottom}H{right}")]
@@ -89,7 +89,7 @@ def round_ends(low: float, high: float) -> tuple[float, float]:
 
 
 def _parts(steps: Sequence[float], series: Series) -> Iterator[list[tuple[float, float]]]:
-    """Yield the steps and numbers that stand one beside the other."""
+    """Yield the uninterrupted parts of a series, each as a list of steps with their numbers."""
     part: list[tuple[float, float]] = []
     for step, value in zip(steps, series, strict=True):
         if value is not None:
@@ -122,7 +122,7 @@ class Course:
 
 
 def courses(report: AuditReport) -> Html:
-    """Return a picture for each reward and figure, with the numbers behind a fold; empty for a log of one step."""
+    """Draw a picture for each reward and figure, with the numbers behind a fold; empty for a log of one step."""
     steps, rewards = report.steps["step"].to_list(), courses_of(report)
     if len(steps) < 2 or not rewards:
         return Html()
@@ -142,7 +142,7 @@ def courses(report: AuditReport) -> Html:
 
 
 def courses_of(report: AuditReport) -> dict[str, list[Course]]:
-    """Return what is drawn of each reward: its mean, and the push on it and its share where methods are compared."""
+    """Return the series to draw of each reward: its mean, and push and share where methods are compared."""
     method, drawn = shown_method(report)[0], {}
     for reward in report.rewards[:DRAWN]:
         name, since = reward["name"], reward["changed_at"]
@@ -158,7 +158,7 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
 
 
 def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Html:
-    """Return the mean of one reward over the steps, large; empty for a log of one step. more: what is said below it."""
+    """Draw the mean of one reward over the steps, large; empty for a log of one step. more: what stands below it."""
     k = [reward["name"] for reward in report.rewards].index(name)
     steps, reward = report.steps["step"].to_list(), report.rewards[k]
     if len(steps) < 2:
@@ -177,7 +177,7 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
 
 
 def alike(sizes: Sequence[float]) -> list[int]:
-    """Return a number for each size, which is the same for those of about one size.
+    """Return a number for each size, the same for sizes that are about as large as each other.
 
     >>> alike([0.6, 4.5, 0.8, 1200.0, 0.0])
     [1, 2, 1, 3, 0]
@@ -193,7 +193,7 @@ def alike(sizes: Sequence[float]) -> list[int]:
 def _axes(
     steps: tuple[int, int], rewards: Sequence[Sequence[Course]], sizes: Sequence[int]
 ) -> dict[tuple[int, str], Axes]:
-    """Return the axes of every picture, by reward and figure.
+    """Return the axes of every picture, by the number of the reward and the figure.
 
     Pushes and shares share theirs; means do among the rewards of about one size.
     """
@@ -202,30 +202,36 @@ def _axes(
         figure = of_figure[0].figure
         always = {"push": [(0.0, 0.0)], "share": [(0.0, 1.0)]}.get(figure, [])
         for k, size in enumerate(sizes):
-            among = [drawn for drawn, other in zip(of_figure, sizes, strict=True) if figure != "mean" or other == size]
+            among = [
+                drawn
+                for drawn, size_there in zip(of_figure, sizes, strict=True)
+                if figure != "mean" or size_there == size
+            ]
             lows, highs = zip(*(drawn.ends for drawn in among), *always, strict=True)
             axes[k, figure] = Axes(steps, round_ends(min(lows), max(highs)))
     return axes
 
 
 def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading: Html | None = None) -> Html:
-    """Return one figure of one reward over the steps; heading: in place of the figure and its numbers."""
+    """Draw one figure of one reward over the steps; heading: in place of the figure and its numbers."""
     heading = heading or tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
     lines = [axes.frame()]
     if drawn.since is not None:
         lines.append(tag("path", kind="since", d=f"M{axes.x(drawn.since):.1f},{_TOP}V{axes.height - _BOTTOM}"))
     if drawn.spread:
         lines.append(axes.band(steps, drawn.series, drawn.spread))
-    said = f"{name}, {drawn.figure}, steps {number(steps[0])} to {number(steps[-1])}: {drawn.heading}"
-    return _svg(axes, said, heading, *lines, axes.line(steps, drawn.series))
+    aria_label = f"{name}, {drawn.figure}, steps {number(steps[0])} to {number(steps[-1])}: {drawn.heading}"
+    return _svg(axes, aria_label, heading, *lines, axes.line(steps, drawn.series))
 
 
-def _svg(axes: Axes, said: str, *content: Html) -> Html:
-    return tag("svg", *content, kind="plot", viewBox=f"0 0 {axes.width} {axes.height}", role="img", aria_label=said)
+def _svg(axes: Axes, aria_label: str, *content: Html) -> Html:
+    return tag(
+        "svg", *content, kind="plot", viewBox=f"0 0 {axes.width} {axes.height}", role="img", aria_label=aria_label
+    )
 
 
 def _legend(report: AuditReport, shared: bool) -> str:
-    """Return what the pictures show, in sentences."""
+    """Say what the pictures show."""
     says = [
         "Above each plot of a mean stand its values in the first → last quarter of the run. The band is ± the noise of "
         "one step’s mean, estimated from how neighbouring steps differ."
@@ -241,7 +247,7 @@ def _legend(report: AuditReport, shared: bool) -> str:
     if not shared:
         says.append("Means share an axis where the rewards are of about one size.")
     if len(report.rewards) > DRAWN:
-        says.append(f"Drawn are the first {DRAWN} of {count(len(report.rewards), 'reward')}.")
+        says.append(f"The first {DRAWN} of {count(len(report.rewards), 'reward')} are drawn.")
     return " ".join(says)
 
 
@@ -265,7 +271,7 @@ def _numbers(report: AuditReport, rewards: Mapping[str, Sequence[Course]]) -> Ht
 
 
 def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None = None) -> Html:
-    """Return the course of one reward as it ran and under a setting, beside both means with the interval.
+    """Draw the course of one reward as it ran and as forecast under a setting, with the interval of its mean.
 
     logged: the steps of the report, whose means are drawn behind the curves. A reward of which nothing can be said has
     a sentence in place of a picture.
@@ -279,14 +285,15 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
     means = None if logged is None else series_of(logged, column(MEAN, name))
     over = f"over {count(forecast.steps, 'step')}, 80 % interval {interval}"
     drawn = _forecast_svg(forecast, told, means, f"{name} {_signed(told.difference)} {over}, under {setting}")
-    legend = f"Dashed: the run as it was{'; dots: its logged means' * (means is not None)}. Solid: {setting}, with its "
-    legend += f"80 % band. Right: by how much the mean over the {count(forecast.steps, 'step')} differs."
+    dots = ", and the dots are its logged means" * (means is not None)
+    legend = f"The dashed line is the run as it was{dots}. The solid line is {setting}, with its 80 % band. On the "
+    legend += f"right stands by how much the mean over the {count(forecast.steps, 'step')} differs."
     kind = f"foretold {reward_look(list(forecast.rewards).index(name))}"
     return tag("figure", heading, drawn, tag("p", " ".join([legend, *forecast.notes])), kind=kind)
 
 
 def no_forecast(forecast: Forecast, name: str) -> Html:
-    """Return why nothing can be said of a reward; empty where its forecast is known."""
+    """Say why nothing can be said of a reward; empty where its forecast is known."""
     told = forecast.rewards[name]
     if told.difference is not None:
         return Html()
@@ -294,15 +301,15 @@ def no_forecast(forecast: Forecast, name: str) -> Html:
 
 
 def _setting(forecast: Forecast) -> str:
-    """Return the setting of a forecast in words."""
+    """Name the setting of a forecast: its method, weights and gate."""
     setting = f"{NAMES[forecast.method]}, weights {weights_in_words(forecast.weights, False)}"
     if gate := forecast.gate:
         setting += f", {gate['reward']} only where {gate['on']} reaches {number(float(gate['threshold']))}"
     return setting
 
 
-def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None, said: str) -> Html:
-    """Return both curves with the band of the forecast, and behind them the means of the log."""
+def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None, aria_label: str) -> Html:
+    """Draw both curves with the band of the forecast, and behind them the means of the log."""
     steps, (below, above) = forecast.steps, forecast_band(told)
     drawn = [*told.as_it_ran, *below, *above, *present(means or [])]
     axes = Axes((0, steps), round_ends(min(drawn), max(drawn)), width=460, height=180, right=116)
@@ -315,7 +322,7 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
     dots = (f"M{axes.point(step, x)}h0" for step, x in at if x is not None and step <= steps)
     return _svg(
         axes,
-        said,
+        aria_label,
         axes.frame(),
         tag("path", kind="logged", d="".join(dots)),
         band,
@@ -345,7 +352,7 @@ def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
 
 
 def _difference(difference: float, low: float, high: float, beside: Axes) -> Html:
-    """Return the difference with its interval, right of the curves and on an axis of its own, which holds 0."""
+    """Draw the difference with its interval, right of the curves and on an axis of its own, which holds 0."""
     y = Axes((0, 1), (min(low, 0.0), max(high, 0.0)), beside.width, beside.height).y
     at, (above, below) = beside.width - 62, (y(high), y(low))
     apart = max(0.0, 13 - (below - above)) / 2  # so that their numbers do not meet

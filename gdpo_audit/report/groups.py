@@ -1,7 +1,7 @@
-"""The groups that show a finding best, each as a still table of its answers: for the terminal and for HTML."""
+"""The groups that show a finding best, each as a table of its answers, for the terminal and for HTML."""
 
 from gdpo_audit.findings.examples import MOST, PUNISHED, ExampleGroup
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.summary import Table
 from gdpo_core._words import clip, count, number, one_line, percent, signed
@@ -11,22 +11,22 @@ MANY, ROWS = 16, 64  # answers above which equal ones share a row, and rows of a
 MARKS = "●▲■◆★✚"  # one for each tie of a method
 PUNISHED_TITLE = "Where most answers are punished though better than their group"
 MEANING = (
-    f"Under the name of a method: the advantages of this group alone, with the weights and the convention of the run. "
-    f"{' '.join(MARKS[:3])}: different rewards, one advantage."
+    "The column of a method holds the advantages of this group alone, with the weights and the convention of the run. "
+    f"Answers that share a sign ({' '.join(MARKS[:3])}) have different rewards and one advantage."
 )
 
 
 def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clipped: int = 60) -> list[Table]:
-    """The first groups that show the finding, with the prompt as their meaning; none for a finding about no group.
+    """Return tables of the first groups that show a finding; none for a finding that no group shows.
 
     clipped: characters of an answer; a prompt gets three times as many.
     """
-    first = next(other for other in report.findings if other.id == finding.id)
+    first = next(earlier for earlier in report.findings if earlier.id == finding.id)
     return _tables(report, finding.id, most, clipped) if finding is first else []
 
 
 def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> list[Table]:
-    """The groups in which most answers are punished though above the mean of the reward that matters most."""
+    """Return the groups with most answers that are punished though above the mean of the most important reward."""
     return _tables(report, PUNISHED, most, clipped)
 
 
@@ -36,7 +36,7 @@ def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[
 
 
 def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> Table:
-    """One group: its answers with their rewards and advantages; clipped: characters of an answer."""
+    """Return a table of one group: its answers with rewards and advantages; clipped: characters of an answer."""
     methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))
     head = ["answer", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]
     answers: dict[object, list[int]] = {}
@@ -57,13 +57,13 @@ def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> 
 
 
 def _advantages(group: ExampleGroup, method: str) -> list[str]:
-    """Each answer's advantage in this group alone, with a mark where different rewards share it."""
+    """Return each answer's advantage in this group alone, with a mark where different rewards share it."""
     ties = [MARKS[tie % len(MARKS)] if tie is not None else "" for tie in group.ties(method)]
     return [f"{signed(a)}{tie}" for a, tie in zip(group.advantages_under(method), ties, strict=True)]
 
 
 def title(report: AuditReport, group: ExampleGroup) -> str:
-    """Which group it is, and what it shows."""
+    """Say which group it is, and what it shows."""
     return f"Step {group.step}, group {group.group}: {_shows(report, group)}"
 
 

@@ -1,4 +1,4 @@
-"""Reports as HTML: a fragment for any page, or one file without network, whose script answers what its reader sets."""
+"""Reports as HTML: a fragment for any page, or one file that needs no network, with controls for other settings."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 import gdpo_core
-from gdpo_audit.compare import Changes, headline
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings_methods import round_up
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.controls import NAMED, answers, depth, table
 from gdpo_audit.report.courses import courses
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
@@ -48,7 +48,7 @@ Say = Callable[[str], str]  # a sentence as it is shown: the page has controls w
 
 
 def _place(finding: Finding) -> Html:
-    """Return the chapter of the page or the section of docs/audit.md, which have no address that a file could know."""
+    """Name the chapter of the page or the section of docs/audit.md, whose address no file can know."""
     return text(finding.read_more)
 
 
@@ -97,7 +97,7 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
-    """Say what stands behind the first screen, by title; each is built when asked for."""
+    """Return what stands behind the first screen, by title, each part built when it is asked for."""
     return {fold: partial(_behind, report, fold, say) for fold in (RUN, TABLES, NOTES)}
 
 
@@ -120,13 +120,13 @@ def what_if(w: WhatIf) -> Html:
 
 
 def _first(report: AuditReport, say: Say = str) -> Html:
-    """Say what to do, below it what ran, and the picture of what the update pushes."""
+    """Draw what comes first: what to do, what ran, and the picture of what the update pushes."""
     verdict = tag("p", say(report.what_first), kind="verdict-line")
     return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report))
 
 
 def _section(section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str) -> Html:
-    """box: how lines of configuration are drawn, with what they do; else as they are."""
+    """Draw one section of a report; box: draws lines of configuration, given the lines and what they do."""
     box = box or (lambda lines, _: _lines(lines))
     facts = [tag("div", tag("dt", name), tag("dd", _with_lines(say(fact)))) for name, fact in section.facts.items()]
     return join(
@@ -151,12 +151,12 @@ def _table(t: Table) -> Html:
 
 
 def _lines(fix: str | None) -> Html:
-    """Lines of configuration; a click marks all of them."""
+    """Draw lines of configuration; a click marks all of them."""
     return tag("pre", tag("code", fix), tabindex=0) if fix else Html()
 
 
 def copy_box(lines: str, purpose: str) -> Html:
-    """Lines of configuration with a button that copies them, where the page listens to `data-copy`."""
+    """Draw lines of configuration with a button that copies them, where the page listens to `data-copy`."""
     button = tag("button", "Copy", type="button", data_copy=lines, aria_label=f"Copy: {purpose}")
     return tag("div", tag("pre", tag("code", lines), tabindex=0), button, kind="copied")
 
@@ -194,7 +194,7 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
 
 
 def _groups(report: AuditReport, finding: Finding) -> Html:
-    """Return the groups that show a finding best, behind a fold."""
+    """Draw the groups that show a finding best, behind a fold."""
     tables = group_tables(report, finding, clipped=300)
     several = len(tables) > 1
     title = f"The {count(len(tables), 'group')} that show it best" if several else "The group that shows it best"
@@ -202,7 +202,7 @@ def _groups(report: AuditReport, finding: Finding) -> Html:
 
 
 def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
-    """Groups behind a fold; empty without any."""
+    """Draw groups behind a fold; empty without any."""
     groups = []
     for t in tables:
         groups += [tag("h5", t.title), tag("p", t.meaning) if t.meaning else "", table(t.head, t.rows)]

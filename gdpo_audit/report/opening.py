@@ -16,7 +16,7 @@ from gdpo_core.pushing import MEANING
 
 @dataclass(frozen=True)
 class Bars:
-    """The pushes and shares of all rewards under one setting: its name in the key, and how its bars look."""
+    """The pushes and shares of all rewards under one setting, with its name in the key and the look of its bars."""
 
     name: str
     look: str  # the class of its bars
@@ -44,7 +44,7 @@ def _primary(report: AuditReport) -> Html:
 
 
 def bars_of(report: AuditReport) -> list[Bars]:
-    """Return what is drawn as bars: the run as it was, and the recommended setting where there is one.
+    """Return what is drawn as bars: the run as it was, and the recommended setting if there is one.
 
     Both are rows of the plan, which were tried on the same responses. Without a plan the run alone is drawn.
     """
@@ -70,17 +70,17 @@ def _bars(report: AuditReport) -> Html:
     drawn = bars_of(report)
     if not drawn:
         return Html()
-    least = -1.0 if any((x or 0.0) < 0 for of in drawn for x in (*of.push, *of.share)) else 0.0
+    least = -1.0 if any((x or 0.0) < 0 for bars in drawn for x in (*bars.push, *bars.share)) else 0.0
     rows = []
     for k, reward in enumerate(report.rewards[:DRAWN]):
-        pushes = (_bar(of.look, of.push[k], signed(of.push[k]), least) for of in drawn)
-        shares = (_bar(of.look, of.share[k], percent(of.share[k]), least) for of in drawn)
+        pushes = (_bar(bars.look, bars.push[k], signed(bars.push[k]), least) for bars in drawn)
+        shares = (_bar(bars.look, bars.share[k], percent(bars.share[k]), least) for bars in drawn)
         cells = (tag("div", *of_figure, kind=reward_look(k)) for of_figure in (pushes, shares))
         rows.append([reward["name"], *cells])
-    key = (join(tag("i", kind=f"{of.look} swatch"), of.name) for of in drawn)
+    key = (join(tag("i", kind=f"{bars.look} swatch"), bars.name) for bars in drawn)
     says = [f"Push: {MEANING}"]
     if len(report.rewards) > DRAWN:
-        says.append(f"Drawn are the first {DRAWN} of {count(len(report.rewards), 'reward')}.")
+        says.append(f"The first {DRAWN} of {count(len(report.rewards), 'reward')} are drawn.")
     return tag(
         "figure",
         tag("figcaption", tag("b", "What the update pushes, and what moves it")),
@@ -91,7 +91,7 @@ def _bars(report: AuditReport) -> Html:
     )
 
 
-def _bar(look: str, value: float | None, said: str, least: float) -> Html:
+def _bar(look: str, value: float | None, words: str, least: float) -> Html:
     """Return a bar from 0 to the value on an axis from `least` to 1, and the value in words."""
     unit = 100 / (1 - least)
     zero = -least * unit
@@ -100,4 +100,4 @@ def _bar(look: str, value: float | None, said: str, least: float) -> Html:
         left, right = sorted((zero, zero + unit * min(max(value, least), 1.0)))
         drawn.append(tag("rect", x=f"{left:.4g}", y=1, width=f"{right - left:.4g}", height=10))
     axis = tag("svg", *drawn, viewBox="0 0 100 12", preserveAspectRatio="none", aria_hidden="true")
-    return tag("span", axis, said, kind=f"bar {look}")
+    return tag("span", axis, words, kind=f"bar {look}")

@@ -1,23 +1,24 @@
-"""What stands below the findings of a report, listed once: the terminal and HTML each draw a section in their way."""
+"""The sections of a report beside its findings, listed once: the terminal and HTML each draw them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gdpo_audit.compare import Changes, figures_table, settings_table, speeds_table
+from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.comparison import Changes, figures_table, settings_table, speeds_table
 from gdpo_audit.report.summary import Table
 from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-# Folds of the page.
+# The titles of the folds in which the page shows sections.
 PLAN, RUN, TABLES, NOTES = "Plan", "What the run did", "Tables", "How it was computed, and what this cannot tell"
 
 
 @dataclass(frozen=True)
 class Section:
-    """Facts by their names, a list, tables, and lines of configuration; most sections have one of them."""
+    """A section of a report: facts by their names, a list, tables, or lines of configuration."""
 
     title: str = ""
     fold: str = ""  # of the page, that it stands in
@@ -28,7 +29,7 @@ class Section:
 
 
 def sections(report: AuditReport) -> list[Section]:
-    """The sections of a report, in order."""
+    """Return the sections of a report, in order."""
     return [
         _plan(report),
         *([what_if_section(report.alternative)] if report.alternative else []),
@@ -43,36 +44,37 @@ def sections(report: AuditReport) -> list[Section]:
 
 
 def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
-    """The sections above the findings, and those below."""
+    """Return the sections above the findings, and those below."""
     every = sections(report)
     return [s for s in every if s.fold in (PLAN, "")], [s for s in every if s.fold not in (PLAN, "")]
 
 
 def _plan(report: AuditReport) -> Section:
-    """What was tried, and the lines of each setting: those of the recommended one first."""
+    """Return the plan and the lines of each of its settings, those of the recommended one first."""
     rows = sorted(report.plan[1:], key=lambda row: not row.recommended)
     lines = {row.do: row.lines or "# no lines are known" for row in rows}
     return Section(fold=PLAN, tables=[summary.plan_table(report)], lines=lines)
 
 
 def _formulas(report: AuditReport) -> Section:
-    """The formulas of the run's own method, or of GDPO where it is not known."""
+    """Return the formulas of the run's own method, or those of GDPO where it is not known."""
     method, convention = report.run["method"], ALL_CONVENTIONS[report.run["convention_used"]]
     title = "How the run’s advantages are computed" if method else "How GDPO computes them; the log shows no method"
     if method and report.run["convention"] is None:
-        title = f"Formulas that fit the run’s advantages, those of {convention.name} (the log does not show whose ran)"
+        fit = whose(report.run["convention_used"])
+        title = f"Formulas that fit the run’s advantages, those of {fit} (the log does not show whose ran)"
     return Section(
         title, NOTES, items=[*formulas(method or "gdpo", convention, len(report.rewards)), *exceptions(convention)]
     )
 
 
 def what_if_section(w: WhatIf) -> Section:
-    """A run as it was and under another setting."""
+    """Return the section about a run as it was and under another setting."""
     return Section(tables=[summary.what_if_table(w)], lines={"What changes it": w.fix} if w.fix else {})
 
 
 def changes_sections(c: Changes) -> list[Section]:
-    """What changed between runs."""
+    """Return the sections of a comparison of runs."""
     named = (("A", c.a, c.runs_a), ("B", c.b, c.runs_b))
     runs = {side: "\n".join(paths) if len(paths) > 1 else name for side, name, paths in named}
     return [Section(facts=runs), Section(tables=[settings_table(c), figures_table(c), speeds_table(c)])]

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gdpo_audit.findings.facts import SEVERITIES, WEIGHTS_FROM, Finding
+from gdpo_audit.findings.finding import SEVERITIES, Finding
 from gdpo_audit.findings.forecast import OF_WHAT
 from gdpo_audit.findings.over_time import MEAN, SHARE, column, series_of, sparkline
 from gdpo_audit.findings.plan import Setting
+from gdpo_audit.findings.sentences import WEIGHTS_FROM
 from gdpo_audit.findings.what_if import FIGURES, WhatIf
 from gdpo_audit.json_types import ByRewardPart
 from gdpo_audit.report.audit_report import AuditReport
@@ -25,7 +26,7 @@ _SHOWN = 12  # items of a list
 
 
 def value(x: object) -> str:
-    """A piece of evidence as short text.
+    """Return a piece of evidence as short text.
 
     >>> value([1, 0.333333]), value({"a": None}), value(True), value([])
     ('1, 0.3333', 'a –', 'yes', 'none')
@@ -42,7 +43,7 @@ def value(x: object) -> str:
 
 
 def label(key: str) -> str:
-    """The name of a piece of evidence as words.
+    """Name a piece of evidence in words.
 
     >>> label("update_share"), label("inversions")
     ('update share', 'wrong order')
@@ -51,7 +52,7 @@ def label(key: str) -> str:
 
 
 def source_facts(report: AuditReport) -> dict[str, str]:
-    """Where the numbers come from."""
+    """Return facts about the log, each under its name: where it is, what it holds, and what was not read."""
     s = report.source
     size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
     counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
@@ -74,18 +75,18 @@ def _window(steps: Sequence[int] | None) -> str:
 
 
 def writer(report: AuditReport) -> str:
-    """What wrote the log."""
+    """Name the program that wrote the log."""
     framework = FRAMEWORKS[report.source["framework"]]
     return framework.log_title or framework.title
 
 
 def answered(report: AuditReport, finding: Finding) -> str:
-    """The setting that answers a finding; empty where none was tried that does."""
+    """Name the row of the plan that answers a finding; empty where none was tried that does."""
     return "" if finding.row is None else f"Plan, row {finding.row}: {report.plan[finding.row].title}."
 
 
 def run_facts(report: AuditReport) -> dict[str, str]:
-    """What stands behind the numbers, beside what ran: `AuditReport.what_ran` says that."""
+    """Return facts about how the run was computed, each under its name, that `AuditReport.what_ran` leaves out."""
     run, rows = report.run, {}
     if run["convention"]:
         convention = ALL_CONVENTIONS[run["convention"]]
@@ -99,22 +100,22 @@ def run_facts(report: AuditReport) -> dict[str, str]:
 
 
 def own_method(report: AuditReport) -> str | None:
-    """The method that made the advantages, if the report compares it with others; else None."""
+    """Return the method that made the advantages if the report compares it with others, else None."""
     method = report.run["method"]
     return method if method is not None and method in report.methods else None
 
 
 def none_made_it(report: AuditReport) -> str:
-    """That no method of a report is what ran; empty where one is, or where the log holds no advantages."""
+    """Say that no method of a report made the logged advantages; empty where one did, or where none are logged."""
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
     return f"None of these methods made the logged advantages (weights {WEIGHTS_FROM[report.run['weights_from']]})."
 
 
 def shown_method(report: AuditReport) -> tuple[str | None, str]:
-    """The method whose update shares are shown, and why: the run's own, else the one asked for, else the first."""
-    if own := own_method(report):
-        return own, "the run’s method"
+    """Return the method whose shares are shown, and why: the run's own, else the one asked for, else the first."""
+    if ran := own_method(report):
+        return ran, "the run’s method"
     asked, none = report.run["asked"], none_made_it(report)
     if asked is not None and asked in report.methods:
         shows = "it did not make the logged advantages" if none else "the log does not show the method"
@@ -124,12 +125,12 @@ def shown_method(report: AuditReport) -> tuple[str | None, str]:
     return next(iter(report.methods), None), why
 
 
-# Findings after which a column is not one reward, so that nothing that compares rewards or methods holds.
+# Errors of these kinds mean that a column is not one reward, so that no comparison of rewards or methods holds.
 _NOT_SINGLE = frozenset({"no-components", "reward-columns-merged", "score-not-a-sum"})
 
 
 def comparable(report: AuditReport) -> bool:
-    """Whether ties and shares of the update say something: not of one column, nor where one holds several rewards."""
+    """Return whether ties and shares of the update mean anything: not for one column, nor one that mixes rewards."""
     return len(report.rewards) > 1 and not _mixes_rewards(report)
 
 
@@ -138,14 +139,14 @@ def _mixes_rewards(report: AuditReport) -> bool:
 
 
 def not_comparable(report: AuditReport) -> str:
-    """Why a report has no ties, no shares of the update and no comparison of methods."""
+    """Say why a report has no ties, no shares of the update and no comparison of methods."""
     if _mixes_rewards(report):
         return (
             "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
             "method would have done cannot be told."
         )
-    one = "One reward counts" if report.run.get("not_counted") else "One reward was read"
-    return f"{one}: nothing can tie with it or take a share of the update from it."
+    how_many = "One reward counts" if report.run.get("not_counted") else "One reward was read"
+    return f"{how_many}: nothing can tie with it or take a share of the update from it."
 
 
 LIMITS = (
@@ -153,12 +154,13 @@ LIMITS = (
     "probabilities of the tokens, on clipping, a KL term and how tokens are averaged; none of that is in the log.",
     "What other methods would have done is computed on the rewards of this run. A run trained with another method "
     "would have produced other responses.",
-    "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
+    "This report cannot tell whether a reward measures what it is meant to measure: it does not read the text of "
+    "prompts and responses.",
 )
 
 
 def severity_counts(report: AuditReport) -> str:
-    """How many findings there are of each severity.
+    """Say how many findings there are of each severity.
 
     >>> from types import SimpleNamespace as N
     >>> severity_counts(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
@@ -180,7 +182,7 @@ EXPLAINED = (
 
 @dataclass(frozen=True)
 class Table:
-    """A table of numbers in words, and what its columns mean."""
+    """A table of numbers as text, and what its columns mean."""
 
     title: str
     head: Sequence[str]
@@ -194,7 +196,7 @@ class Table:
 
 
 def rewards_table(report: AuditReport) -> Table:
-    """What each reward did: its part of the update, the push on it, how its mean went, where it is constant."""
+    """Return a table of what each reward did: its part of the update, the push on it, and how its mean went."""
     rewards, (method, why) = report.rewards, shown_method(report)
     columns = {"reward": [r["name"] for r in rewards]}
     meaning = not_comparable(report)
@@ -222,7 +224,7 @@ def rewards_table(report: AuditReport) -> Table:
 
 
 def plan_table(report: AuditReport) -> Table | None:
-    """Each setting that was tried and what the log shows under it; None where nothing could be tried."""
+    """Return a table of the settings that were tried, and what the log shows under each; None where none could be."""
     if not report.plan:
         return None
     primary, rows = report.run["primary"], []
@@ -243,7 +245,11 @@ def plan_table(report: AuditReport) -> Table | None:
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
-    best = "←: recommended." if any(row.recommended for row in report.plan) else "None is recommended."
+    best = (
+        "The arrow ← marks the recommended one."
+        if any(row.recommended for row in report.plan)
+        else "None is recommended."
+    )
     if told:
         best += (
             f" A forecast says by how much the mean of {primary} over the steps of this log would have differed from "
@@ -261,7 +267,7 @@ def plan_table(report: AuditReport) -> Table | None:
 
 
 def _forecast_of(row: Setting, name: str) -> str:
-    """What a setting is forecast to change of the mean of a reward, with its interval; a dash where that is open."""
+    """Return the forecast change in the mean of a reward with its interval; a dash where that is open."""
     x = (row.forecast or {}).get(name) or {}
     if x.get("difference") is None:
         return MISSING
@@ -269,7 +275,7 @@ def _forecast_of(row: Setting, name: str) -> str:
 
 
 def correlations_table(report: AuditReport) -> Table | None:
-    """Each reward with each other, and with the length of the completion; None for one reward, and for many."""
+    """Return the correlations of all rewards, and with the length; None for one reward, and for many."""
     rewards, lengths = report.rewards, report.lengths
     if not any(r["correlations"] for r in rewards):
         return None
@@ -282,32 +288,35 @@ def correlations_table(report: AuditReport) -> Table | None:
 
 
 def taught(report: AuditReport) -> list[str]:
-    """How much of the run taught nothing, which prompts that were, and how long the completions are; in sentences."""
-    said, responses, prompts = [], report.run["silent_responses"], report.prompts
+    """Say how much of the run taught nothing, which prompts that were, and how long the completions are."""
+    sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
     if responses:
         share = percent(responses / report.source["responses"])
-        said.append(
+        sentences.append(
             f"{share} of the responses taught nothing: {count(responses)} are in groups in which every advantage is 0"
             f"{report.run.get('but_residue', '')}."
         )
     if prompts and prompts["silent"]:
-        again = f"; of {count(prompts['repeated'])} that came more than once, {count(prompts['silent_repeated'])}"
-        said.append(
+        again = (
+            f"; of the {count(prompts['repeated'])} that came more than once, {count(prompts['silent_repeated'])} did"
+        )
+        sentences.append(
             f"{count(prompts['silent'])} of {count(prompts['prompts'], 'prompt')} taught nothing in any visit"
             f"{again * bool(prompts['repeated'])}."
         )
     if lengths := report.lengths:
-        went = " → ".join(number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
-        of = sorted(lengths["correlations"].items(), key=lambda pair: -abs(pair[1] or 0))
-        said.append(
-            f"The mean length of the completions, first → last quarter of the run: {went} {lengths['unit']}. Inside "
-            f"groups its correlation is {listing(f'{signed(x)} with {name}' for name, x in of[:3])}."
+        first, last = (number(lengths[end], 3) for end in ("first_quarter", "last_quarter"))
+        by_size = sorted(lengths["correlations"].items(), key=lambda pair: -abs(pair[1] or 0))
+        in_words = listing(f"{signed(x)} with {name}" for name, x in by_size[:3])
+        sentences.append(
+            f"The mean length of the completions goes from {first} {lengths['unit']} in the first quarter of the run "
+            f"to {last} in the last. Inside groups its correlation is {in_words}."
         )
-    return said
+    return sentences
 
 
 def prompts_table(report: AuditReport) -> Table | None:
-    """The prompts that wasted most; None where no response was wasted, or prompts are not known."""
+    """Return a table of the prompts that wasted most; None where no response was wasted, or none are known."""
     if not report.prompts or not report.prompts["worst"]:
         return None
     rows = [
@@ -322,7 +331,7 @@ def prompts_table(report: AuditReport) -> Table | None:
 
 
 def by_table(report: AuditReport) -> Table | None:
-    """A row per value of a column, with the mean and the share of the update of each reward; None without a column."""
+    """Return a row per value of a column, with the mean and the share of each reward; None without a column."""
     if not report.by:
         return None
     column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]
@@ -334,8 +343,8 @@ def by_table(report: AuditReport) -> Table | None:
         row = [value_of, count(part["groups"]), percent(part["silent_groups"])]
         row += [percent(part["inversions"])] * bool(primary)
         rows.append([*row, *(_of_reward(reward, several) for reward in part["rewards"])])
-    meaning = f"Each value of {column} alone, under {method}; of each reward its mean"
-    meaning += " and its share of the update there." if several else "."
+    meaning = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
+    meaning += " and, behind the dot, its share of the update." if several else "."
     return Table(f"By {column}", head, rows, meaning)
 
 
@@ -344,7 +353,7 @@ def _of_reward(reward: ByRewardPart, several: bool) -> str:
 
 
 def what_if_table(w: WhatIf) -> Table:
-    """What the setting changes, a row each, and every figure before and after."""
+    """Return a table of what a setting changes, a row each, and of every figure before and after."""
     sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
     rows = [["method", *(TITLES[side["method"]] for side in sides)]]
     rows.append(["convention", *(ALL_CONVENTIONS[side["convention"]].name for side in sides)])

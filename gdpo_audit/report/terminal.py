@@ -10,10 +10,10 @@ from rich.table import Table as Drawn
 from rich.text import Text
 from torch import Tensor
 
-from gdpo_audit.compare import Changes, headline
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.sections import NOTES, Section, above_and_below, changes_sections
 from gdpo_audit.report.summary import Table
@@ -28,7 +28,7 @@ _COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # of
 
 
 def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
-    """Print the reports, each with its findings; groups: with so many groups that show a finding best."""
+    """Print the reports, each with its findings; groups: how many groups are printed of those that show a finding."""
     console = console_of(file)
     for report in reports:
         if len(reports) > 1:
@@ -46,13 +46,13 @@ def show_changes(c: Changes, file: TextIO) -> None:
 
 
 def console_of(file: TextIO) -> Console:
-    """Where a report is printed: nothing of a log is taken for markup."""
+    """Return the console on which a report is printed; it takes nothing of a log for markup."""
     width = None if file.isatty() else _WIDE
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
-    """What to do, what ran, the findings, and the sections below them but for the formulas."""
+    """Print what to do, what ran, the findings, and all sections but the formulas."""
     _paragraph(console, report.what_first, "bold")
     _paragraph(console, report.forecast_note)
     _paragraph(console, report.what_ran)
@@ -80,7 +80,7 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
 
 
 def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
-    """A finding; of one that asks for nothing the first line alone."""
+    """Print a finding; of one that asks for nothing the first line alone."""
     if finding.severity != "info" and finding is not report.findings[0]:
         console.print()
     name = (f"{finding.severity}  {printable(finding.id)}", _COLOURS[finding.severity])
@@ -120,10 +120,10 @@ def _section(console: Console, section: Section) -> None:
 
 
 def _lines(console: Console, fix: str | None, title: str = "what changes it") -> None:
-    """Lines of configuration."""
+    """Print lines of configuration."""
     if fix:
         console.print(printable(f"{title}:"), style="dim")
-        # Not wrapped, so that it can be copied.
+        # The lines are not wrapped, so that they can be copied.
         console.print(Text(printable(fix), "cyan"), soft_wrap=True)
 
 
@@ -138,7 +138,7 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
 
 
 def _table(console: Console, table: Table) -> None:
-    """A table, in several parts if the screen is too narrow for one."""
+    """Print a table, in several parts if the screen is too narrow for one."""
     widths = [_width(table, k) for k in range(len(table.head))]
     for part, columns in enumerate(_parts(widths, console.width)):
         title = table.title if part == 0 else None
@@ -161,14 +161,14 @@ def _table(console: Console, table: Table) -> None:
 
 
 def _width(table: Table, k: int) -> int:
-    """The characters that a column needs: a head may break between words, names and words in cells anywhere."""
+    """Return the characters that a column needs: a heading may break between words, names and prose anywhere."""
     lines = [*table.head[k].split(), *(line for row in table.rows for line in row[k].split("\n"))]
     longest = max((len(printable(line)) for line in lines), default=0)
     return min(longest, _NAME) if k == 0 else min(longest, _PROSE) if table.prose else longest
 
 
 def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
-    """The columns of each part of a table, by number: the first in all, of the others as many as there is room for."""
+    """Yield the columns of each part of a table, by number: the first is in all, others as there is room."""
     columns: list[int] = [0]
     taken = widths[0] + 2
     for k, width in enumerate(widths[1:], start=1):
@@ -194,13 +194,13 @@ def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequ
     for group, prompt in enumerate(ids):
         if len(ids) > 1:
             console.print(f"\nprompt {prompt}")
-        _table(console, _steps(e, [i for i, of in enumerate(prompts) if of == prompt], group))
+        _table(console, _steps(e, [i for i, prompt_of_row in enumerate(prompts) if prompt_of_row == prompt], group))
     for line in _notes(e, ties):
         _paragraph(console, line)
 
 
 def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
-    """What stands below the tables: the last step, ties, and what the formulas leave out."""
+    """Yield the lines below the tables: the batch step, the ties, and what the formulas leave out."""
     if isinstance(e.batch_mean, float) and isinstance(e.batch_std, float):
         over = "tokens" if e.convention.last_step == "tokens" else "responses"
         [mean], [std] = raw_column([e.batch_mean]), raw_column([e.batch_std])
@@ -211,7 +211,7 @@ def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
 
 
 def _steps(e: Explanation, rows: Sequence[int], group: int) -> Table:
-    """The responses of one prompt, one column per step; below each column the mean and std that normalised it."""
+    """Return the responses of one prompt, a column per step, and below each column what normalised it."""
     rewards = [f"r{k + 1}" for k in range(len(e.weights))]
     columns = {name: [raw(x) for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}
     feet = {}

@@ -15,8 +15,7 @@ from urllib.parse import parse_qs
 
 import polars as pl
 
-from gdpo_audit import report
-from gdpo_audit.audit import audit
+from gdpo_audit import audit, report
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report import terminal
 from gdpo_core._errors import InputError

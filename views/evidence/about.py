@@ -10,7 +10,7 @@ LEADERBOARD = "https://gorilla.cs.berkeley.edu/leaderboard.html"
 
 
 def source_note(data: Published) -> Html:
-    """Whose answers these are, and what a share of them says."""
+    """Say whose answers these are, and what a share of them tells."""
     configurations = f"{len(data.models)} configurations of {models(data)} models"
     link = tag("a", "Berkeley Function Calling Leaderboard", href=LEADERBOARD, target="_blank", rel="noopener")
     graded = (
@@ -31,7 +31,7 @@ def source_note(data: Published) -> Html:
 
 
 def readings() -> Html:
-    """What each choice of a grader means, the default first."""
+    """Say what each choice of a grader means, the default first."""
     return paragraphs(
         "Each mark has a default and alternatives. An answer without a readable call fails the default of all.",
         "**Correctness**, by default: exactly the needed calls, with accepted values once they are read as the "

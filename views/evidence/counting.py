@@ -21,14 +21,16 @@ Size = tuple[int, int]  # rollouts, rewards
 
 @lru_cache(maxsize=64)
 def count_groups(size: Size) -> dict[str, int]:
-    """How many groups each method tells apart."""
+    """Count the groups that each method tells apart."""
     return {method: gc.count_distinct(method, *size) for method in NAMES}
 
 
 @lru_cache(maxsize=1)
 def part() -> Html:
-    """Both charts, with what they show at their right ends."""
-    marks, answers = ({size[k]: count_groups(size) for size in of} for k, of in ((1, BY_REWARDS), (0, BY_ROLLOUTS)))
+    """Draw both charts, with what they show at their right ends."""
+    marks, answers = (
+        {size[k]: count_groups(size) for size in counts} for k, counts in ((1, BY_REWARDS), (0, BY_ROLLOUTS))
+    )
     drawn = (
         charts.counts(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000),
         charts.counts(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500),
@@ -66,7 +68,7 @@ def _at(size: Size) -> str:
 
 
 def tables() -> Html:
-    """Every number of the charts."""
+    """Return every number of the charts as tables."""
     return tag(
         "div",
         _table(BY_REWARDS, 1, "marks", f"{ROLLOUTS} answers"),

@@ -43,16 +43,16 @@ def part() -> Html:
     """Ask the third question and say how many forecasts held; the heading has the id that links name."""
     return join(
         tag("h2", "Does it come true in training?", kind="part", id="trained"),
-        tag("p", prose(said(load())), kind="answer"),
+        tag("p", prose(how_many_held(load())), kind="answer"),
     )
 
 
-def said(rows: Sequence[Mapping[str, Any]]) -> str:
+def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say how many of the forecasts held."""
-    found = judge([row["came"] for row in rows], rows)
+    outcome = judge([row["came"] for row in rows], rows)
     settings = count(len({(row["setup"], row["row"]) for row in rows}), "setting")
-    left = f", and {count(int(found['open']), 'forecast')} stayed open" if found["open"] else ""
-    signs, clear = int(found["signs"]), int(found["clear"])
+    left = f", and {count(int(outcome['open']), 'forecast')} stayed open" if outcome["open"] else ""
+    signs, clear = int(outcome["signs"]), int(outcome["clear"])
     right = f"all {clear}" if signs == clear else f"{signs} of {clear}"
     return (
         f"A model of {PARAMETERS:,} parameters was trained in several set-ups. From the first {FROM} steps of one "
@@ -60,10 +60,10 @@ def said(rows: Sequence[Mapping[str, Any]]) -> str:
         f"set-up, the audit of chapter 4 forecast how {settings} would change the mean of each reward over {_steps()} "
         "steps. A setting is a method with weights, in some cases with a gate, behind which a reward counts only where "
         "another one is passed. Then the settings were trained. **The sign is right in "
-        f"{right} differences of {round(100 * CLEAR)} points or more; {found['held']:.0f} of "
-        f"{count(int(found['intervals']), 'interval')} of 80 % contain what was measured{left}.** The mean error is "
-        f"{decimal(100 * found['error'], 1)} points; the guess “nothing changes” is off by "
-        f"{decimal(100 * found['of_no_change'], 1)} on average."
+        f"{right} differences of {round(100 * CLEAR)} points or more; {outcome['held']:.0f} of "
+        f"{count(int(outcome['intervals']), 'interval')} of 80 % contain what was measured{left}.** The mean error is "
+        f"{decimal(100 * outcome['error'], 1)} points; the guess “nothing changes” is off by "
+        f"{decimal(100 * outcome['of_no_change'], 1)} on average."
     )
 
 
@@ -114,8 +114,8 @@ def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
     place = f"left: {x}%; bottom: {at(p['came'])}%; --low: {round(at(p['low']) - x, 2)}; "
     place += f"--wide: {round(at(p['high']) - at(p['low']), 2)}"
     inside = "held" if p["held"] else "outside"
-    said = f"{p['what']}: {p['said']}{'' if p['held'] else '; outside its interval'}"
-    return tag("i", kind=inside, data_id=p["id"], role="radio", aria_label=said, style=place)
+    aria_label = f"{p['what']}: {p['said']}{'' if p['held'] else '; outside its interval'}"
+    return tag("i", kind=inside, data_id=p["id"], role="radio", aria_label=aria_label, style=place)
 
 
 def names() -> tuple[str, ...]:
@@ -214,13 +214,13 @@ def speeds_said() -> str:
     medians = pl.read_csv(SPEEDS).group_by("reward", "setup").agg(pl.col("speed").median())
     free, gated = medians.filter(pl.col("setup") != GATED), medians.filter(setup=GATED, reward=REWARDS[2])
     each = (free.filter(reward=reward)["speed"] for reward in REWARDS)
-    said = [
+    ranges = [
         f"{reward} {decimal(speed.min())} to {decimal(speed.max())}"
         for reward, speed in zip(REWARDS, each, strict=True)
     ]
     return (
         "A forecast works because a reward follows a push at nearly the same speed in every set-up. The medians of the "
-        f"set-ups are {listing(said)}. Conciseness behind a gate is another reward: its median is "
+        f"set-ups are {listing(ranges)}. Conciseness behind a gate is another reward: its median is "
         f"{decimal(gated['speed'].item())}."
     )
 

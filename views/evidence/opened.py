@@ -27,7 +27,7 @@ def unknown_prompt(data: Published, asked: str) -> Html | str:
 
 
 def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc.Collapse], name: str) -> Html:
-    """One prompt in words."""
+    """Return one prompt in words."""
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
     level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}
@@ -38,13 +38,13 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
 
 def _kinds(choice: Choice, marks: Tensor) -> Html:
     """Return a row per kind of answers: its marks, and its advantage under each method in a batch of its own."""
-    kinds, of = marks.unique(dim=0, return_inverse=True)
+    kinds, kind_of_answer = marks.unique(dim=0, return_inverse=True)
     given = {m: gc.advantages(marks, m, weights=choice.weights) for m in METHODS}
     rows = [
         [
-            count(int((of == k).sum()), "answer"),
+            count(int((kind_of_answer == k).sum()), "answer"),
             *("✓" if mark else "✗" for mark in kind),
-            *(Cell(signed(given[m][of == k][0].item()), m) for m in METHODS),
+            *(Cell(signed(given[m][kind_of_answer == k][0].item()), m) for m in METHODS),
         ]
         for k, kind in reversed(list(enumerate(kinds.tolist())))
     ]

@@ -17,7 +17,7 @@ def weights_said(choice: Choice) -> str:
     return "equal weights" if choice.weight == 1 else f"correctness weighing {choice.weight:g}"
 
 
-def said(choice: Choice, first: Pairs) -> str:
+def ties_and_pairs(choice: Choice, first: Pairs) -> str:
     """Say how many ties of a right and a wrong answer GDPO breaks, and how many pairs stand in the wrong order."""
     grpo, gdpo = (first.order(m, choice.weight) for m in ("grpo", "gdpo"))
     if not grpo.pairs:
@@ -94,12 +94,12 @@ def enough(choice: Choice, first: Pairs) -> str:
         return (
             f"In {all_pairs} the right answer gets the larger advantage under both methods, at every weight from 1 on."
         )
-    said = "With enough weight on correctness the right answer always gets the larger advantage."
+    sentence = "With enough weight on correctness the right answer always gets the larger advantage."
     if wrong:
         these = "tie" if first.order("gdpo", choice.weight, broken).pairs == 1 else "ties"
         above = up(first.sufficient_weight("gdpo", broken))
-        said += f" For the {these} that GDPO breaks, the weight has to be above {above}."
-    return f"{said} For {all_pairs}, {_enough_for_all({'GDPO': gdpo, 'GRPO': grpo})}."
+        sentence += f" For the {these} that GDPO breaks, the weight has to be above {above}."
+    return f"{sentence} For {all_pairs}, {_enough_for_all({'GDPO': gdpo, 'GRPO': grpo})}."
 
 
 def _enough_for_all(needed: dict[str, float]) -> str:
@@ -121,10 +121,10 @@ def up(needed: float) -> str:
 def first_rows(choice: Choice, first: Pairs) -> list[dict]:
     """Return who comes first, a row per part of a bar: of the broken ties under GDPO, of all pairs under both."""
     broken = first.broken(choice.weight)
-    of = [("the {} that it breaks", "tie", "gdpo", broken)] if broken.any() else []
-    of += [("all {}", "pair", method, None) for method in ("grpo", "gdpo") if len(first.count)]
+    bars = [("the {} that it breaks", "tie", "gdpo", broken)] if broken.any() else []
+    bars += [("all {}", "pair", method, None) for method in ("grpo", "gdpo") if len(first.count)]
     rows = []
-    for what, noun, method, among in of:
+    for what, noun, method, among in bars:
         order = first.order(method, choice.weight, among)
         for part in ("right", "tied", "wrong"):
             share = getattr(order, part) / order.pairs
@@ -134,29 +134,30 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
 
 def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
     """Return the share of pairs in the wrong order by the weight of correctness: of what, by method."""
-    of = {BROKEN: (("gdpo",), first.broken()), ALL: (("gdpo", "grpo"), None)}
+    drawn = {BROKEN: (("gdpo",), first.broken()), ALL: (("gdpo", "grpo"), None)}
     return {
         name: {m: first.curve(m, among) for m in methods}
-        for name, (methods, among) in of.items()
+        for name, (methods, among) in drawn.items()
         if among is None or among.any()
     }
 
 
 def curves(choice: Choice, first: Pairs) -> list:
-    """Draw a chart of each."""
+    """Draw the share in the wrong order by the weight of correctness, a chart for each kind of pair."""
     among = {BROKEN: first.broken()}
     needed = {
-        of: {m: first.sufficient_weight(m, among.get(of)) for m in lines} for of, lines in weight_rows(first).items()
+        counted: {m: first.sufficient_weight(m, among.get(counted)) for m in lines}
+        for counted, lines in weight_rows(first).items()
     }
     return [
-        charts.by_weight(lines, of, choice.weight, {m: up(w) for m, w in needed[of].items() if w >= 1})
-        for of, lines in weight_rows(first).items()
+        charts.by_weight(lines, counted, choice.weight, {m: up(w) for m, w in needed[counted].items() if w >= 1})
+        for counted, lines in weight_rows(first).items()
     ]
 
 
 def weights_table(first: Pairs) -> Html:
     """Return the curves as a table."""
     columns = weight_rows(first)
-    heads = [f"{m.upper()}, {of}" for of, lines in columns.items() for m in lines]
+    heads = [f"{m.upper()}, {counted}" for counted, lines in columns.items() for m in lines]
     lines = [line for by_method in columns.values() for line in by_method.values()]
     return table(["weight", *heads], [[f"{w:g}", *(percent(x[w], 1) for x in lines)] for w in PUSH_WEIGHTS], "figures")

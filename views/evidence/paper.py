@@ -10,9 +10,9 @@ RIGHT = ("accuracy", "passed")  # what is measured of right answers
 
 def title() -> str:
     """Say for the fold in how many cells each method is clearly ahead."""
-    found = ahead(results())
-    cells = f"{clear(found['gdpo'])} of {count(len(results()))} cells"
-    grpo = clear(found["grpo"]) or "none"
+    cells_by_winner = ahead(results())
+    cells = f"{clear(cells_by_winner['gdpo'])} of {count(len(results()))} cells"
+    grpo = clear(cells_by_winner["grpo"]) or "none"
     return f"The paper's own results? In {cells} of its tables GDPO is ahead by at least one point, GRPO in {grpo}"
 
 
@@ -22,9 +22,9 @@ def part() -> Html:
 
 
 def _says() -> str:
-    found, right = ahead(results()), ahead(tuple(cell for cell in results() if cell.metric in RIGHT))
-    (grpo, equal, gdpo), rights = (len(cells) for cells in found.values()), sum(map(len, right.values()))
-    largest = max(found["grpo"], key=lambda cell: -cell.ahead)
+    cells_by_winner, right = ahead(results()), ahead(tuple(cell for cell in results() if cell.metric in RIGHT))
+    (grpo, equal, gdpo), rights = (len(cells) for cells in cells_by_winner.values()), sum(map(len, right.values()))
+    largest = max(cells_by_winner["grpo"], key=lambda cell: -cell.ahead)
     return (
         f"By any margin GDPO is ahead in {gdpo} cells and GRPO in {grpo}, and {equal} cells are equal. Of the {rights} "
         f"cells about right answers, GDPO is ahead in {len(right['gdpo'])} and GRPO in {len(right['grpo'])}. For most "
@@ -46,7 +46,7 @@ def _note() -> str:
 
 
 def results_table() -> Html:
-    """Every cell as a table, bold where GRPO is ahead, and how it is to be read."""
+    """Return every cell as a table, bold where GRPO is ahead, and say how to read it."""
     head = ["", "what is better", "before training", "GRPO", "GDPO", "ahead"]
     rows = [
         [

@@ -14,12 +14,12 @@ from views.html import Html, join, paragraphs, table, tag
 
 def part(data: Published, choice: Choice, first: Pairs) -> Html:
     """Ask the second question and answer it: which method raises correctness more, and in which order pairs stand."""
-    says = tag("div", paragraphs(said(data, choice), order.said(choice, first)), kind="says")
+    says = tag("div", paragraphs(pushes_in_words(data, choice), order.ties_and_pairs(choice, first)), kind="says")
     note = tag("p", tag("i", "Push: "), MEANING, kind="note")
     return join(tag("h2", "Does it help to break the ties?", kind="part"), says, note)
 
 
-def said(data: Published, choice: Choice) -> str:
+def pushes_in_words(data: Published, choice: Choice) -> str:
     """Say which method raises correctness more at the chosen weight, and what happens to the other marks."""
     grpo, gdpo = (pushes(data, choice)[m] for m in ("grpo", "gdpo"))
     weights = order.weights_said(choice)
@@ -38,7 +38,10 @@ def said(data: Published, choice: Choice) -> str:
 def curve(data: Published, choice: Choice) -> list:
     """Draw the push on correctness by its weight."""
     weights = sorted({*PUSH_WEIGHTS, choice.weight})
-    lines = {m: {w: of[0] for w, of in by_weight.items()} for m, by_weight in _by_weight(data, choice, weights).items()}
+    lines = {
+        m: {w: by_reward[0] for w, by_reward in by_weight.items()}
+        for m, by_weight in _by_weight(data, choice, weights).items()
+    }
     return [charts.push_by_weight(lines, choice.weight)]
 
 
@@ -46,11 +49,16 @@ def curve_table(data: Published, choice: Choice) -> Html:
     """Return the push on every mark by the weight of correctness."""
     columns = _by_weight(data, choice, PUSH_WEIGHTS)
     heads = [f"{NAMES[m]}, push on {name}" for m in columns for name in REWARDS]
-    rows = [[f"{w:g}", *(signed(x) for of in columns.values() for x in of[w])] for w in PUSH_WEIGHTS]
+    rows = [
+        [f"{w:g}", *(signed(x) for pushes_by_weight in columns.values() for x in pushes_by_weight[w])]
+        for w in PUSH_WEIGHTS
+    ]
     return table(["weight", *heads], rows, "figures")
 
 
 def _by_weight(data: Published, choice: Choice, weights: Iterable[float]) -> dict[str, dict[float, tuple[float, ...]]]:
     """Return by method and weight of correctness the push on each mark."""
     by_weight = {w: pushes(data, choice.weighing(w)) for w in weights}
-    return {m: {w: of[m] for w, of in by_weight.items()} for m in NAMES if m in by_weight[1.0]}
+    return {
+        m: {w: pushes_by_method[m] for w, pushes_by_method in by_weight.items()} for m in NAMES if m in by_weight[1.0]
+    }

@@ -12,20 +12,20 @@ from views.html import Html, join, prose, tag
 UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the sum of the others
 
 
-def claim(data: Published, found: Outcomes) -> Html:
+def claim(data: Published, result: Outcomes) -> Html:
     """Say in the headline of the chapter how often answers are tied."""
-    grpo, gdpo = (percent(n / len(data.tasks)) for n in found.tied.values())
+    grpo, gdpo = (percent(n / len(data.tasks)) for n in result.tied.values())
     title = f"{count(len(data.tasks))} real prompts: GRPO ties answers in {grpo}, GDPO in {gdpo}"
     return tag("div", tag("h1", prose(title)), kind="markdown")
 
 
 def lead(data: Published, choice: Choice) -> Html:
-    """Say below it what a square is, and what a tie and the wrong order are."""
+    """Say below the headline what a square is, and what a tie and the wrong order are."""
     configurations = f"{len(data.models)} configurations of {models(data)} models"
     who = (
         f"all {configurations}" if choice.group_size == len(data.models) else f"{choice.group_size} of {configurations}"
     )
-    said = join(
+    sentence = join(
         f"Each square is a prompt. Its answers come from {who}, not from one ",
         terms.term("policy"),
         ". A ",
@@ -34,21 +34,21 @@ def lead(data: Published, choice: Choice) -> Html:
         tag("b", "wrong order"),
         ": a wrong answer gets a larger advantage than a right one.",
     )
-    return tag("div", tag("p", said, kind="paragraph"), kind="markdown")
+    return tag("div", tag("p", sentence, kind="paragraph"), kind="markdown")
 
 
-def ties(data: Published, choice: Choice, found: Outcomes) -> Html:
+def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
     """Ask the first question and answer it: in how many prompts each method ties answers, at which weights."""
-    grpo, gdpo = (count(n) for n in found.tied.values())
+    grpo, gdpo = (count(n) for n in result.tied.values())
     every = count(len(data.tasks), "prompt")
     now = (
         "All marks weigh the same here"
         if choice.weight == 1
         else f"Correctness weighs {choice.weight:g} here, the other marks 1"
     )
-    said = f"**GRPO ties different answers in {grpo} of {every}, GDPO in {gdpo}.** {now}; "
-    said += f"{unlike(data, choice.weighing(1))}."
-    return join(tag("h2", "How often does GRPO tie what differs?", kind="part"), tag("p", prose(said), kind="answer"))
+    answer = f"**GRPO ties different answers in {grpo} of {every}, GDPO in {gdpo}.** {now}; "
+    answer += f"{unlike(data, choice.weighing(1))}."
+    return join(tag("h2", "How often does GRPO tie what differs?", kind="part"), tag("p", prose(answer), kind="answer"))
 
 
 @lru_cache(maxsize=64)
@@ -69,18 +69,20 @@ def draws_said(choice: Choice, most: int, spread: Spread) -> str:
     if choice.group_size == most:
         return f"All {most} answers to each prompt are here, so that another draw changes nothing."
     grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))
-    said = (
+    sentence = (
         f"In {DRAWS} draws of {choice.group_size} answers GRPO ties answers in {grpo} of the prompts, GDPO in {gdpo}."
     )
     if spread.wrong is None:
-        return f"{said} In none of them does GDPO break a tie of a right and a wrong answer."
+        return f"{sentence} In none of them does GDPO break a tie of a right and a wrong answer."
     few = (
         ""
         if spread.draws == DRAWS
         else f" in the {count(spread.draws, 'draw')} that {'has' if spread.draws == 1 else 'have'} one"
     )
     wrong = between(*spread.wrong)
-    return f"{said} Of the ties of a right and a wrong answer that GDPO breaks, {wrong} end in the wrong order{few}."
+    return (
+        f"{sentence} Of the ties of a right and a wrong answer that GDPO breaks, {wrong} end in the wrong order{few}."
+    )
 
 
 def between(low: float, high: float) -> str:

@@ -15,11 +15,13 @@ Lines = dict[str, dict[int, float]]  # by method, by group size
 
 
 def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
-    """By what is counted, by method and by group size: a share, where there is something to count."""
-    wrong = {n: of.wrong for n, of in sizes.items() if of.wrong is not None}
+    """Return the shares by what is counted, by method and by group size, where there is something to count."""
+    wrong = {n: size_share.wrong for n, size_share in sizes.items() if size_share.wrong is not None}
     return {
-        "prompts with a tie": {m: {n: of.tied[m] for n, of in sizes.items()} for m in METHODS},
-        "pairs with different marks, tied": {m: {n: of.tied_pairs[m] for n, of in sizes.items()} for m in METHODS},
+        "prompts with a tie": {m: {n: size_share.tied[m] for n, size_share in sizes.items()} for m in METHODS},
+        "pairs with different marks, tied": {
+            m: {n: size_share.tied_pairs[m] for n, size_share in sizes.items()} for m in METHODS
+        },
         "broken ties in the wrong order": {"gdpo": wrong},
     }
 
@@ -45,25 +47,27 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
     grpo, gdpo = (lines["prompts with a tie"][m] for m in METHODS)
     first, last, top = min(grpo), max(grpo), max(gdpo, key=lambda size: gdpo[size])
     start, most, end = (percent(gdpo[size], 1) for size in (first, top, last))
-    said = (
+    sentence = (
         f"From {first} to {last} answers the share of prompts with a tie goes from {percent(grpo[first], 1)} to "
         f"**{percent(grpo[last], 1)}** under GRPO; under GDPO from {start} to {end}, with {most} at {top}."
     )
     if broken := lines["broken ties in the wrong order"]["gdpo"]:
         weighed = f", with correctness at {choice.weight:g}" if choice.weight != 1 else ""
         share = between(min(broken.values()), max(broken.values()))
-        of = f"of the ties of a right and a wrong answer that GDPO breaks{weighed} {share} end in the wrong order"
+        these = f"of the ties of a right and a wrong answer that GDPO breaks{weighed} {share} end in the wrong order"
         if len(broken) == 1:
-            return f"{said} With {min(broken)} answers, {of}."
+            return f"{sentence} With {min(broken)} answers, {these}."
         mends = "With" if broken[max(broken)] < broken[min(broken)] else "More answers do not mend the order: with"
-        said += f" {mends} {min(broken)} to {max(broken)} answers, {of}."
-    return said
+        sentence += f" {mends} {min(broken)} to {max(broken)} answers, {these}."
+    return sentence
 
 
 def curves_table(sizes: Mapping[int, SizeShares]) -> Html:
-    """The curves as a table."""
+    """Return the curves as a table."""
     lines = shares(sizes)
-    columns = [of[m] for of in lines.values() for m in of]
+    columns = [by_method[m] for by_method in lines.values() for m in by_method]
     rows = [[size, *(percent(column.get(size), 1) for column in columns)] for size in sizes]
-    over = {title: len(of) for title, of in lines.items()}
-    return table(["answers", *(NAMES[m] for of in lines.values() for m in of)], rows, "figures", over=over)
+    over = {title: len(by_method) for title, by_method in lines.items()}
+    return table(
+        ["answers", *(NAMES[m] for by_method in lines.values() for m in by_method)], rows, "figures", over=over
+    )

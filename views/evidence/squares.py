@@ -34,7 +34,7 @@ SAID = {
 
 
 def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
-    """The names of the prompts as the squares stand: by category, then by what happens to them."""
+    """Return the names of the prompts as the squares stand: by category, then by what happens to them."""
     kinds = list(dict.fromkeys(data.categories))
     happens = outcomes.outcome.tolist()
     at = sorted(range(len(data.tasks)), key=lambda i: (kinds.index(data.categories[i]), happens[i], i))
@@ -42,7 +42,7 @@ def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
 
 
 def neighbours(data: Published, outcomes: Outcomes, name: str) -> tuple[str, str]:
-    """The prompts before and after this one, as the squares stand."""
+    """Return the prompts before and after this one, as the squares stand."""
     names = sort_prompts(data, outcomes)
     at = names.index(name)
     return names[at - 1], names[(at + 1) % len(names)]
@@ -104,6 +104,6 @@ def _chip(name: str, n: int, text: str, note: str | None = None) -> Html:
 
 
 def as_table(data: Published, outcomes: Outcomes) -> str:
-    """The squares as CSV."""
+    """Return the squares as CSV."""
     rows = zip(data.tasks, data.categories, outcomes.outcome.tolist(), strict=True)
     return "\n".join(["prompt,category,outcome", *(f"{name},{kind},{OUTCOMES[n]}" for name, kind, n in rows), ""])

@@ -26,9 +26,9 @@ RULE = (
 
 def title() -> str:
     """Say for the fold how many predictions of the coins held."""
-    found = load().comparisons
-    held = sum(one.verdict == VERDICTS[0] for one in found)
-    return f"What had the coins of Train predicted? {held} of {len(found)} predictions of GDPO against GRPO held"
+    comparisons = load().comparisons
+    held = sum(comparison.verdict == VERDICTS[0] for comparison in comparisons)
+    return f"What had the coins of Train predicted? {held} of {len(comparisons)} predictions of GDPO against GRPO held"
 
 
 def coins() -> Html:
@@ -37,76 +37,89 @@ def coins() -> Html:
 
 
 def all_curves() -> Html:
-    """A row of curves per set-up, with what the coins said of it."""
-    found = load()
+    """Draw a row of curves per set-up, with what the coins said of it."""
+    experiment = load()
     key = (
         "The lines are medians over seeds of the share that passes, and the bands reach from quartile to quartile. The "
         f"numbers are of the last {STEPS} steps."
     )
-    return join(tag("p", key, kind="note"), *(_setup(found, setup) for setup in found.predictions["setups"]))
+    return join(tag("p", key, kind="note"), *(_setup(experiment, setup) for setup in experiment.predictions["setups"]))
 
 
-def _says(found: Experiment) -> list[str]:
-    many, least = len(found.comparisons), found.predictions["smallest_difference"]
-    held, not_held, unseen = ([one for one in found.comparisons if one.verdict == word] for word in VERDICTS)
-    apart = [one for one in found.comparisons if one.prediction != SAME]
-    right = [one for one in apart if (one.found.mean > 0) == (one.prediction == "faster")]
-    large = sum(abs(one.found.mean) >= least for one in right)
-    never = sum(verdict(SAME, one.found, least) == VERDICTS[0] for one in found.comparisons)
-    setups = count(len(found.predictions["setups"]), "set-up")
+def _says(experiment: Experiment) -> list[str]:
+    many, least = len(experiment.comparisons), experiment.predictions["smallest_difference"]
+    held, not_held, unseen = (
+        [comparison for comparison in experiment.comparisons if comparison.verdict == word] for word in VERDICTS
+    )
+    apart = [comparison for comparison in experiment.comparisons if comparison.prediction != SAME]
+    right = [
+        comparison for comparison in apart if (comparison.measured.mean > 0) == (comparison.prediction == "faster")
+    ]
+    large = sum(abs(comparison.measured.mean) >= least for comparison in right)
+    never = sum(verdict(SAME, comparison.measured, least) == VERDICTS[0] for comparison in experiment.comparisons)
+    setups = count(len(experiment.predictions["setups"]), "set-up")
     before, point = (count(round(100 * x), "point") for x in (FIRST_LEAST, least))
     rest = f" {count(len(unseen))} {'shows' if len(unseen) == 1 else 'show'} no difference." if unseen else ""
-    gdpo, grpo = (len(found.ahead(method)) for method in ("gdpo", "grpo"))
+    gdpo, grpo = (len(experiment.ahead(method)) for method in ("gdpo", "grpo"))
     return [
         f"A model of {PARAMETERS:,} parameters was trained by TRL in {setups}, with "
-        f"{found.runs['seed'].n_unique()} seeds each. Before the first run the coins of Train said of each reward "
+        f"{experiment.runs['seed'].n_unique()} seeds each. Before the first run the coins of Train said of each reward "
         f"whether GDPO would learn it faster, slower, or within {point} of GRPO (within {before} at first, until two "
         "runs of a set-up for tuning had shown how little seeds differ). "
         f"**{len(held)} of {many} predictions held, {len(not_held)} did not.**{rest} Of {len(apart)} predicted "
         f"differences {len(right)} have the right sign and {large} are of {point} or more; a prediction of “no "
         f"difference” each time would have held in {never}.",
-        f"Counting every difference of {point} or more, **GDPO leads in {len(found.ahead('gdpo', least))} and GRPO in "
-        f"{len(found.ahead('grpo', least))}** of the {many} comparisons. Counting every difference whose "
+        f"Counting every difference of {point} or more, **GDPO leads in {len(experiment.ahead('gdpo', least))} and "
+        f"GRPO in {len(experiment.ahead('grpo', least))}** of the {many} comparisons. Counting every difference whose "
         f"{percent(LEVEL)} interval excludes 0, **GDPO leads in {gdpo} and GRPO in {grpo}**; chance alone would give "
         f"about {decimal((1 - LEVEL) * many, 1)}.",
-        *(_surprise(found, one) for one in not_held),
+        *(_surprise(experiment, comparison) for comparison in not_held),
     ]
 
 
-def _surprise(found: Experiment, one: Comparison) -> str:
-    method = NAMES["gdpo" if one.found.mean > 0 else "grpo"]
+def _surprise(experiment: Experiment, comparison: Comparison) -> str:
+    difference = comparison.measured.mean
+    method = NAMES["gdpo" if difference > 0 else "grpo"]
     return (
-        f"The coins missed one thing: in the set-up “{found.title(one.setup)}” they said “{one.prediction}” of "
-        f"{one.reward}, and {method} is {points(abs(one.found.mean))} points ahead."
+        f"The coins missed one thing: in the set-up “{experiment.title(comparison.setup)}” they said "
+        f"“{comparison.prediction}” of {comparison.reward}, and {method} is {points(abs(difference))} points ahead."
     )
 
 
-def _setup(found: Experiment, setup: Mapping[str, Any]) -> Html:
-    of = [one for one in found.comparisons if one.setup == setup["name"]]
-    drawn = [charts.trained(curves(found, one), one.reward, f"{one.verdict}; {interval(one)}") for one in of]
+def _setup(experiment: Experiment, setup: Mapping[str, Any]) -> Html:
+    comparisons = [comparison for comparison in experiment.comparisons if comparison.setup == setup["name"]]
+    drawn = [
+        charts.trained(
+            curves(experiment, comparison), comparison.reward, f"{comparison.verdict}; {interval(comparison)}"
+        )
+        for comparison in comparisons
+    ]
     title = join(tag("h3", setup["title"]), tag("p", "The coins said: ", tag("i", setup["words"]), kind="note"))
     return html.div("setup", title, html.charts(drawn, "small"))
 
 
-def interval(one: Comparison) -> str:
-    """GDPO − GRPO in points with its interval."""
-    return f"GDPO {_signed(one.found.mean)} points ({_signed(one.found.low)} to {_signed(one.found.high)})"
+def interval(comparison: Comparison) -> str:
+    """Return GDPO − GRPO in points with its interval."""
+    measured = comparison.measured
+    return f"GDPO {_signed(measured.mean)} points ({_signed(measured.low)} to {_signed(measured.high)})"
 
 
 def _signed(x: float) -> str:
-    """A difference in points, with as many digits as show on which side of 0 it is."""
+    """Return a difference in points, with as many digits as show on which side of 0 it is."""
     return signed(100 * x, 1 if abs(x) >= 0.0005 else 2)
 
 
 def points(x: float) -> str:
-    """A share in points, to a tenth."""
+    """Return a share in points, to a tenth."""
     return decimal(100 * x, 1)
 
 
-def curves(found: Experiment, one: Comparison) -> list[dict[str, Any]]:
-    """Median, lower and upper quartile over seeds of the pass rate, a point for every STEPS steps, by method."""
-    of = found.runs.filter(setup=one.setup).with_columns((pl.col("step") - 1) // STEPS * STEPS + STEPS)
-    means = of.group_by("method", "seed", "step").agg(pl.col(one.reward).cast(pl.Float64).mean().alias("rate"))
+def curves(experiment: Experiment, comparison: Comparison) -> list[dict[str, Any]]:
+    """Return median and quartiles over seeds of the pass rate, a point for every STEPS steps, by method."""
+    rates = experiment.runs.filter(setup=comparison.setup).with_columns((pl.col("step") - 1) // STEPS * STEPS + STEPS)
+    means = rates.group_by("method", "seed", "step").agg(
+        pl.col(comparison.reward).cast(pl.Float64).mean().alias("rate")
+    )
     rate = pl.col("rate")
     lines = means.group_by("method", "step").agg(
         rate.median().alias("median"), rate.quantile(0.25).alias("low"), rate.quantile(0.75).alias("high")
@@ -116,7 +129,7 @@ def curves(found: Experiment, one: Comparison) -> list[dict[str, Any]]:
 
 
 def limits() -> Html:
-    """What such a small experiment cannot show."""
+    """Say what such a small experiment cannot show."""
     runs, measured = load().runs, load().predictions["measured"]
     seeds, last = runs["seed"].n_unique(), runs["step"].max()
     return paragraphs(
@@ -131,19 +144,19 @@ def limits() -> Html:
 
 
 def results_table() -> Html:
-    """Every prediction with what the coins and the runs did."""
-    found = load()
+    """Return every prediction with what the coins and the runs did."""
+    experiment = load()
     rows = [
         [
-            found.title(one.setup),
-            one.reward,
-            one.prediction,
-            _signed(one.coins),
-            _signed(one.found.mean),
-            f"{_signed(one.found.low)} to {_signed(one.found.high)}",
-            Cell(one.verdict, "ahead" if one.verdict != VERDICTS[0] else ""),
+            experiment.title(comparison.setup),
+            comparison.reward,
+            comparison.prediction,
+            _signed(comparison.coins),
+            _signed(comparison.measured.mean),
+            f"{_signed(comparison.measured.low)} to {_signed(comparison.measured.high)}",
+            Cell(comparison.verdict, "ahead" if comparison.verdict != VERDICTS[0] else ""),
         ]
-        for one in found.comparisons
+        for comparison in experiment.comparisons
     ]
     head = ["set-up", "reward", "predicted of GDPO", "coins", "model", f"{percent(LEVEL)} interval", "verdict"]
     return join(

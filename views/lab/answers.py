@@ -1,4 +1,4 @@
-"""The answers to a task with the graders' marks; what the address says of the board, and back; the numbers' program."""
+"""The answers to a task with the graders' marks, how the address writes the board, and the numbers' program."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,9 +39,9 @@ class GradedAnswers:
 
 @lru_cache(maxsize=16)
 def grade_answers(task: Task) -> GradedAnswers:
-    """The answers to a task, graded."""
+    """Grade the answers to a task."""
     grades = grade_all(task)
-    marks = tuple(one.vector for one in grades)
+    marks = tuple(grade.vector for grade in grades)
     order = draw(State(marks, ONES, ONES))["order"]
     return GradedAnswers(
         tuple(task.answers[i] for i in order),
@@ -51,7 +51,7 @@ def grade_answers(task: Task) -> GradedAnswers:
 
 
 def board(task: Task, first: Task, page: Nav) -> Board:
-    """The board of a task's answers; of the task that the address names, as it has it, as far as that fits."""
+    """Return the board of a task's answers, as the address has it where that fits."""
     sheet = grade_answers(task)
     made = Board(
         sheet.marks,
@@ -76,14 +76,14 @@ def board(task: Task, first: Task, page: Nav) -> Board:
 
 
 def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
-    """What the address says of a state, and whether the bars stand as their parts."""
+    """Return what the address says of a state, and whether the bars stand as their parts."""
     return {"lab-task": task.id, "lab-why": "yes" if why else ""} | {
         f"lab-{name}": getattr(state, name) for name in ("marks", "pays", "weights", "convention", "method")
     }
 
 
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
-    """What the address need not say: the first task, and the marks as they were graded."""
+    """Return what the address need not say: the first task, and the marks as they were graded."""
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
 
@@ -93,7 +93,7 @@ def link(board: Board, task: Task, first: Task) -> tuple[dict[str, Any], Mapping
 
 
 def deeds(board: Board, task: Task) -> set[str]:
-    """Which of the deeds the board shows, both of GDPO; by its drawing, since no flip should wait for more torch."""
+    """Return which of the deeds the board shows, from its drawing, as no flip should wait for more torch."""
     if board.method != "gdpo":
         return set()
     wrong, pairs = board.drawing["wrong_first"]
@@ -103,7 +103,7 @@ def deeds(board: Board, task: Task) -> set[str]:
 
 
 def program(state: State) -> str:
-    """A program of at most 15 lines that prints the advantages on the screen."""
+    """Return a program of at most 15 lines that prints the advantages on the screen."""
     options = "" if state.convention == "paper" else f', convention=gc.CONVENTIONS["{state.convention}"]'
     if gc.CONVENTIONS[state.convention].last_step == "tokens":
         options += f", lengths={list(state.lengths)}"
@@ -127,7 +127,7 @@ def program(state: State) -> str:
 
 
 def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
-    """The tasks as segments; the address may name one, else it is the first."""
+    """Return the tasks as segments; the address may name one, else it is the first."""
     titles = {task.id: task.title for task in tasks}
     linked = titles[page.given("lab-task", titles, next(iter(titles)))]
     label = tag("span", "Where", kind="segments large")
@@ -135,5 +135,5 @@ def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
 
 
 def request(task: Task, choice: object) -> Html:
-    """The request beside the choice of another."""
+    """Return the request beside the choice of another one."""
     return tag("div", tag("p", f"“{task.request}”"), element(choice), kind="request")

@@ -1,4 +1,4 @@
-"""The same in plain words: books rated on unequal scales, which GRPO and GDPO put in order."""
+"""The idea of GDPO in plain words: books rated on unequal scales, which GRPO and GDPO put in order."""
 
 import json
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ _DATA = json.loads(FILE.read_text(encoding="utf-8"))
 SCALES: dict[str, list[int]] = _DATA["scales"]  # the lowest and highest rating, by what is rated
 TITLES = [book["title"] for book in _DATA["books"]]
 RATINGS = tuple(float(rating) for book in _DATA["books"] for rating in book["ratings"])
-METHODS = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
+RULES = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
 def sliders(page: Nav) -> mo.ui.array:
-    """A slider per rating, which stands as the address says, as shipped where that does not fit."""
+    """Return a slider per rating, at the value of the address, or as shipped where that does not fit."""
     ratings = page.given("lab-books", default=RATINGS, many=len(RATINGS))
     named = [(f"{title}: {name}", *bounds) for title in TITLES for name, bounds in SCALES.items()]
     return mo.ui.array(
@@ -37,9 +37,9 @@ def sliders(page: Nav) -> mo.ui.array:
 
 
 def shelf(sliders: Sequence[object]) -> Html:
-    """HTML: what is shown, and a slider per rating, in a table of books."""
+    """Return a table of books with a slider per rating, below what it shows."""
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
-    said = (
+    sentence = (
         f"Each of these {word(len(TITLES))} books is an answer, and its ratings are the rewards: {scales}. GRPO adds "
         "the ratings as they are, so a rating on a wide scale counts for more. GDPO first brings all scales to one "
         "spread. **Move a rating.**"
@@ -47,22 +47,22 @@ def shelf(sliders: Sequence[object]) -> Html:
     rows = [
         [title, *(element(sliders[len(SCALES) * i + k]) for k in range(len(SCALES)))] for i, title in enumerate(TITLES)
     ]
-    return tag("div", tag("p", prose(said)), table(["", *SCALES], rows, "sliders"), kind="opened")
+    return tag("div", tag("p", prose(sentence)), table(["", *SCALES], rows, "sliders"), kind="opened")
 
 
 def ranking(ratings: Sequence[float]) -> Html:
-    """HTML of both rankings side by side."""
+    """Return both rankings side by side."""
     rows = [list(ratings[i : i + len(SCALES)]) for i in range(0, len(ratings), len(SCALES))]
-    collapses = {method: gc.collapse(rows, method) for method in METHODS}
+    collapses = {method: gc.collapse(rows, method) for method in RULES}
     columns = (
         tag("section", tag("h3", name), _list(rows, method, collapses[method]), kind=method)
-        for method, name in METHODS.items()
+        for method, name in RULES.items()
     )
     return tag("div", tag("p", prose(_verdict(collapses))), tag("div", *columns, kind="ranking"), kind="opened")
 
 
 def _verdict(collapses: dict[str, gc.Collapse]) -> str:
-    """Which books either method puts first, in one sentence."""
+    """Say in one sentence which books either method puts first."""
     levels = [collapse.level.tolist() for collapse in collapses.values()]
     grpo, gdpo = ([t for t, n in zip(TITLES, level, strict=True) if n == max(level)] for level in levels)
     if grpo != gdpo:
@@ -83,7 +83,7 @@ def _list(rows: list[list[float]], method: str, collapse: gc.Collapse) -> Html:
     order = sorted(range(len(rows)), key=lambda i: (-level[i], i))
     lines = []
     for i in order:
-        place = 1 + sum(other > level[i] for other in level)
+        place = 1 + sum(higher > level[i] for higher in level)
         tied = any(level[j] == level[i] and rows[j] != rows[i] for j in order)
         title = join(TITLES[i], " ", tag("b", "= tie", kind="tie")) if tied else TITLES[i]
         lines.append(

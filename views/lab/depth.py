@@ -1,4 +1,4 @@
-"""What lies under the board: how answers are marked, all conventions, the paper's Fig. 2 in both readings."""
+"""The depth below the board: how answers are marked, all conventions, the paper's Fig. 2 in both readings."""
 
 from functools import lru_cache
 
@@ -12,13 +12,13 @@ from views.html import ROOT, Html, div, join, points, prose, table, tag
 
 
 def equations() -> str:
-    """The paper's equations, every symbol named: a section of docs/library.md."""
+    """Return the paper's equations with every symbol named: a section of docs/library.md."""
     text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     return text.partition("## The formulas\n")[2].partition("\n## ")[0]
 
 
 def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
-    """Both computations in a table, an answer a row; z: (answers, rewards), the rest (answers,)."""
+    """Return both computations in a table, an answer a row; z: (answers, rewards), the rest (answers,)."""
     rows = zip(total, grpo, z, z_total, gdpo, strict=True)
     head = ["answer", "(1) sum", "(2) GRPO", *(f"(4) z {k}" for k in range(1, len(z[0]) + 1)), "(5) sum", "(6) GDPO"]
     values = ([*map(signed, (a, b, *c, d, e))] for a, b, c, d, e in rows)
@@ -26,7 +26,7 @@ def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: 
 
 
 def grading() -> Html:
-    """What each mark looks at."""
+    """Say what each mark looks at."""
     marks = (
         "correctness: the answer makes the accepted calls. Values are compared after conversion, so a number may be "
         "written as text. The requests have the format of BFCL, a leaderboard, whose own checker is stricter: it asks "
@@ -49,7 +49,7 @@ ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2:
 
 
 def conventions(state: State, answer: int) -> Html:
-    """One answer's advantage under every convention, and what each does where the formulas leave something open."""
+    """Return one answer's advantage under every convention, and what each does where the formulas leave a choice."""
 
     def row(c: gc.Convention) -> list[str]:
         both = (_advantage(state, method, c, answer) for method in (BASE, state.method))
@@ -77,7 +77,7 @@ def conventions(state: State, answer: int) -> Html:
 
 
 def _by_tokens() -> str:
-    """That some conventions weigh answers by their tokens, and what a token is here."""
+    """Say that some conventions weigh answers by their tokens, and what a token is here."""
     names = [c.name for c in gc.CONVENTIONS.values() if c.last_step == "tokens"]
     weigh = "weighs" if len(names) == 1 else "weigh"
     return f"{listing(names)} {weigh} answers by their tokens; here each character counts as one." if names else ""
@@ -119,7 +119,10 @@ def figure_two() -> Html:
 
 
 def _second(rewards: object, method: str = "gdpo", prompt: int | None = None, before: bool = False) -> float:
-    """What the second answer gets, of that prompt if there are several; before: without GDPO's batch step."""
+    """Return the advantage of the second answer; before: without GDPO's batch step.
+
+    Where there are several prompts, it is the second answer of that one.
+    """
     e = gc.explain(rewards, method)
     a = e.weighted_sums if before else e.advantages
     return (a if prompt is None else a[prompt])[1].item()

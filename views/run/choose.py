@@ -49,7 +49,7 @@ def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
     """Return the choice of the log: the reader's files, where there are any, or a sample that the address names."""
     linked = _BY_ID[page.given("run-sample", list(_BY_ID), SAMPLES[0].id)].title
     yours = {"your files" if len(files) > 1 else "your file": None} if files else {}
-    options = yours | {one.title: one for one in SAMPLES}
+    options = yours | {sample_log.title: sample_log for sample_log in SAMPLES}
     return mo.ui.dropdown(options, value=next(iter(yours), linked), label="Log to show")
 
 
@@ -83,7 +83,7 @@ def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
 def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
     """Corrections in a fold, with which files are wanted and what happens to them."""
     inside: Html = div(
-        "", paragraphs(*FILES), div("controls", *(div("", one) for one in corrections.elements.values()))
+        "", paragraphs(*FILES), div("controls", *(div("", correction) for correction in corrections.elements.values()))
     )
     return show(div("reading", fold(HOW, inside, kind="fold", name="run-files")))
 

@@ -18,7 +18,7 @@ FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # what a spreadsheet t
 
 
 def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[], bytes]]]:
-    """Label, file name and content of each file; the content is made when it is asked for."""
+    """Return label, file name and content of each file; the content is made when it is asked for."""
     # A file of a sample says what the page says about it; an upload is its reader's own.
     note = log.sample.source_note.replace("**", "") if log.sample else ""
 
@@ -37,12 +37,12 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
 
 
 def of_log(files: Mapping[str, bytes], how: Mapping) -> bytes:
-    """A log's responses as CSV."""
+    """Return a log's responses as CSV."""
     return to_csv(read_run(files, **how).table)
 
 
 def to_csv(numbers: pl.DataFrame) -> bytes:
-    """Numbers as CSV; names that a spreadsheet would run are neutral.
+    """Return numbers as CSV, in which names that a spreadsheet would run as formulas are neutral.
 
     >>> to_csv(pl.DataFrame({"=a": [-1.5]}))
     b"'=a\\n-1.5\\n"
@@ -53,7 +53,7 @@ def to_csv(numbers: pl.DataFrame) -> bytes:
 
 
 def neutral(cells: Iterable[object]) -> list[object]:
-    """Cells of which a spreadsheet runs none: a text that it would take for a formula gets an apostrophe before it.
+    """Return cells of which a spreadsheet runs none: an apostrophe stands before what it would take for a formula.
 
     Source: OWASP's "CSV Injection". Numbers stay as they are, signs too.
 

@@ -14,15 +14,15 @@ from views.html import div, element, show, tag
 
 
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
-    """The groups that show the findings best, in the order of these, by what each shows."""
-    found = [finding.id for finding in audit.findings] if audit else []
-    groups = sorted(audit.groups if audit else (), key=lambda g: found.index(g.finding) if g.finding in found else 99)
+    """Return the choice of a group, those that show the findings best, in the order of the findings."""
+    ids = [finding.id for finding in audit.findings] if audit else []
+    groups = sorted(audit.groups if audit else (), key=lambda g: ids.index(g.finding) if g.finding in ids else 99)
     options = {title(audit, group): group for group in groups}
     return mo.ui.dropdown(options, next(iter(options), None), label="A group that shows it")
 
 
 def board(group: ExampleGroup, audit: AuditReport) -> Board:
-    """The board of a group's own answers and logged advantages. InputError where the board cannot show them."""
+    """Return the board of a group's answers and logged advantages. Raises InputError where it cannot show them."""
     return Board(
         group.tensor,
         answers=group.completions and [text or f"answer {i + 1}" for i, text in enumerate(group.completions)],
@@ -36,7 +36,7 @@ def board(group: ExampleGroup, audit: AuditReport) -> Board:
 
 
 def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
-    """The choice of a group, its prompt, and its board."""
+    """Return the choice of a group, its prompt, and its board."""
     group = choice.value
     if audit is None or group is None:
         return show()

@@ -35,7 +35,7 @@ class Log:
 def parse_corrections(
     framework: str | None = None, group_size: str = "", rewards: str = "", group: str = "", parts: str = "", **_: Any
 ) -> How:
-    """What the controls for a correction by hand say; InputError.
+    """Return what the controls for a correction by hand say. Raises InputError.
 
     >>> parse_corrections(None, "8", "correctness, style")
     (('group_size', 8), ('rewards', ('correctness', 'style')))
@@ -48,7 +48,7 @@ def parse_corrections(
 
 
 def arguments(how: How) -> dict[str, Any]:
-    """The arguments of `read_run`.
+    """Return the arguments of `read_run`.
 
     >>> arguments(parse_corrections(parts="correct=1, format=0.5"))
     {'parts': {'correct': 1.0, 'format': 0.5}}
@@ -57,7 +57,7 @@ def arguments(how: How) -> dict[str, Any]:
 
 
 def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
-    """The log in the sample, or without one in the uploaded files, each with `name` and `contents`.
+    """Read the log in the sample, or without one in the uploaded files, each with `name` and `contents`.
 
     corrected: as `parse_corrections` has it. Raises InputError, also for uploads too large together or two of one name.
     """
@@ -87,7 +87,7 @@ def _of_sample(sample: Sample, how: How) -> Log:
 
 
 def named_weights(text: str) -> dict[str, float] | None:
-    """Weights by the names of rewards; None for no text. InputError.
+    """Return weights by the names of rewards; None for no text. Raises InputError.
 
     >>> named_weights("style=0.5, correctness=2")
     {'style': 0.5, 'correctness': 2.0}
@@ -96,7 +96,7 @@ def named_weights(text: str) -> dict[str, float] | None:
 
 
 def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
-    """The report on a log, weights as for `named_weights`; of a sample once for all visitors. InputError."""
+    """Audit a log, a sample once for all visitors; weights: as for `named_weights`. Raises InputError."""
     given = named_weights(weights)
     if log.sample:
         return _audit_of_sample(log.sample, log.how, primary, tuple((given or {}).items()))
@@ -114,7 +114,7 @@ def _audit_of_sample(sample: Sample, how: How, primary: str | None, weights: tup
 
 
 def program(log: Log, report: AuditReport, weights: str) -> str:
-    """A program of at most 15 lines that prints the numbers of the report."""
+    """Return a program of at most 15 lines that prints the numbers of the report."""
     files = [f"data/samples/{log.sample.path}"] if log.sample else list(log.run.files)
     how = "".join(f", {key}={value!r}" for key, value in arguments(log.how).items())
     corrected = {"weights": named_weights(weights), "primary": report.run["primary"]}

@@ -22,13 +22,13 @@ class Sample:
         return self.path.removesuffix(".zip")
 
     def files(self) -> dict[str, bytes]:
-        """The content of its files by their names."""
+        """Return the content of the sample's files by their names."""
         path = DATA / "samples" / self.path
         return {file.name: file.read_bytes() for file in (sorted(path.iterdir()) if path.is_dir() else [path])}
 
 
 def _trained(title: str, path: str, method: str) -> Sample:
-    """One of two real runs from one checkpoint and seed."""
+    """Return one of two real runs from one checkpoint and seed."""
     note = (
         f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "
         "pay 1, conciseness 5. These are its first steps; Evidence has whole runs."

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import marimo as mo
 
 from gdpo_audit import report
-from gdpo_audit.findings.facts import Finding
+from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.findings import KINDS
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError
@@ -30,37 +30,37 @@ def progress_note(doing: str, files: Iterable[bytes]) -> None:
 
 
 def source_note(log: Log) -> mo.Html:
-    """What a sample is; the reader's own files are named in the area for them."""
+    """Say what a sample is; the reader's own files are named in the area for them."""
     return show(tag("p", prose(log.sample.source_note), kind="whose")) if log.sample else show()
 
 
 def refusal(error: InputError) -> mo.Html:
-    """One sentence in place of what could not be done."""
+    """Return one sentence in place of what could not be done."""
     return show(div("unread", mo.callout(on_page(reason(error)), kind="danger")))
 
 
 def front(audit: AuditReport) -> mo.Html:
-    """What to do, what ran and its picture, then the plan, what each reward did, another setting, and the findings."""
+    """Show what to do, what ran and its picture, then the plan, what each reward did, and the findings."""
     drawn = report.front(audit, guide, controls(audit), on_page)
     return show(report.STYLE, tag("h2", "The report", kind="unseen"), drawn)  # its own headings begin with h3
 
 
 def folds(audit: AuditReport) -> mo.Html:
-    """The rest of the report, each part made once it is opened."""
+    """Return the rest of the report, each part made once it is opened."""
     # What waits stands in a shadow root, with no style but the page's; there marimo takes links to data away.
     behind = report.details(audit, on_page).items()
     return mo.accordion({title: lambda draw=draw: show(report.STYLE, draw()) for title, draw in behind}, True, True)
 
 
 def downloads_line(log: Log, audit: AuditReport) -> mo.Html:
-    """The files to take away, and what comes next."""
+    """Return the line of files to take away, and what comes next."""
     files = [mo.download(content, name, label=label) for label, name, content in downloads(log, audit)]
     then = tag("a", "the lines for your trainer, and whether you should", href="?at=use")
     return show(div("taken", *files), tag("p", "Next: ", then, kind="next"))
 
 
 def guide(finding: Finding) -> Html:
-    """The way to the chapter or the fold that explains a finding, and the terms that it rests on."""
+    """Return the way to the chapter or the fold that explains a finding, and the terms that it uses."""
     place = KINDS[finding.id]
     kind, _, name = place.place.partition(", ")
     if kind == "page":

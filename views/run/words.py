@@ -15,9 +15,7 @@ _VALUE = {
 }
 _SENTENCES = {  # what the page has other words for
     "Open: name": "Name",
-    "open: name": "name",
     "Open: should": "Your decision: should",
-    "open: should": "your decision: should",
     "(--primary)": "(in the menu above)",
     "The option --reward": f"“{TEXTS['rewards'][0]}”",
     "(--reward names rewards)": f"(“{TEXTS['rewards'][0]}” takes columns in)",
@@ -42,8 +40,8 @@ def on_page(sentence: str) -> str:
     >>> on_page("--reward_weights 1 --log-rewards")
     '--reward_weights 1 --log-rewards'
     """
-    for said, here in _SENTENCES.items():
-        sentence = sentence.replace(said, here)
+    for in_terminal, here in _SENTENCES.items():
+        sentence = sentence.replace(in_terminal, here)
     sentence = _REWARDS.sub(_rewards, sentence)
     for option, value in _VALUE.items():
         pattern = rf"(as in |as |: )?(?<![\w-])--{option}(?![\w-])(?:[ =]({value}))?"
@@ -51,15 +49,15 @@ def on_page(sentence: str) -> str:
     return sentence
 
 
-def _rewards(found: re.Match[str]) -> str:
+def _rewards(match: re.Match[str]) -> str:
     """Return the names that a run of `--reward NAME` gives, and where they go."""
-    names = [name.strip("'") for name in re.findall(rf"--reward[ =]({_NAME})", found[0])]
+    names = [name.strip("'") for name in re.findall(rf"--reward[ =]({_NAME})", match[0])]
     return f"{', '.join(names)} (in “{TEXTS['rewards'][0]}”)"
 
 
-def _given(found: re.Match[str]) -> str:
+def _given(match: re.Match[str]) -> str:
     """Return the control of an option, with its value unless that is a placeholder."""
-    option = re.sub(r"^.*?--|[ =].*", "", found[0], flags=re.DOTALL)
-    lead = {None: "", ": ": " in "}.get(found[1], "in ")
-    value = (found[2] or "N").strip("'")
+    option = re.sub(r"^.*?--|[ =].*", "", match[0], flags=re.DOTALL)
+    lead = {None: "", ": ": " in "}.get(match[1], "in ")
+    value = (match[2] or "N").strip("'")
     return f"{lead}“{TEXTS[_CONTROLS[option]][0]}”" + f": {value}" * (value != "N")

@@ -110,56 +110,56 @@ def link(
 # --- one card --------------------------------------------------------------------------------------------------------
 
 
-def kind(one: Mapping[str, Any], arms: bool) -> str:
+def kind(sketch: Mapping[str, Any], arms: bool) -> str:
     """Return the verdict that a sketch shows."""
     if arms:
-        return verdict_on_arms(*(one[m]["last"] for m in COMPARED))
-    return verdict_on_coins(*(_never(one[m]["steps"]) for m in COMPARED))
+        return verdict_on_arms(*(sketch[m]["last"] for m in COMPARED))
+    return verdict_on_coins(*(_never(sketch[m]["steps"]) for m in COMPARED))
 
 
 def _never(steps: Sequence[int | None]) -> list[float]:
     return [inf if s is None else s for s in steps]
 
 
-def label(one: Mapping[str, Any], arms: bool) -> str:
+def label(sketch: Mapping[str, Any], arms: bool) -> str:
     """Return the verdict of a sketch in a few words.
 
     >>> label({"grpo": {"steps": [37, 14]}, "gdpo": {"steps": [20, 20]}}, False)
     'GDPO 1.9× faster'
     """
-    ending = kind(one, arms)
+    ending = kind(sketch, arms)
     if ending in ENDS[2:]:
         return f"only {ending.split()[2]} is right"
     if arms or ending in (SAME, NEITHER):
         return ending
-    grpo, gdpo = (max(_never(one[m]["steps"])) for m in COMPARED)
+    grpo, gdpo = (max(_never(sketch[m]["steps"])) for m in COMPARED)
     if inf in (grpo, gdpo):
         return "only GDPO gets there" if grpo == inf else "only GRPO gets there"
     return f"GDPO {grpo / gdpo:.1f}× faster" if gdpo < grpo else f"GDPO {gdpo / grpo:.1f}× slower"
 
 
-def _in_short(one: Mapping[str, Any], arms: bool) -> str:
+def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
     """Say what the title of a row leaves out of a verdict."""
-    ending, words = kind(one, arms), label(one, arms).split()
+    ending, words = kind(sketch, arms), label(sketch, arms).split()
     if arms:
         return ending.removeprefix("right under ")
     # of "GDPO 1.9× faster", "only GDPO gets there", "neither gets there"
     return {SAME: "", NEITHER: ending}.get(ending, words[1] if words[0] == "GDPO" else " ".join(words[:2]))
 
 
-def _spark(one: Mapping[str, Any], arms: bool) -> Html:
+def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
     """Return the slowest coin under both methods, with the gap between the epochs at which it is learnt."""
-    low, end = min(0.6, *(min(one[m]["curve"]) for m in COMPARED)), one["epochs"][-1]
+    low, end = min(0.6, *(min(sketch[m]["curve"]) for m in COMPARED)), sketch["epochs"][-1]
 
     def at(epoch: float, p: float) -> str:
         return f"{2 + (WIDTH - 8) * epoch / end:.1f} {HEIGHT - 2 - (HEIGHT - 4) * (p - low) / (1 - low):.1f}"
 
     lines = [tag("path", kind="level", d=f"M{at(0, LEVEL)}L{at(end, LEVEL)}")]
     for m in COMPARED:
-        points = "L".join(at(epoch, p) for epoch, p in zip(one["epochs"], one[m]["curve"], strict=True))
+        points = "L".join(at(epoch, p) for epoch, p in zip(sketch["epochs"], sketch[m]["curve"], strict=True))
         lines.append(tag("path", kind=f"curve {m}", d=f"M{points}"))
-    there = [max(_never(one[m]["steps"][: 1 if arms else None])) for m in COMPARED]
-    column = COLUMN[kind(one, arms)]
+    there = [max(_never(sketch[m]["steps"][: 1 if arms else None])) for m in COMPARED]
+    column = COLUMN[kind(sketch, arms)]
     if column != "same" and inf not in there:
         lines.append(tag("path", kind=f"gap {column}", d=f"M{at(there[0], LEVEL)}L{at(there[1], LEVEL)}"))
     box = f"0 0 {WIDTH} {HEIGHT}"
@@ -190,15 +190,18 @@ Guesses = Mapping[str, str | None]
 
 
 def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab: State) -> Sketches:
-    """By scenario its sketch under a comparison, or under the one it is about; of the Lab's answers as they are."""
-    found = {}
+    """Return the sketch of each scenario under a comparison; one about another comparison keeps its own.
+
+    A scenario of the Lab's answers is sketched as these are now.
+    """
+    by_scenario = {}
     for s in scenarios.values():
         compare = comparison if s.setting.comparison == "equal" else s.setting.comparison
-        found[s.id] = file["sketches"][s.id][compare]
+        by_scenario[s.id] = file["sketches"][s.id][compare]
         setting = setting_of(s, compare, scenario_values(s), lab)
         if s.from_marks and setting != s.at(file["rates"]).compared(compare):
-            found[s.id] = sketch(setting)
-    return found
+            by_scenario[s.id] = sketch(setting)
+    return by_scenario
 
 
 def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
@@ -206,53 +209,53 @@ def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
     return scenario.setting.comparison not in ("equal", comparison)
 
 
-def kinds(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str) -> list[str]:
+def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -> list[str]:
     """Return the verdicts on the set-ups of coins that the comparison is about."""
     counted = [s for s in scenarios.values() if not s.setting.arms and not is_of_another_comparison(s, comparison)]
-    return [kind(found[s.id], False) for s in counted]
+    return [kind(shown[s.id], False) for s in counted]
 
 
-def summary(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str, score: str | None) -> Html:
+def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, score: str | None) -> Html:
     """Say how the set-ups end; of who predicts the score, once there is one, and no word of how they end."""
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
-    others = sum(not s.setting.arms and is_of_another_comparison(s, comparison) for s in scenarios.values())
-    return tag("p", counts(comparison, kinds(scenarios, found, comparison), len(scenarios), others))
+    uncounted = sum(not s.setting.arms and is_of_another_comparison(s, comparison) for s in scenarios.values())
+    return tag("p", counts(comparison, kinds(scenarios, shown, comparison), len(scenarios), uncounted))
 
 
-def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str, guesses: Guesses | None) -> Html:
+def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, guesses: Guesses | None) -> Html:
     """Return all cards in rows by their verdicts, or, where the reader guesses, in their order and without the rest."""
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
-        one, arms = found[s.id], bool(s.setting.arms)
-        row = "arms" if arms else COLUMN[kind(one, arms)]
-        places[row if guesses is None or arms else "guessed"].append(_card(s, one, comparison, guesses))
+        drawn, arms = shown[s.id], bool(s.setting.arms)
+        row = "arms" if arms else COLUMN[kind(drawn, arms)]
+        places[row if guesses is None or arms else "guessed"].append(_card(s, drawn, comparison, guesses))
     titles = ROWS if guesses is None else PREDICTED
     rows = [tag("h3", title, kind=name) + tag("div", *places[name], kind="set") for name, title in titles.items()]
     return tag("div", *rows, kind="sets", role="radiogroup", aria_label="Set-ups")
 
 
-def _card(s: Scenario, one: Mapping[str, Any], comparison: str, guesses: Guesses | None) -> Html:
+def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guesses | None) -> Html:
     """Return a title and a small picture named with its verdict, or with its make where the reader guesses."""
     arms = bool(s.setting.arms)
-    other = is_of_another_comparison(s, comparison)
-    said = f"{label(one, arms)}{', by longer steps' if other else ''}"
+    another_comparison = is_of_another_comparison(s, comparison)
+    ending = f"{label(drawn, arms)}{', by longer steps' if another_comparison else ''}"
     if guesses is None:
-        told = tag("span", _in_short(one, arms), kind=f"label {COLUMN[kind(one, arms)]}")
-        body, name = tag("div", _spark(one, arms), told), f"{s.title}: {said}"
+        told = tag("span", _in_short(drawn, arms), kind=f"label {COLUMN[kind(drawn, arms)]}")
+        body, name = tag("div", _spark(drawn, arms), told), f"{s.title}: {ending}"
     elif not guesses[s.id]:
         body, name = tag("small", facts(s)), f"{s.title}: {facts(s)}"
     else:
-        said = f"{'✓' if guesses[s.id] == kind(one, arms) else '✗'} {said}"
-        body, name = tag("span", said, kind=f"label {COLUMN[kind(one, arms)]}"), f"{s.title}: {said}"
-    looks = f"card{' other' if other else ''}"
+        ending = f"{'✓' if guesses[s.id] == kind(drawn, arms) else '✗'} {ending}"
+        body, name = tag("span", ending, kind=f"label {COLUMN[kind(drawn, arms)]}"), f"{s.title}: {ending}"
+    looks = f"card{' other' if another_comparison else ''}"
     return tag("div", tag("b", s.title), body, kind=looks, role="radio", data_id=s.id, title=name, aria_label=name)
 
 
-def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) -> str:
+def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) -> str:
     """Say how many of the guesses were right."""
     guessed = [s for s in scenarios.values() if guesses[s.id]]
-    right = sum(kind(found[s.id], bool(s.setting.arms)) == guesses[s.id] for s in guessed)
+    right = sum(kind(shown[s.id], bool(s.setting.arms)) == guesses[s.id] for s in guessed)
     if not guessed:
         return ""
     last = ", and that was the last one" if len(guessed) == len(scenarios) else ""
@@ -263,9 +266,9 @@ def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) 
 
 
 def weights_table(file: File, scenario: Scenario, setting: Setting) -> Html | str:
-    """Who wins at which weight of being concise, and behind the gate; nothing where the reader set anything else."""
-    own = replace(scenario.setting, match_scale=setting.match_scale, weights=None, gate=None)
-    if replace(setting, weights=None, gate=None) != own:
+    """Show who wins at which weight of being concise, and behind the gate; empty where anything else was set."""
+    as_shipped = replace(scenario.setting, match_scale=setting.match_scale, weights=None, gate=None)
+    if replace(setting, weights=None, gate=None) != as_shipped:
         return ""
     endings = file["weights"][scenario.id][setting.comparison]
     here = "gate" if setting.gate else (setting.weights or (1.0, 1.0))[1]
@@ -293,7 +296,7 @@ def weights_table(file: File, scenario: Scenario, setting: Setting) -> Html | st
         "~ none. Below: the final probability of the right one."
     )
     head = ["", *(f"{w:g}" for w in WEIGHTS), "gate"]
-    return join(table(head, rows, "ends", caption), *(tag("p", prose(one)) for one in sentences))
+    return join(table(head, rows, "ends", caption), *(tag("p", prose(sentence)) for sentence in sentences))
 
 
 def _result(p: float, here: bool) -> Html:

@@ -44,7 +44,7 @@ def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def as_coins(lab: State) -> tuple[list[float], list[float]]:
-    """Start and pay of a coin per mark of the Lab: a number is a coin of one half that spreads as it does."""
+    """Return start and pay of a coin per mark of the Lab; a number is a coin of one half that spreads as it does."""
     starts, pays = list(pass_rates(lab.marks)), list(lab.pays)
     for k, mark in enumerate(zip(*lab.marks, strict=True)):
         if not {*mark} <= {0, 1}:
@@ -68,7 +68,7 @@ def scenario_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
-    """Return the same with what the address says of them, as far as it fits."""
+    """Return where the controls stand with what the address says of them, as far as it fits."""
     values, arms = scenario_values(scenario), bool(scenario.setting.arms)
     for name in ("start", "pays", "weights"):
         many = 0 if scenario.from_marks else len(values[name])  # the Lab sets those
@@ -95,10 +95,10 @@ def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
     third = {"no third method": ""} | {f"+ {name}": m for m, name in THIRD.items()}
     method = page.given("train-method", list(third.values()))
     standing = next(title for title, m in third.items() if m == method)
-    label, other = (tag("span", f"{said} compared", kind=kind) for said, kind in LABELS)
+    label, third_label = (tag("span", f"{words} compared", kind=kind) for words, kind in LABELS)
     return (
         mo.ui.radio(titles, TITLES[compare], inline=True, label=label),
-        mo.ui.dropdown(third, standing, label=other),
+        mo.ui.dropdown(third, standing, label=third_label),
     )
 
 
@@ -106,16 +106,16 @@ def question(scenario: Scenario) -> mo.ui.radio:
     """Return what to predict of a scenario."""
     asked, answers = QUESTIONS[bool(scenario.setting.arms)]
     label = tag("span", asked, kind="question")
-    return mo.ui.radio({said: kind for kind, said in answers.items()}, label=label, inline=True)
+    return mo.ui.radio({words: kind for kind, words in answers.items()}, label=label, inline=True)
 
 
 def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
     """Return the controls of this scenario at these values; the Lab's answers bring starts, pays, weights."""
     made: dict[str, Any] = {}
     names = rewards(scenario)
-    for name, said in (("start", "start probability"), ("pays", "pay"), ("weights", "weight")):
+    for name, words in (("start", "start probability"), ("pays", "pay"), ("weights", "weight")):
         if not scenario.from_marks:
-            sliders = [_slider(name, x, said, of) for of, x in zip(names, values[name], strict=False)]
+            sliders = [_slider(name, x, words, reward) for reward, x in zip(names, values[name], strict=False)]
             made[name] = mo.ui.array(sliders)
     if scenario.setting.arms:
         made["gate"] = mo.ui.checkbox(values["gate"], label="gate: being concise counts only if right")
@@ -134,8 +134,8 @@ def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
     if not scenario.setting.arms:
         made["noise"] = mo.ui.array(
             [
-                mo.ui.number(0, NOISIEST, 0.001, std, debounce=True, label=_aligned(f"Noise of {of}"))
-                for of, std in zip(names, values["noise"], strict=True)
+                mo.ui.number(0, NOISIEST, 0.001, std, debounce=True, label=_aligned(f"Noise of {reward}"))
+                for reward, std in zip(names, values["noise"], strict=True)
             ]
         )
     return mo.ui.dictionary(made)
@@ -145,12 +145,12 @@ def _aligned(label: str) -> Html:
     return tag("span", label, kind="aligned")
 
 
-def _slider(name: str, value: float, kind: str, of: str) -> mo.ui.slider:
-    said = tag(
-        "span", kind, tag("span", f" of {of}", kind="unseen"), kind="reward-label"
+def _slider(name: str, value: float, kind: str, reward: str) -> mo.ui.slider:
+    words = tag(
+        "span", kind, tag("span", f" of {reward}", kind="unseen"), kind="reward-label"
     )  # the row names it for who sees
     steps = sorted({*STEPS[name], value})
-    return mo.ui.slider(steps=steps, value=value, label=said, debounce=True, show_value=True)
+    return mo.ui.slider(steps=steps, value=value, label=words, debounce=True, show_value=True)
 
 
 def rewards(scenario: Scenario) -> list[str]:
@@ -164,12 +164,12 @@ def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
     """Return a row of sliders per reward."""
     if scenario.from_marks:
         link = tag("a", "Change them in the Lab →", href="?at=lab")
-        said = "Starts, pays and weights are those of the Lab; a score is a coin that spreads as it does. "
-        return show(div("setting", tag("p", said, link)))
+        sentence = "Starts, pays and weights are those of the Lab; a score is a coin that spreads as it does. "
+        return show(div("setting", tag("p", sentence, link)))
     rows = []
     for k, name in enumerate(rewards(scenario)):
-        own = (list(controls[said]) for said in ("start", "pays", "weights"))
-        cells = (tag("span", element(sliders[k]) if k < len(sliders) else "") for sliders in own)
+        columns = (list(controls[group]) for group in ("start", "pays", "weights"))
+        cells = (tag("span", element(sliders[k]) if k < len(sliders) else "") for sliders in columns)
         rows.append(tag("div", tag("b", name), *cells, kind="reward"))
     return show(div("setting", *rows))
 

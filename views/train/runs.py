@@ -28,7 +28,7 @@ Runs = Mapping[str, TrainingRun]
 
 @lru_cache(KEPT)
 def run(setting: Setting, method: str) -> TrainingRun:
-    """The runs of one method, in a process of their own, so that no visitor's flip waits for them.
+    """Train one method in a process of its own, so that no visitor's flip waits for it.
 
     >>> run(Setting((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
@@ -38,7 +38,7 @@ def run(setting: Setting, method: str) -> TrainingRun:
 
 @lru_cache(KEPT)
 def limit(setting: Setting, method: str) -> Tensor:
-    """The infinite-group limit of one method, (epochs + 1, coins)."""
+    """Return the infinite-group limit of one method, (epochs + 1, coins)."""
     return torch.from_numpy(worker.call(worker.train_probabilities, setting, method, True))
 
 
@@ -64,10 +64,10 @@ def train(setting: Setting, methods: Sequence[str] = COMPARED) -> Runs:
 
 
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
-    """A row per coin, method and epoch: median, band and infinite-group limit."""
+    """Return a row per coin, method and epoch: median, band and infinite-group limit."""
     rows = []
-    for m, one in runs.items():
-        p = one.p[:, ::every]
+    for m, trained in runs.items():
+        p = trained.p[:, ::every]
         drawn = [*p.quantile(p.new_tensor([0.5, *BAND]), dim=0), limits[m][::every]]  # each (epochs, coins)
         for k, coin in enumerate(coins):
             columns = zip(*(x[:, k].tolist() for x in drawn), strict=True)
@@ -80,7 +80,7 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
 
 
 def program(setting: Setting, methods: Sequence[str]) -> str:
-    """A program of at most 15 lines that prints the medians, or where the answers end, as on the screen."""
+    """Return a program of at most 15 lines that prints the medians, or where the answers end, as on the screen."""
     untouched = vars(Setting(setting.p0))
     given = {name: value for name, value in vars(setting).items() if value != untouched[name]}
     p0 = [round(p, 6) for p in setting.p0]

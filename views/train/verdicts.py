@@ -46,15 +46,15 @@ def _of_coins(setting: Setting, coins: Sequence[str], runs: Runs) -> list[Html |
     kind = verdict_on_coins(*steps.values())
     if kind == NEITHER:
         within = f"within {count(setting.epochs, 'epoch')}"
-        said = [f"Neither method brings {every} to p = {LEVEL:g} {within}.", _some(steps)]
+        sentences = [f"Neither method brings {every} to p = {LEVEL:g} {within}.", _some(steps)]
     elif kind == SAME:
-        said = [_pace(steps, every), *_apart(steps, names)]
+        sentences = [_pace(steps, every), *_apart(steps, names)]
     else:
         pays = [setting.scale[k] if setting.scale else 1.0 for k in judged]
         first, second = ("gdpo", "grpo") if kind == FASTER else ("grpo", "gdpo")
         ordered = {first: steps[first], second: steps[second]}
-        said = [_first(ordered, every, setting.epochs), _loss(ordered, names, pays)]
-    return [*said, _left([coin for k, coin in enumerate(coins) if k not in judged])]
+        sentences = [_first(ordered, every, setting.epochs), _loss(ordered, names, pays)]
+    return [*sentences, _left([coin for k, coin in enumerate(coins) if k not in judged])]
 
 
 def _named(coins: Sequence[str]) -> str:
@@ -85,7 +85,7 @@ def _some(steps: Steps) -> str:
 
 
 def _pace(steps: Steps, every: str) -> Html:
-    """When both methods are there, which are about as fast."""
+    """Say when both methods are there, which are about as fast."""
     grpo, gdpo = (max(steps[m]) for m in COMPARED)
     if grpo == gdpo == 0:
         return join(f"Nothing is left to learn: {every} starts at p = {LEVEL:g} or above.")
@@ -96,7 +96,7 @@ def _pace(steps: Steps, every: str) -> Html:
 
 
 def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
-    """When the coins are there that differ although the slowest ones do not."""
+    """Say when the coins are there that differ although the slowest ones do not."""
     apart = [
         (name, grpo, gdpo)
         for name, grpo, gdpo in zip(names, steps["grpo"], steps["gdpo"], strict=True)
@@ -143,8 +143,8 @@ def _of_arms(setting: Setting, answers: Sequence[str], runs: Runs) -> list[Html 
     elif ends["grpo"] == ends["gdpo"]:
         head = f"Both methods settle on “{ends['grpo']}”."
     else:
-        said = [f"settles on “{end}”" if end else "does not settle" for end in ends.values()]
-        head = f"GRPO {said[0]}, GDPO {said[1].removeprefix('settles ') if all(ends.values()) else said[1]}."
+        settles = [f"settles on “{end}”" if end else "does not settle" for end in ends.values()]
+        head = f"GRPO {settles[0]}, GDPO {settles[1].removeprefix('settles ') if all(ends.values()) else settles[1]}."
     grpo, gdpo = (method(m, _end(p[0])) for m, p in last.items())
     return [head, join("The right answer's probability ends ", grpo, " with GRPO and ", gdpo, " with GDPO.")]
 
@@ -155,8 +155,8 @@ def _end(p: float) -> str:
     >>> _end(0.98765), _end(0.9992), _end(0.0001)
     ('at 0.99', 'over 0.99', 'under 0.01')
     """
-    said = probability(p)
-    return said if " " in said else f"at {said}"
+    words = probability(p)
+    return words if " " in words else f"at {words}"
 
 
 def _of_third(setting: Setting, coins: Sequence[str], key: str, runs: Runs) -> str:

@@ -67,29 +67,29 @@ def caption(setting: Setting) -> str:
     return f"{what} · {trained} · {TITLES[setting.comparison].lower()}"
 
 
-def counts(comparison: str, kinds: Sequence[str], cards: int, others: int) -> Html:
-    """Say how our set-ups of coins end; others: cards about another comparison; cards: all of them."""
+def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) -> Html:
+    """Say how our set-ups of coins end; uncounted: cards about another comparison; cards: all of them."""
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower
-    said = (
+    ends = (
         f", GDPO is faster in {faster} of {count(len(kinds), 'coin set-up')}, slower in {slower} and no different in "
     )
-    said += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
+    ends += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
     dashed = (
-        f"{'One more set-up (dashed) is' if others == 1 else f'{others} more set-ups (dashed) are'} of another "
+        f"{'One more set-up (dashed) is' if uncounted == 1 else f'{uncounted} more set-ups (dashed) are'} of another "
         "comparison and not counted here. "
     )
-    conflicts = f"In {cards - others - len(kinds)} more, rewards conflict: there the question is which answer wins."
-    return join(tag("b", UNDER[comparison]), said, dashed if others else "", conflicts)
+    conflicts = f"In {cards - uncounted - len(kinds)} more, rewards conflict: there the question is which answer wins."
+    return join(tag("b", UNDER[comparison]), ends, dashed if uncounted else "", conflicts)
 
 
-def method(key: str, said: object) -> Html:
+def method(key: str, words: object) -> Html:
     """Return words about a method in its colour."""
-    return tag("b", said, kind=key)
+    return tag("b", words, kind=key)
 
 
 def probability(p: float) -> str:
-    """Two decimals that never say always or never.
+    """Return a probability with two decimals that never says always or never.
 
     >>> probability(0.98765), probability(0.9992), probability(0.0001)
     ('0.99', 'over 0.99', 'under 0.01')
@@ -135,4 +135,4 @@ def how_it_learns(setting: Setting) -> Html:
         f"of the seeds. Two medians count as equal if they differ by at most {ALIKE_EPOCHS} epochs or "
         f"{percent(ALIKE_SHARE)}; in either case the larger one has to be less than {ALIKE_TIMES:g} times the smaller.",
     )
-    return join(*(tag("p", prose(one)) for one in sentences))
+    return join(*(tag("p", prose(sentence)) for sentence in sentences))

@@ -1,4 +1,4 @@
-"""Should I? The answers of gdpo_audit.advice, about the Lab's rewards or those of an audited run."""
+"""The answers of gdpo_audit.advice to "Should I?", about the Lab's rewards or those of an audited run."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -62,8 +62,8 @@ def _unchanged(advice: Sequence[Answer]) -> Html:
     rows = [answer for answer in advice if answer.effect == "nothing"]
     if not rows:
         return Html()
-    others = " other" * (len(rows) < len(advice))
-    checks = f"{word(len(rows))}{others} {'check finds' if len(rows) == 1 else 'checks find'} no difference"
+    rest = " other" * (len(rows) < len(advice))
+    checks = f"{word(len(rows))}{rest} {'check finds' if len(rows) == 1 else 'checks find'} no difference"
     names = listing(answer.title[:1].lower() + answer.title[1:] for answer in rows)
     return fold(f"{checks[:1].upper()}{checks[1:]}: {names}", tag("ul", *map(_row, rows)))
 

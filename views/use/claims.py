@@ -25,9 +25,9 @@ _TELLS = "ties them", "tells them apart"
 
 
 def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """A claim, whether it holds, what was found, and where to see it: a chapter, and a scenario of Train."""
+    """Yield each claim, whether it holds, what shows that, and where: a chapter, and a scenario of Train."""
     pair = [[1, 0, 1], [0, 1, 1]]
-    tied, split = ([*pair, *others] for others in ([[1, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 0, 1]]))
+    tied, split = ([*pair, *further] for further in ([[1, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 0, 1]]))
     ties = [gc.gdpo(group)[:2] for group in (tied, split)]
     same = [bool((a[0] - a[1]).abs() < 1e-12) for a in ties]
     yield (
@@ -92,19 +92,19 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
 
 
 def _where_gdpo_is_behind() -> str:
-    """On coins, on a small model, among broken ties; then in how many of the paper's cells GRPO is ahead."""
+    """Say where GDPO is behind: on coins, on a small model, among broken ties, and in the paper's own tables."""
     coins = [s for s in load_scenarios(ROOT / "data" / "scenarios.json") if not s.setting.arms]
-    found = [s.verdict for s in coins if s.setting.comparison == "equal"]
+    verdicts = [s.verdict for s in coins if s.setting.comparison == "equal"]
     model = experiment.load()
     least = model.predictions["smallest_difference"]
     wrong = share_of_broken_ties_that_are_wrong()
     cells = results()
-    of = ahead(cells)
-    gdpo, grpo = clear(of["gdpo"]), clear(of["grpo"])
+    by_winner = ahead(cells)
+    gdpo, grpo = clear(by_winner["gdpo"]), clear(by_winner["grpo"])
     return (
-        f"Here GDPO is slower in {found.count(VERDICTS[2])} of {len(found)} set-ups of coins. With a small language "
-        f"model GDPO is behind in {len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons whose interval "
-        f"excludes 0, in {len(model.ahead('grpo', least))} of them by {count(round(100 * least), 'point')} or "
+        f"Here GDPO is slower in {verdicts.count(VERDICTS[2])} of {len(verdicts)} set-ups of coins. With a small "
+        f"language model GDPO is behind in {len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons whose "
+        f"interval excludes 0, in {len(model.ahead('grpo', least))} of them by {count(round(100 * least), 'point')} or "
         f"more. Of the ties of a right and a wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the "
         "wrong order. In the "
         f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of "
@@ -130,7 +130,7 @@ def _passes(group: list[list[int]]) -> str:
 
 @lru_cache(maxsize=1)
 def claims_table() -> Html:
-    """The claims as a table."""
+    """Return the claims as a table."""
     rows = [
         [
             tag("span", claim),
@@ -143,7 +143,7 @@ def claims_table() -> Html:
 
 
 def successors_table(lab: State) -> Html:
-    """The successors, with what each makes of the Lab's answers."""
+    """Return the successors, with what each makes of the Lab's answers."""
     mixes = len(set(lab.marks))
     rows = []
     for key, s in SUCCESSORS.items():
@@ -177,7 +177,7 @@ LIMITS = (
     "probabilities, clipping, a KL term and how tokens are averaged.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "
     "models the paper found that a lower weight is unreliable and that a gate works.",
-    f"Frameworks were read on {max(one.read_on for one in FRAMEWORKS.values())}; each record says where.",
+    f"Frameworks were read on {max(trainer.read_on for trainer in FRAMEWORKS.values())}; each record says where.",
 )
 REFERENCES = {
     "GDPO": (
@@ -216,7 +216,7 @@ Molchanov, Pavlo},
 
 
 def references() -> Html:
-    """The papers, and how to cite the one that this is about."""
+    """Return the papers, and how to cite the one that this page is about."""
     papers = (
         tag("li", tag("b", name), ": ", _paper(number, title), f" (arXiv {number}), {what}")
         for name, (number, title, what) in REFERENCES.items()
@@ -237,7 +237,7 @@ def _link(href: str, title: str) -> Html:
 
 
 def folds(lab: State) -> mo.Html:
-    """What stands below the lines: the claims, which are open, successors, limits, references."""
+    """Return the folds below the lines: the claims, which are open, successors, limits, references."""
     parts = {
         "What is said about GDPO, and what we found": claims_table(),
         f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: successors_table(lab),
@@ -246,7 +246,10 @@ def folds(lab: State) -> mo.Html:
         "Limits of this page": join(report.STYLE, tag("div", points(LIMITS), kind="audit")),
     }
     cited = {"References": mo.lazy(lambda: show(report.STYLE, tag("div", references(), kind="audit references")))}
-    drawn = {title: mo.lazy(lambda of=of: show(of())) if callable(of) else show(of) for title, of in parts.items()}
+    drawn = {
+        title: mo.lazy(lambda content=content: show(content())) if callable(content) else show(content)
+        for title, content in parts.items()
+    }
     then = tag("p", "Next: ", tag("a", "change the Lab", href="?at=lab"), ", and these lines follow.", kind="next")
     # In an element of its own, so that a link can lead to it.
     last = tag("div", element(mo.accordion(cited)), id="references")

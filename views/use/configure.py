@@ -33,9 +33,9 @@ ONE_LINE = {"trl": 'multi_objective_aggregation="normalize_then_sum"', "verl": "
 FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the run that you audited**:"
 
 
-def choice(page: Nav, key: str, label: str, titles: dict[str, str], own: str = "") -> mo.ui.dropdown:
+def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str = "") -> mo.ui.dropdown:
     """Return a choice by titles, the first by default; the reader's own run may bring another, else the address."""
-    linked = own if own in titles else page.given(key, list(titles), next(iter(titles)))
+    linked = of_run if of_run in titles else page.given(key, list(titles), next(iter(titles)))
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
 
 
@@ -68,7 +68,7 @@ def rewards(lab: State, gate: str) -> list[list[float]]:
 
 
 def lengths(lab: State) -> list[int]:
-    """Of the answers, in characters; one where they are not known."""
+    """Return the lengths of the answers in characters; 1 each where they are not known."""
     return list(lab.lengths) or [1] * len(lab.marks)
 
 
@@ -77,36 +77,39 @@ def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None)
     if run:
         weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
         size = run.source["group_size"]
-        return _own(config_lines.switch_to_gdpo(framework, _names(run), weights, size, of_grpo=of_grpo))
+        return _without_axolotl(config_lines.switch_to_gdpo(framework, _names(run), weights, size, of_grpo=of_grpo))
     if not any(lab.weights):
         return NOTHING
     paid = [sorted(column) for column in zip(*lab.rewards, strict=True)]
-    said = [f"{one[0]:g} to {one[-1]:g}" if k in lab.numbers else f"0 or {lab.pays[k]:g}" for k, one in enumerate(paid)]
-    pays = ", ".join(f"{name} {pay}" for name, pay in zip(REWARDS, said, strict=True))
+    pay_in_words = [
+        f"{values[0]:g} to {values[-1]:g}" if k in lab.numbers else f"0 or {lab.pays[k]:g}"
+        for k, values in enumerate(paid)
+    ]
+    pays = ", ".join(f"{name} {pay}" for name, pay in zip(REWARDS, pay_in_words, strict=True))
     parts = [f"# what the rewards pay: {pays}"]
     parts += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated_rewards(gate)]
     parts.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, len(lab.marks)))
-    return _own("\n".join(parts))
+    return _without_axolotl("\n".join(parts))
 
 
 def lines_without_std(framework: str, lab: State) -> str | None:
     """Return the lines for GRPO without std with the Lab's weights; None where this trainer has none."""
     text = config_lines.switch_to(framework, REWARDS, lab.weights, "grpo_no_std")
-    return text and _own(text)
+    return text and _without_axolotl(text)
 
 
 def _names(run: AuditReport | None) -> list[str]:
     return [reward["name"] for reward in run.rewards] if run else list(REWARDS)
 
 
-def _own(text: str) -> str:
-    """Without the notes for axolotl beside TRL's lines: who uses it chooses it here."""
+def _without_axolotl(text: str) -> str:
+    """Return the lines without notes for axolotl beside TRL's: who uses it chooses it here."""
     return "\n".join(line for line in text.split("\n") if not line.startswith("# axolotl"))
 
 
 def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditReport | None = None) -> mo.Html:
     """Return the lines, all that is needed; then what makes sure of them, and what is known of this trainer."""
-    log = _own(config_lines.log_rewards(framework.id, _names(run)))
+    log = _without_axolotl(config_lines.log_rewards(framework.id, _names(run)))
     return show(
         report.STYLE,
         tag(
@@ -167,20 +170,22 @@ def _read(facts: Iterable[tuple[str, str]]) -> Html:
 def cases(trainers: Iterable[str] = ()) -> Html:
     """Say what these trainers, or all, do on each case; = where it is what the paper's formula does."""
     stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
-    paper, *others = stored["trainers"]
-    shown = [one for one in others if one["title"] in trainers or not trainers]
+    paper, *trainers_read = stored["trainers"]
+    shown = [trainer for trainer in trainers_read if trainer["title"] in trainers or not trainers]
     rows = (
-        [case, says, *("=" if one["cells"][case] == says else one["cells"][case] for one in shown)]
+        [case, says, *("=" if trainer["cells"][case] == says else trainer["cells"][case] for trainer in shown)]
         for case, says in paper["cells"].items()
     )
-    head = ["case", "the paper's formula", *(f"{one['title']} ({one['how']})" for one in shown)]
-    of = table(head, rows, "matrix", f"of {stored['made']}; = as the paper's formula")
-    return tag("div", of, kind="framed", tabindex=0, role="region", aria_label=f"cases of {len(shown)} trainers")
+    head = ["case", "the paper's formula", *(f"{trainer['title']} ({trainer['how']})" for trainer in shown)]
+    matrix = table(head, rows, "matrix", f"of {stored['made']}; = as the paper's formula")
+    return tag("div", matrix, kind="framed", tabindex=0, role="region", aria_label=f"cases of {len(shown)} trainers")
 
 
 def all_cases() -> Html:
     """Return every trainer on every case, and what those without GDPO have in its place."""
-    without = [(f"{title}: {one.says}", f"{one.read_in}, on {one.read_on}") for title, one in WITHOUT_GDPO.items()]
+    without = [
+        (f"{title}: {record.says}", f"{record.read_in}, on {record.read_on}") for title, record in WITHOUT_GDPO.items()
+    ]
     return join(tag("p", "The cases are those of conformance/. Trainers without GDPO:"), _read(without), cases())
 
 

@@ -16,13 +16,13 @@ from views.train import cards
 
 @dataclass(frozen=True)
 class Case:
-    """A case for a method: what the rewards are like, what was found, and where that is shown.
+    """A case for a method: what the rewards are like, what shows it, and where.
 
-    at: a chapter, or a set-up of Train. `found` holds {verdict} where the verdict of that set-up stands.
+    at: a chapter, or a set-up of Train. `shown_by` holds {verdict} where the verdict of that set-up stands.
     """
 
     rewards: str
-    found: str
+    shown_by: str
     at: str
     scenario: str = ""
 
@@ -116,19 +116,19 @@ def _pairs() -> prompts.Pairs:
 
 def _in_epochs(scenario: str, coin: int) -> str:
     """Say in how many epochs a coin of a set-up of Train is learnt under both methods, at steps of equal size."""
-    of = cards.load(ROOT / "data")[1]["sketches"][scenario]["equal"]
-    return f"{count(of['gdpo']['steps'][coin], 'epoch')} under GDPO and {of['grpo']['steps'][coin]} under GRPO"
+    sketch = cards.load(ROOT / "data")[1]["sketches"][scenario]["equal"]
+    return f"{count(sketch['gdpo']['steps'][coin], 'epoch')} under GDPO and {sketch['grpo']['steps'][coin]} under GRPO"
 
 
 @lru_cache(maxsize=1)
 def _drawn() -> Html:
-    verdicts = {one.id: one.verdict for one in load_scenarios(ROOT / "data" / "scenarios.json")}
+    verdicts = {scenario.id: scenario.verdict for scenario in load_scenarios(ROOT / "data" / "scenarios.json")}
 
     def cell(case: Case) -> Html:
         verdict = verdicts.get(case.scenario, "")
         verdict = f"GDPO is {verdict.removeprefix('GDPO ')}" if verdict.startswith("GDPO ") else verdict
         verdict = "there is no difference" if verdict == "no difference" else verdict
-        says = prose(f"**{case.rewards}** {case.found.format(verdict=verdict)}")
+        says = prose(f"**{case.rewards}** {case.shown_by.format(verdict=verdict)}")
         return join(says, " ", onward(case.at, case.rewards.rstrip(".,"), case.scenario))
 
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]

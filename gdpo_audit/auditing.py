@@ -1,4 +1,4 @@
-"""The audit of a run: its tables in, findings out. The only place that knows the order of the steps."""
+"""The audit of a run, from its tables to a report: the only place that knows the order of the steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -8,19 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.by import by_value
+from gdpo_audit.by_column import by_value
 from gdpo_audit.findings.examples import best_groups
-from gdpo_audit.findings.facts import Facts, scaled_share
+from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings import findings
 from gdpo_audit.findings.impossible import impossible
 from gdpo_audit.findings.plan import plan_of
 from gdpo_audit.findings.residual import residual
 from gdpo_audit.findings.shown import shown
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
-from gdpo_audit.findings.sums import Array, Made, Setup, Sums, take
+from gdpo_audit.findings.sums import Array, Basis, Made, Sums, scaled_share, take
 from gdpo_audit.findings.thresholds import SCALE_ONLY
+from gdpo_audit.findings.trials import sample_of
 from gdpo_audit.findings.uncounted import counted
-from gdpo_audit.findings.what_if import compute_what_if, validate_setting
+from gdpo_audit.findings.what_if import compute_what_if, validate_setting, with_every_weighed_reward
+from gdpo_audit.log_details import lengths_in_characters, pays_of_total, texts_of_worst_prompts
 from gdpo_audit.logs.grouping import regroup
 from gdpo_audit.logs.run import Run, spread
 from gdpo_audit.logs.sizes import divisors
@@ -43,7 +45,7 @@ _PAIRS, _SHARE = 24, 0.4
 
 
 class Wanted(NamedTuple):
-    """What the caller of an audit, or a configuration beside the log, asks for."""
+    """The weights, primary reward and method that the caller, or a configuration beside the log, asks for."""
 
     weights: Mapping[str, float]
     primary: str | None
@@ -59,7 +61,7 @@ def audit(
     what_if: Mapping[str, Any] | None = None,
     engine: Mapped = map,
 ) -> AuditReport:
-    """What the log of a run shows about its rewards.
+    """Audit a run: return a report on what its log shows about the rewards.
 
     weights: {reward: weight}, or one number per reward. By default the weights that made the logged advantages, else
     those in the log or in a configuration file beside it, else 1 each.
@@ -73,13 +75,16 @@ def audit(
     facts = gather(run, weights, primary, asked, engine)
     plan = plan_of(facts)
     report = report_of(facts, findings(facts, plan), plan)
-    alternative = None if setting is None else compute_what_if(facts, setting, engine)
+    alternative = None
+    if setting is not None:
+        tables = with_every_weighed_reward(facts, setting).run.tables()
+        alternative = compute_what_if(facts, setting, tables, engine)
     return replace(report, alternative=alternative, _facts=_for_a_what_if(facts))
 
 
 def _for_a_what_if(facts: Facts) -> Facts:
-    """The facts without what only findings need."""
-    return replace(facts, tables=(), by=(), examples=None, summary=None, _trials={})
+    """Return the facts without what only findings need."""
+    return replace(facts, tables=(), by=(), examples=None, summary=None)
 
 
 def gather(
@@ -89,7 +94,7 @@ def gather(
     asked: str | None = None,
     engine: Mapped = map,
 ) -> Facts:
-    """The facts that the audit of a run stands on; arguments and errors as `audit`."""
+    """Gather the facts that the audit of a run rests on; arguments and errors are those of `audit`."""
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     given = weights_by_name(weights, run.rewards)
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
@@ -104,47 +109,54 @@ def gather(
         facts = replace(of_fewer, with_all=_for_a_what_if(of_all))
     unknown = facts.reproduced is False and facts.recipe is None
     left_out = left_out_reward(facts.run, partial(_recipe_of_all, Wanted({}, None, None))) if unknown else None
-    return replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts))
+    facts = replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts))
+    return replace(
+        facts,
+        undecided=facts.run.undecided,
+        pays=pays_of_total(facts.run),
+        prompt_texts=texts_of_worst_prompts(facts),
+        characters=lengths_in_characters(facts),
+    )
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
-    """The facts of a run, with all of its rewards."""
+    """Gather the facts of a run with all of its rewards, also those that do not count."""
     run, sample, recipe = _solved(run, wanted)
 
-    def under(setup: Setup) -> Facts:
-        return _facts_of_summary(run, summarise_all(run.tables(), setup, engine), setup, wanted, sample)
+    def under(basis: Basis) -> Facts:
+        return _facts_of_summary(run, summarise_all(run.tables(), basis, engine), basis, wanted, sample)
 
-    # Where the weights change at every step, no recipe makes many steps: that of one batch is where to begin.
+    # Where the weights change at every step, no recipe explains many steps: the search begins with that of one batch.
     start = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
-    facts = under(_setup_of(run, wanted, start))
+    facts = under(_basis_of(run, wanted, start))
     if recipes := _recipes_of(facts):
-        setup = _setup_of(run, wanted, most_common([*recipes.values()]))
-        others = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != setup.recipe}
-        facts = under(replace(setup, changes=others).with_weights(wanted.weights))
+        basis = _basis_of(run, wanted, most_common([*recipes.values()]))
+        changes = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != basis.recipe}
+        facts = under(replace(basis, changes=changes).with_weights(wanted.weights))
     elif start is not recipe:
-        facts = under(_setup_of(run, wanted, None))
+        facts = under(_basis_of(run, wanted, None))
     if facts.contradicted:
         facts = _with_what_shows(facts, wanted)
         if facts.nearest_weights is not None:
-            setup = facts.setup.with_weights(dict(zip(facts.rewards, facts.nearest_weights, strict=True)))
+            basis = facts.basis.with_weights(dict(zip(facts.rewards, facts.nearest_weights, strict=True)))
             shown_by, added_to, pattern = facts.by_themselves, facts.added, facts.pattern
-            facts = under(setup.with_weights(wanted.weights))
+            facts = under(basis.with_weights(wanted.weights))
             facts = replace(facts, by_themselves=shown_by, added=added_to, pattern=pattern)
     return _without_foreign_batches(facts)
 
 
 def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
     """Return the facts with what the advantages show, though no known method makes them."""
-    by_themselves = shown(f.sample, f.rewards)
+    by_themselves = shown(sample_of(f), f.rewards)
     if by_themselves.weights is not None:
         return replace(f, by_themselves=by_themselves)
-    found = added(f.run, partial(_recipe_of_all, wanted))
-    pattern = residual(f.sample, f.rewards) if found is None else None
-    return replace(f, by_themselves=by_themselves, added=found, pattern=pattern)
+    column_added = added(f.run, partial(_recipe_of_all, wanted))
+    pattern = residual(sample_of(f), f.rewards) if column_added is None else None
+    return replace(f, by_themselves=by_themselves, added=column_added, pattern=pattern)
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
-    """The recipe of each batch, where weights that change explain what the run's recipe does not; else none."""
+    """Return the recipe of each batch where weights that change explain what the run's recipe does not; else none."""
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
         return {}
@@ -152,11 +164,11 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
     return recipes_by_batch(f.run, f.recipe, f.batches.batch.tolist(), bad, whole)
 
 
-def _setup_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Setup:
-    """What the run is computed with, where one recipe, or none that is known, made all of it."""
+def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
+    """Return what the run is computed with if one recipe, or none that is known, made all of it."""
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
-    return Setup(
+    return Basis(
         rewards=run.rewards,
         weights=tuple(wanted.weights.get(name, made.get(name, 1.0)) for name in run.rewards),
         convention=FRAMEWORKS[run.framework].convention if recipe is None else recipe.convention,
@@ -170,15 +182,15 @@ def _setup_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Setup:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """The run, a sample of it and the recipe; in groups of another size where these alone give the advantages."""
+    """Return the run, a sample and the recipe; in other groups or readings where only these give the advantages."""
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
     if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
         return run, sample, recipe
-    for other in (regroup(run, size) for size in run.other_sizes if recipe is None):
-        of_other = other.sample
-        if (in_blocks := _recipe(other, of_other, wanted)) is not None:
-            return other, of_other, in_blocks
+    for regrouped_run in (regroup(run, size) for size in run.other_sizes if recipe is None):
+        sample_regrouped = regrouped_run.sample
+        if (in_blocks := _recipe(regrouped_run, sample_regrouped, wanted)) is not None:
+            return regrouped_run, sample_regrouped, in_blocks
 
     if recipe is None and recipe_of_one_batch(run, sample) is not None:
         return run, sample, None
@@ -199,19 +211,19 @@ def _recipe_of_all(wanted: Wanted, run: Run, sample: list[pl.DataFrame]) -> Reci
 
 
 def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
-    """Return the weights of the rewards that a run has."""
+    """Return only those weights that are of rewards of the run."""
     return {name: w for name, w in weights.items() if name in run.rewards}
 
 
 def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
-    """Whether a recipe makes some advantages, but in other groups than those that the log names."""
+    """Return whether a recipe makes some advantages, but in other groups than those that the log names."""
     if _reproduces(recipe, sample, run.rewards):
         return False
     return share_adding_up(sample) < ADDS_UP or not _most_batches(recipe, sample, run.rewards)
 
 
 def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Sequence[str]) -> bool:
-    """Whether a recipe makes all advantages of at least half of the batches."""
+    """Return whether a recipe makes all advantages of at least half of the batches."""
     right = batches = 0
     for log in (tensors_of(table, rewards) for table in sample):
         comparison = compare(log, recipe)
@@ -221,26 +233,26 @@ def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Seque
 
 
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """The recipe of the sample's advantages; with the intended method, if several make the same ones."""
+    """Return the recipe of the sample's advantages; if several make the same ones, that of the intended method."""
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
     recipe = solve(sample, run.rewards, run.framework, hint)
     if recipe is None or wanted.method in (None, recipe.method):
         return recipe
-    other = replace(recipe, method=wanted.method)
+    intended = replace(recipe, method=wanted.method)
     try:
-        return other if _reproduces(other, sample, run.rewards) else recipe
+        return intended if _reproduces(intended, sample, run.rewards) else recipe
     except InputError:  # the method needs lengths that are not logged
         return recipe
 
 
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """The recipe without the groups of advantages beyond √(n − 1), which no rewards make; None if it fails others."""
+    """Solve the recipe without groups of advantages beyond √(n − 1), which no rewards make; None if it fails others."""
     a = pl.col("advantage").fill_nan(None)
     large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
     kept = [table.with_columns(advantage=pl.when(~large).then(a).fill_null(float("nan"))) for table in sample]
-    left, of = (sum(int(table["advantage"].is_not_nan().sum()) for table in tables) for tables in (kept, sample))
-    if not of / 2 <= left < of or (recipe := _recipe(run, kept, wanted)) is None:
+    left, logged = (sum(int(table["advantage"].is_not_nan().sum()) for table in tables) for tables in (kept, sample))
+    if not logged / 2 <= left < logged or (recipe := _recipe(run, kept, wanted)) is None:
         return None
     return recipe if _reproduces(recipe, sample, run.rewards, but_impossible=True) else None
 
@@ -248,7 +260,7 @@ def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], want
 def _reproduces(
     recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str], but_impossible: bool = False
 ) -> bool:
-    """Whether the recipe makes all advantages; but_impossible: but for those that no rewards make."""
+    """Return whether the recipe makes all advantages; but_impossible: all but those that no rewards make."""
     for log in (tensors_of(table, rewards) for table in tables):
         c = compare(log, recipe)
         wrong = c.error > c.allowed
@@ -261,18 +273,18 @@ def _reproduces(
 
 
 def _facts_of_summary(
-    run: Run, summary: Summary, setup: Setup, wanted: Wanted, sample: Sequence[pl.DataFrame]
+    run: Run, summary: Summary, basis: Basis, wanted: Wanted, sample: Sequence[pl.DataFrame]
 ) -> Facts:
-    """The facts of a summary; a batch that was logged twice counts once."""
+    """Return the facts of a summary, in which a batch that was logged twice counts once."""
     batches = summary.batches
-    # TRL logs its last table to trackers twice.
+    # TRL logs its last table to trackers twice, so the second one does not count.
     twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
     if twice and batches.fingerprint[-2] == batches.fingerprint[-1]:
         batches = take(batches, slice(-1))
     again = _repeats_the_one_before(batches)
     return Facts(
         run=run,
-        setup=setup,
+        basis=basis,
         batches=take(batches, ~again),
         repeated_batches=take(batches, again),
         overwritten_batches=take(batches, slice(0)),
@@ -285,7 +297,7 @@ def _facts_of_summary(
 
 
 def _repeats_the_one_before(batches: Sums[Array]) -> Array:
-    """(batches,) whether a batch repeats the rows of the batch before it."""
+    """Return (batches,) whether a batch repeats the rows of the batch before it."""
     differs = batches.different_pairs > 0  # batches in which nothing differs are equal without being repeated
     same = np.append(False, batches.fingerprint[1:] == batches.fingerprint[:-1]) & differs
     often = len(same) >= 4 and same.sum() >= _SHARE * max(differs.sum() - 1, 1)
@@ -293,30 +305,30 @@ def _repeats_the_one_before(batches: Sums[Array]) -> Array:
 
 
 def _without_foreign_batches(f: Facts) -> Facts:
-    """The facts without the batches that evaluations wrote, or that another method made."""
+    """Return the facts without the batches that evaluations wrote, or that another method made."""
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():
         return f
     bad = take(f.batches, wrong)
-    others = replace(f, batches=take(f.batches, ~wrong), overwritten_batches=bad)
-    # Evaluations differ by a factor, and have all rows. Guessed weights may be wrong by a factor themselves.
+    kept = replace(f, batches=take(f.batches, ~wrong), overwritten_batches=bad)
+    # An evaluation's advantages are off by a factor, and it has all rows. Guessed weights may be off by a factor too.
     known = len(f.recipe.unknown) < len(f.rewards)
     right = (f.batches.logged.count > 0) & (f.batches.logged.wrong == 0)
     if f.framework.evaluation_overwrites and known and scaled_share(bad) >= SCALE_ONLY and right.any():
-        return others
+        return kept
     few = bad.batch[bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST].tolist()
     parts = [table.filter(pl.col("batch").is_in(bad.batch.tolist())) for table in f.run.tables()]
     sample = [part.filter(pl.col("batch").is_in(few)) for part in parts]
     if (size := _smaller_groups(f, parts)) is not None:
-        return replace(others, size_of_evaluations=size)
+        return replace(kept, size_of_evaluations=size)
     recipe = solve(sample, f.rewards, f.run.framework)
     if recipe is None or not _reproduces(recipe, (part for part in parts if len(part)), f.rewards):
         return f
-    return replace(others, recipe_of_the_rest=recipe)
+    return replace(kept, recipe_of_the_rest=recipe)
 
 
 def _smaller_groups(f: Facts, parts: Sequence[pl.DataFrame]) -> int | None:
-    """Return the size of smaller blocks in which the recipe makes all of these batches, as of evaluations; or None."""
+    """Return the size of smaller groups in which the recipe makes all of these batches, as of evaluations; or None."""
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:
         return None

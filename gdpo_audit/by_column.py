@@ -1,4 +1,4 @@
-"""`--by COLUMN`: the facts of each value of a column, such as the task, beside those of the whole run."""
+"""The facts of each value of a column, such as the task, beside those of the whole run: `--by COLUMN`."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -20,7 +20,7 @@ LONGEST = 200  # characters of a value
 
 
 def by_value(f: Facts) -> tuple[ValueFacts, ...]:
-    """The facts of each value of the column that the run was read by, in order; the others, if any, last.
+    """Return the facts of each value of the column that the run was read by, in order; all rarer values last, together.
 
     Advantages are those of whole batches, of which the responses of one value are a part. Two passes over the log.
     Raises InputError where the column varies inside a group and was asked for.
@@ -30,25 +30,28 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
         values = None if f.run.by is None else _values(f.run)
     if values is None:
         return ()
-    known, others = values.head(VALUES), len(values) - VALUES
-    setup = replace(f.setup, examples_of=None)
-    parts = [summarise(part, setup).batches for part in _numbered(f, known["key"])]
-    of = add_up(together := concat(parts), together.batch)
+    known, remaining = values.head(VALUES), len(values) - VALUES
+    basis = replace(f.basis, examples_of=None)
+    parts = [summarise(part, basis).batches for part in _numbered(f, known["key"])]
+    sums = add_up(together := concat(parts), together.batch)
     names = list(enumerate(known["value"].to_list()))
     names.sort(key=lambda name: (name[1] is None, natural(name[1] or "")))
-    facts = {number: replace(f, batches=take(of, of.batch == number)) for number in of.batch.tolist()}
-    found = [ValueFacts(value, 1, facts[number]) for number, value in names if number in facts]
-    return (*found, *([ValueFacts(f"{count(others)} others", others, facts[VALUES])] if VALUES in facts else []))
+    facts = {number: replace(f, batches=take(sums, sums.batch == number)) for number in sums.batch.tolist()}
+    named_values = [ValueFacts(value, 1, facts[number]) for number, value in names if number in facts]
+    return (
+        *named_values,
+        *([ValueFacts(f"{count(remaining)} others", remaining, facts[VALUES])] if VALUES in facts else []),
+    )
 
 
 def _values(run: Run) -> pl.DataFrame:
-    """The values of the column, those with the most groups first: key, value, len. Raises InputError."""
+    """Return the values of the column, those with the most groups first: key, value, len. Raises InputError."""
     counts = []
     key, value = pl.col("_by").hash().alias("key"), pl.col("_by").str.slice(0, LONGEST).alias("value")
     goes_on = (pl.col("group") == pl.col("group").shift(1)).fill_null(False)
     for table in run.tables():
-        other = table.select(goes_on & pl.col("_by").ne_missing(pl.col("_by").shift(1))).to_series()
-        if (row := other.arg_max()) is not None and other[row]:
+        differs = table.select(goes_on & pl.col("_by").ne_missing(pl.col("_by").shift(1))).to_series()
+        if (row := differs.arg_max()) is not None and differs[row]:
             a, b = (repr(clip(x)) if x is not None else "a missing one" for x in table["_by"][row - 1 : row + 1])
             step = table["step"][row]
             raise InputError(
@@ -61,7 +64,7 @@ def _values(run: Run) -> pl.DataFrame:
 
 
 def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
-    """The counted batches of the run, with the number of its value as the `part` of each response."""
+    """Yield the counted batches of the run, with the number of its value as the `part` of each response."""
     numbers = pl.DataFrame({"key": keys, "part": np.arange(len(keys))})
     for table in pieces(f.run.tables()):
         rows = table.filter(pl.col("batch").is_in(f.batches.batch.tolist()))

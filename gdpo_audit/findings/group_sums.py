@@ -1,0 +1,374 @@
+"""The sums of each group of some batches: what its rewards, methods and logged advantages come to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from gdpo_audit.findings.impossible import impossible
+from gdpo_audit.findings.selection import Deviations, Selected, deviations_of, ungated_column
+from gdpo_audit.findings.sums import (
+    Array,
+    Basis,
+    LengthSums,
+    LoggedSums,
+    MethodSums,
+    RewardSums,
+    Sums,
+)
+from gdpo_audit.findings.thresholds import FAINT_STD, FEW_VALUES
+from gdpo_audit.logs.names import reward_columns
+from gdpo_audit.recipe.recipe import (
+    TOLERANCE,
+    Tensors,
+    compare,
+    hidden_groups,
+    same_direction,
+    starts_of,
+)
+from gdpo_core import _pairs
+from gdpo_core._groups import Batch, skipping_missing
+from gdpo_core._statistics import centre, std_of
+from gdpo_core.registry import advantages_without_eps, method_for
+from gdpo_core.ties import break_even_of, update_parts
+
+_ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Several batches computed as one, with sums over groups."""
+
+    batch: Batch
+    starts: Array  # (groups,) the first response of each group
+    masked: Tensor | None = None  # (responses,) whether a mask took a response's advantage from the update
+
+    @cached_property
+    def rewarded(self) -> Tensor:
+        """(prompts, rollouts) or (responses,) whether a response has any reward."""
+        return ~self.batch.rewards.isnan().all(0)
+
+    @cached_property
+    def blocks(self) -> list[_pairs.Block]:
+        """The groups in blocks of similar sizes."""
+        return _pairs.blocks_of(self.batch)
+
+    def per_group(self, x: Tensor) -> Tensor:
+        """Return (…, groups) the sums over the groups of x: (…, prompts, rollouts) or (…, responses)."""
+        return self.flat(self.batch.group.total(x))
+
+    def lowest(self, x: Tensor) -> Tensor:
+        """Return (…, groups) the lowest value of each group."""
+        return self.flat(self.batch.group.lowest(x))
+
+    def highest(self, x: Tensor) -> Tensor:
+        """Return (…, groups) the highest value of each group."""
+        return -self.lowest(-x)
+
+    def silent(self, x: Tensor) -> Tensor:
+        """Return (groups,) whether every value of a group is 0; NaN is not 0."""
+        return self.lowest(-x.abs()) == 0
+
+    def per_response(self, x: Tensor) -> Tensor:
+        """Return a value per group, (…, groups), repeated for each response of the group."""
+        return x[..., None] if self.batch.index is None else self.batch.group.broadcast(x)
+
+    def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the std, (…, groups), and each value minus the mean of its group; 0 where x is NaN."""
+        group = self.batch.group
+        over = skipping_missing(group) if bool(x.isnan().any()) else group
+        distance = centre(x, over)[1]
+        return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
+
+    def flat(self, x: Tensor) -> Tensor:
+        """Return (…, groups) from what a reduction over groups gives."""
+        return x.squeeze(-1) if self.batch.index is None else x
+
+
+def token_lengths(table: pl.DataFrame) -> Array:
+    """Return (responses,) the length of each response in tokens, NaN where it is unknown."""
+    if "length" not in table.columns:
+        return np.full(len(table), np.nan)
+    return table["length"].cast(pl.Float64).to_numpy()
+
+
+def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basis, float32: bool) -> Sums[Any]:
+    """Return the sums of each group, as tensors and arrays; part and log hold the rows of the same batches."""
+    std, distance = grouped.centred(grouped.batch.rewards)
+    same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
+    logged = _deviations_as_logged(grouped, distance, part, basis, same)
+    outcomes = {method: _outcome(grouped, method, logged) for method in basis.methods}
+    # All methods but GDPO add up raw rewards, so one weight orders their pairs. A trial needs no break-even weight.
+    first = basis.primary if basis.extra_method is None else None
+    break_even = dict.fromkeys(outcomes, _break_even(grouped, outcomes["grpo"].added, first))
+    break_even["gdpo"] = _break_even(grouped, outcomes["gdpo"].added, first)
+    ties, order = _ties_and_order(grouped, outcomes, basis.primary, same)
+    sizes = grouped.per_group(torch.ones_like(grouped.batch.rewards[0])).long()
+    rewards = _reward_sums(grouped, distance, std)
+    highest = torch.full_like(std[0], torch.inf) if basis.primary is None else rewards.high[basis.primary]
+    unright = (highest <= 0) & ~highest.isinf()
+    before = outcomes["gdpo"].before_batch_step
+    live = ~grouped.silent(before.nan_to_num())
+    constant = grouped.silent(outcomes["grpo_no_std"].advantages) | (sizes == 1)
+    step, batch = (part[name].to_numpy() for name in ("step", "batch"))
+    return Sums(
+        batch=part["part"].to_numpy()[grouped.starts] if "part" in part.columns else batch[grouped.starts],
+        step=np.minimum.reduceat(step, grouped.starts),
+        step_last=np.maximum.reduceat(step, grouped.starts),
+        fingerprint=_fingerprints(part, basis.rewards, batch, grouped.starts),
+        responses=sizes,
+        groups=torch.ones_like(sizes),
+        mixed_groups=ties.vectors > 1,
+        different_pairs=ties.pairs,
+        primary_pairs=order.pairs,
+        unright_groups=unright,
+        live_responses=grouped.per_group((~before.isnan()).to(before)).long() * live,
+        constant_sums=constant,
+        filtered_groups=constant & live,
+        rewards=rewards,
+        methods={
+            m: _method_sums(grouped, m, made, ties, order, break_even[m], unright) for m, made in outcomes.items()
+        },
+        lengths=_length_sums(grouped, distance, part, basis),
+        logged=_logged_sums(grouped, log, part, basis),
+    )
+
+
+def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
+    """Return (groups,) a hash of rewards and logged advantages in their order, equal for batches with the same rows."""
+    content = part.select(*["advantage"] * ("advantage" in part.columns), *reward_columns(rewards))
+    starts = starts_of(batch)
+    position = np.arange(len(part)) - starts.repeat(np.diff(starts, append=len(part)))
+    odd = (2 * position + 1).astype(np.uint64)  # so that no bit of a hash is lost
+    return np.bitwise_xor.reduceat(content.hash_rows().to_numpy() * odd, groups)
+
+
+# --- rewards ----------------------------------------------------------------------------------------------------------
+
+
+def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
+    """Return the sums over each reward; distance, std: what `Grouped.centred` gives for the rewards."""
+    r, squared = grouped.batch.rewards, distance.square()
+    whole = bool(r.isfinite().all())  # then nothing takes the place of what is missing, which costs time
+    present = torch.ones_like(r) if whole else (~r.isnan()).to(r)
+    count, scatter = grouped.per_group(present), grouped.per_group(squared)  # (rewards, groups)
+    filled = r if whole else r.nan_to_num(nan=0.0)
+    low = grouped.lowest(r if whole else r.nan_to_num(nan=torch.inf))
+    high = grouped.highest(r if whole else r.nan_to_num(nan=-torch.inf))
+    largest = torch.maximum(low.abs(), high.abs()) if whole else grouped.highest(filled.abs())
+    at_ends = grouped.per_group(((r == grouped.per_response(low)) | (r == grouped.per_response(high))).to(r))
+    fine = (count > 2) & (at_ends - 2 <= FEW_VALUES * (count - 2))
+    return RewardSums(
+        present=count.long(),
+        total=grouped.per_group(filled),
+        scatter=scatter,
+        low=low,
+        high=high,
+        degrees=(count - 1).clamp(min=0).long(),
+        holding_groups=count > 0,
+        dead_groups=std == 0,
+        faint_groups=(std > 0) & (std <= FAINT_STD * largest) & fine,
+        products=_products(grouped, distance),
+        squared=scatter[:, None].expand(-1, len(r), -1)
+        if whole
+        else torch.stack([grouped.per_group(squares * present) for squares in squared]),
+    )
+
+
+def _products(grouped: Grouped, distance: Tensor) -> Tensor:
+    """Return (rewards, rewards, groups) the sums of the products of any two rewards."""
+    made = distance.new_empty(len(distance), len(distance), len(grouped.starts))
+    for k, deviations in enumerate(distance):
+        made[k, k:] = made[k:, k] = grouped.per_group(distance[k:] * deviations)
+    return made
+
+
+def _deviations_as_logged(
+    grouped: Grouped, distance: Tensor, part: pl.DataFrame, basis: Basis, same: float
+) -> Deviations:
+    """Return the distances of the rewards as the log has them, also where a gate changes what a method sees.
+
+    distance: of the rewards as a method sees them.
+    """
+    for k, name in enumerate(basis.rewards):
+        if (column := ungated_column(name)) in part.columns:
+            ungated = torch.from_numpy(part[column].to_numpy().copy()).view(distance.shape[1:])
+            distance = distance.clone()
+            distance[k] = grouped.centred(ungated)[1]
+    return deviations_of(grouped.batch, distance, same)
+
+
+# --- methods ----------------------------------------------------------------------------------------------------------
+
+
+class _Outcome(NamedTuple):
+    """The advantages that a method makes of some batches, and what they come to."""
+
+    advantages: Tensor  # (prompts, rollouts) or (responses,)
+    before_batch_step: Tensor  # the same before GDPO's step over the batch
+    added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
+    update: Tensor  # (rewards, groups) each reward's part of Σ A²
+    squares: Tensor  # (groups,) Σ A²
+    selected: Selected
+
+
+def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
+    """Compute what a method makes of the batches; logged: the distances of the rewards as the log has them."""
+    formula, batch = method_for(method, grouped.batch)
+    steps = formula(batch)
+    a = batch.zero_unrewarded(steps.advantages)
+    applied = a if grouped.masked is None else a.masked_fill(grouped.masked.view(a.shape), 0)
+    update, squares = (grouped.flat(x) for x in update_parts(batch, steps, applied, batch.group))
+    parts = update, squares, logged.selected_by(applied)
+    # GRPO has no z; under some conventions it makes the advantages from a single reward.
+    return _Outcome(a, a, batch.rewards, *parts) if steps.z is None else _Outcome(a, steps.sums, steps.z, *parts)
+
+
+def _ties_and_order(
+    grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
+) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
+    """Return what each method ties, and how it orders the pairs with different primary reward, if there is one."""
+    # A response without any reward counts only where silent groups are counted.
+    rewards, kept = grouped.batch.rewards.flatten(1), grouped.rewarded.flatten()
+    advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
+    bare = {m: a.flatten() for m in outcomes if (a := advantages_without_eps(m, grouped.batch)) is not None}
+    ties = _pairs.count_distinct_and_tied(grouped.blocks, rewards, kept, advantages, bare, same)
+    if primary is None:
+        none = torch.zeros_like(ties.pairs)
+        return ties, _pairs.PairOrders(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
+    return ties, _pairs.count_orders(grouped.blocks, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
+
+
+def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
+    """Return (groups,) the weight on the primary reward above which no pair is inverted; −infinite where none is now.
+
+    From a weight with inverted pairs on, the one with the largest gap gives the next weight, at which it is tied, until
+    none is inverted: Dinkelbach's method, which lists no pairs. added: (rewards, …) what is added up by weight.
+    """
+    groups = int(grouped.batch.group_index().max()) + 1
+    needed = torch.full((groups,), -torch.inf, dtype=torch.float64)
+    if primary is None:
+        return needed
+    added, weights = added.flatten(1), grouped.batch.weights.flatten()
+    primary_terms = added[primary].masked_fill(added[primary].isnan(), torch.inf)
+    terms = weights.reshape(-1, 1) * added.nan_to_num()
+    rest, responses = terms.sum(0) - terms[primary], torch.arange(len(primary_terms))
+    for part in grouped.blocks:
+        x, order = part.take(primary_terms, torch.inf).sort(-1)
+        r, member = (part.take(y, 0).gather(-1, order) for y in (rest, responses))
+        below = torch.searchsorted(x, x)  # how many have less of the reward
+        weight = weights[primary].expand(len(x))
+        for _ in range(_ROUNDS):
+            score = (r + weight[:, None] * x).masked_fill(x.isinf(), torch.inf)
+            most, of_whom = score.cummax(-1)
+            gap = (most.gather(-1, (below - 1).clamp(min=0)) - score).masked_fill(below == 0, -torch.inf)
+            high = gap.argmax(-1, keepdim=True)
+            low = of_whom.gather(-1, (below.gather(-1, high) - 1).clamp(min=0))
+            level = break_even_of(added, member.gather(-1, low)[:, 0], member.gather(-1, high)[:, 0], primary, weights)
+            higher = (gap.amax(-1) > 0) & (level > weight + _NEAR * weight.abs())
+            if not bool(higher.any()):
+                break
+            weight = torch.where(higher, level, weight)
+        needed[part.groups] = weight.masked_fill(weight == weights[primary], -torch.inf)
+    return needed
+
+
+def _method_sums(
+    grouped: Grouped,
+    method: str,
+    outcome: _Outcome,
+    ties: _pairs.Distinctions,
+    order: _pairs.PairOrders,
+    break_even: Tensor,
+    unright: Tensor,
+) -> MethodSums[Any]:
+    a = outcome.advantages
+    # A missing reward may make a whole group NaN.
+    counted = grouped.per_group((a.isnan() & grouped.rewarded).to(a)) == 0
+    mixed, tied = (ties.vectors > 1) & counted, ties.tied[method] * counted
+    return MethodSums(
+        silent_groups=grouped.silent(a),
+        squares=outcome.squares,
+        update=outcome.update,
+        update_unright=outcome.update.masked_fill(~unright, 0),
+        pushed=outcome.selected.products,
+        distances=outcome.selected.squares,
+        above=outcome.selected.above,
+        punished=outcome.selected.punished,
+        mixed_groups=mixed,
+        different_pairs=ties.pairs * counted,
+        tie_groups=tied > 0,
+        tied_pairs=tied,
+        levels=ties.levels[method] * mixed,
+        primary_pairs=order.pairs * counted,
+        inverted=order.inverted[method] * counted,
+        tied_primary=order.tied[method] * counted,
+        break_even=break_even.masked_fill(~counted, -torch.inf),
+    )
+
+
+# --- lengths and logged advantages ------------------------------------------------------------------------------------
+
+
+def _length_sums(grouped: Grouped, distance: Tensor, part: pl.DataFrame, basis: Basis) -> LengthSums[Any]:
+    """Return the sums over the lengths of the responses; distance: the rewards minus the means of their groups."""
+    lengths = torch.from_numpy(token_lengths(part).copy()).view(distance.shape[1:])
+    deviations = grouped.centred(lengths)[1]
+    return LengthSums(
+        present=grouped.per_group((~lengths.isnan()).to(lengths)),
+        total=grouped.per_group(lengths.nan_to_num()),
+        squared=grouped.per_group(deviations.square()),
+        products=grouped.per_group(deviations * distance),
+    )
+
+
+def _logged_sums(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
+    """Return the sums over the logged advantages; log and part hold the same responses."""
+    advantages = log.advantages
+    shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()
+    error = torch.full_like(advantages, -torch.inf)
+    wrong, testable, comparison = torch.zeros_like(present), torch.zeros_like(present), None
+    scaled = hidden = torch.zeros(len(log.batch), dtype=torch.bool)
+    if basis.recipe is not None and bool(present.any()):
+        comparison = compare(log, basis.recipe)
+        error = comparison.error.masked_fill(~present, -torch.inf)
+        wrong = (error > comparison.allowed) & present
+        testable = (comparison.computed.abs() > comparison.allowed) & present
+        scaled = same_direction(log, comparison) if bool(wrong.any()) else scaled
+    # Looking for hidden groups is costly, and of interest only where the rewards do not explain the advantages.
+    if bool(present.any()) and (basis.recipe is None or bool(wrong.any())):
+        number = part["group"].to_numpy()[grouped.starts]
+        hidden = torch.from_numpy(np.isin(number, hidden_groups(part, basis.rewards).to_numpy()))
+    too_large = impossible(log, basis.recipe, comparison)
+    alike = torch.zeros(len(log.batch), dtype=torch.bool)
+    if comparison is not None:
+        alike = grouped.silent(comparison.computed.view(shape))
+    sizes = advantages.abs().nan_to_num()
+    logged_there = grouped.highest(sizes.view(shape)) * alike
+    largest_error = grouped.highest(error.view(shape))
+
+    def count(x: Tensor) -> Tensor:
+        """Count in each group the responses of which x, (responses,), is true."""
+        return grouped.per_group(x.view(shape).to(grouped.batch.rewards)).long()
+
+    wrong_in_group = count(wrong)
+    return LoggedSums(
+        count=count(present),
+        zeros=count(advantages == 0),
+        wrong=wrong_in_group,
+        testable=count(testable),
+        impossible=count(too_large),
+        wrong_groups=wrong_in_group > 0,
+        scaled_groups=scaled & (wrong_in_group > 0),
+        hidden_groups=hidden,
+        max_error=largest_error,
+        max_error_live=largest_error.masked_fill(alike, -torch.inf),
+        largest_silent=logged_there,
+        residue_groups=logged_there > TOLERANCE,
+        largest_impossible=grouped.highest((sizes * too_large).view(shape)),
+    )

@@ -1,0 +1,218 @@
+"""A comparison of two runs, or of several of each kind: its members, its sentences and its tables."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from msgspec import Meta
+
+from gdpo_audit.findings.thresholds import FEW_GROUPS
+from gdpo_audit.findings.words import weights_in_turn, weights_in_words
+from gdpo_audit.json_types import RunPart
+from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.report.summary import Table, writer
+from gdpo_core._words import MISSING, count, listing, number, percent, signed
+from gdpo_core.conventions import NAMES
+from gdpo_core.forecasting import pool
+from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.intervals import LEVEL
+from gdpo_core.pushing import MEANING
+
+# The share of figures that was clear in simulated runs, of two single runs that differ in the seed alone: over all
+# set-ups that were tried, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at most.
+SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
+
+FIGURES = ("mean", "constant groups", "share of the update", "push", "groups with ties", "silent groups")
+
+
+def _weights(run: RunPart) -> str:
+    """Return in words the weights that made the logged advantages; empty where the log shows none."""
+    if run["weights_in_turn"]:
+        return weights_in_turn([(phase["step"], phase["weights"]) for phase in run["weights_in_turn"]])
+    known = {name: w for name, w in (run["weights"] or {}).items() if w is not None}
+    unknown = [f"{name} not shown by the log" for name in run["weights"] or {} if name not in known]
+    return "; ".join([*([weights_in_words(known, bool(run["weights_up_to_scale"]))] if known else []), *unknown])
+
+
+MADE: dict[str, Callable[[AuditReport], str]] = {  # how a run was made, in words
+    "written by": writer,
+    "responses per group": lambda report: number(report.source["group_size"]),
+    "method": lambda report: NAMES[report.run["method"]] if report.run["method"] else "not known",
+    "convention": lambda report: (
+        ALL_CONVENTIONS[report.run["convention"]].name if report.run["convention"] else MISSING
+    ),
+    "weights": lambda report: _weights(report.run) or MISSING,
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure of both runs: means over the steps, their difference, and its interval."""
+
+    figure: Annotated[str, Meta(examples=list(FIGURES))]
+    reward: Annotated[str | None, Meta(description="null: of all rewards together.")]
+    a: float | None
+    b: float | None
+    difference: Annotated[float | None, Meta(description="b - a")]
+    low: Annotated[float | None, Meta(description="Of the interval of the difference; null: too few steps or runs.")]
+    high: float | None
+    clear: Annotated[bool, Meta(description="Whether the interval leaves out 0.")]
+
+
+@dataclass(frozen=True)
+class HowMade:
+    """How the two runs were made, where that differs; in words."""
+
+    name: Annotated[str, Meta(examples=list(MADE))]
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class PooledSpeed:
+    """The speed at which one reward followed a push over several runs: logit a step for a push of one.
+
+    error: its standard error. between: how far the runs differ beyond their errors. by_run: of each run by itself,
+    speed and error; None where the run has no such reward.
+    """
+
+    reward: str
+    speed: float
+    error: float
+    between: float
+    by_run: tuple[tuple[float, float] | None, ...]
+
+    def of_runs(self, runs: slice) -> tuple[float, float] | None:
+        """Return the speed and its error over some of the runs; None where none of these has the reward."""
+        known = np.array([x for x in self.by_run[runs] if x is not None])
+        return pool(known[:, 0], known[:, 1])[:2] if len(known) else None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """All that changed from run a to run b: what `gdpo compare --json` writes."""
+
+    schema: Literal[1] = field(default=1, kw_only=True)
+    a: Annotated[str, Meta(description="The path of the first run; of several, with commas between them.")]
+    b: str
+    runs_a: Annotated[tuple[str, ...], Meta(description="The paths of the runs that a stands for.")]
+    runs_b: tuple[str, ...]
+    method_a: Annotated[str, Meta(description="Under which ties, shares, pushes and silent groups of a are computed.")]
+    method_b: str
+    settings: tuple[HowMade, ...]
+    rewards_of_a: Annotated[tuple[str, ...], Meta(description="Rewards that b does not have.")]
+    rewards_of_b: tuple[str, ...]
+    unit: Annotated[Literal["steps", "runs"], Meta(description="Over which the interval is taken.")]
+    paired: Annotated[bool, Meta(description="Step by step; else all of a beside all of b.")]
+    steps_a: Annotated[int, Meta(description="Rows of steps; of several runs, in the shortest.")]
+    steps_b: int
+    groups: Annotated[int, Meta(description="In the run that has the fewest.")]
+    figures: tuple[Change, ...]
+    speeds: Annotated[
+        tuple[PooledSpeed, ...],
+        Meta(description="How fast each reward follows a push, over all runs; empty where a log does not tell it."),
+    ]
+    level: Annotated[float, Meta(description="Of the intervals.")] = field(default=LEVEL, kw_only=True)
+    clear_by_seed: Annotated[
+        float, Meta(description="Share of the figures that are clear in simulated runs which differ in the seed alone.")
+    ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values, ready for JSON."""
+        return asdict(self)
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def headline(c: Changes) -> str:
+    """Say in a sentence or two what changed."""
+    names = [s.name for s in c.settings] + ["rewards"] * bool(c.rewards_of_a or c.rewards_of_b)
+    made = f"differ in {listing(names)}" if names else "were made the same way"
+    scatter = "scatter of their steps" if c.unit == "steps" else "scatter between runs of one side"
+    clear = [f"the {figure_name(x)}" if x.reward else figure_name(x) for x in c.figures if x.clear]
+    if clear:
+        beyond = f"Beyond the {scatter} they differ in {listing(clear, most=8)}."
+    elif all(x.low is None for x in c.figures):
+        beyond = f"They have too few {c.unit} to tell differences from scatter."
+    else:
+        beyond = f"No figure differs beyond the {scatter}."
+    few = f"A run of {count(c.groups, 'group')} is too short to judge; take what follows as a first hint. "
+    few *= c.groups < FEW_GROUPS
+    return f"{few}As far as the logs show, the runs {made}. {beyond}"
+
+
+def settings_table(c: Changes) -> Table | None:
+    """Return a table of how the runs were made, where that differs; None where it does not."""
+    rows = [[s.name, s.a, s.b] for s in c.settings]
+    if c.rewards_of_a or c.rewards_of_b:
+        rows.append(["rewards of one run", *(", ".join(r) or MISSING for r in (c.rewards_of_a, c.rewards_of_b))])
+    return Table("How they were made", ["", "A", "B"], rows, prose=True) if rows else None
+
+
+def figures_table(c: Changes) -> Table:
+    """Return a table of the figures of both runs and their differences."""
+    return Table(
+        "What they did",
+        ["figure", "reward", "A", "B", "B − A", f"{percent(LEVEL)} interval", "clear"],
+        [_row(x, c.unit) for x in c.figures],
+        caveat(c),
+    )
+
+
+def speeds_table(c: Changes) -> Table | None:
+    """Return the speed of each reward in the runs of either side and over all of them; None where none is known."""
+    if not c.speeds:
+        return None
+    sides = (slice(len(c.runs_a)), slice(len(c.runs_a), None))
+    rows = [
+        [x.reward, *(_with_error(x.of_runs(side)) for side in sides), _with_error((x.speed, x.error))] for x in c.speeds
+    ]
+    caveat = (
+        "A speed is how far the logit of a reward’s rate moves in a step for a push of 1, with its standard error. It "
+        "belongs to the model and the reward: where A and B agree, a forecast from either run can be trusted more."
+    )
+    return Table("How fast each reward follows a push", ["reward", "A", "B", "together"], rows, caveat)
+
+
+def _with_error(speed: tuple[float, float] | None) -> str:
+    """Return a speed with its standard error in words; a dash where it is not known."""
+    return MISSING if speed is None else f"{speed[0]:.3f} ± {speed[1]:.3f}"
+
+
+def _row(x: Change, unit: str) -> list[str]:
+    words = {"mean": number, "push": signed}.get(x.figure, percent)
+    interval = MISSING if x.low is None else f"{words(x.low)} to {words(x.high)}"
+    clear = f"too few {unit}" if x.low is None else "yes" if x.clear else "no"
+    return [x.figure, x.reward or "", words(x.a), words(x.b), words(x.difference), interval, clear]
+
+
+def figure_name(x: Change) -> str:
+    """Name a figure with its reward."""
+    return f"{x.figure} of {x.reward}" if x.reward else x.figure
+
+
+def caveat(c: Changes) -> str:
+    """Say where the numbers of a comparison come from, and what they cannot tell."""
+    if c.unit == "runs":
+        how = (
+            f"The figures are means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B. "
+            "The interval is Student’s t over runs; a difference is clear if its interval leaves out 0. "
+            f"Of {1 / (1 - LEVEL):.0f} figures that did not change, at most about one looks as if it had."
+        )
+    else:
+        over = f"{count(c.steps_a, 'step')} that both runs hold, step by step."
+        if not c.paired:
+            over = f"{count(c.steps_a, 'row')} of A and {count(c.steps_b, 'row')} of B, which share too few steps."
+        how = (
+            f"The figures are means over {over} The interval is Student’s t over these steps; a difference is clear if "
+            "its interval leaves out 0. What another seed would have done is not in it: of 100 figures of simulated "
+            "runs that differed in the seed alone, "
+            f"{100 * SEEDS_CLEAR:.0f} were clear ({100 * SEEDS_FEWEST:.0f} to {100 * SEEDS_MOST:.0f}, by the setting). "
+            "Several runs of each kind, gdpo compare A1 A2 --with B1 --with B2, tell a change from a seed."
+        )
+    methods = NAMES[c.method_a]
+    if c.method_a != c.method_b:
+        methods = f"{NAMES[c.method_a]} in A, {NAMES[c.method_b]} in B"
+    return f"{how} Ties, shares of the update, pushes and silent groups are those under {methods}. Push: {MEANING}"

@@ -1,0 +1,123 @@
+"""The verdict of a report: what ran, whether that is certain, and what to do first."""
+
+from collections.abc import Iterator, Sequence
+from decimal import ROUND_UP, Context
+from math import inf
+
+from gdpo_audit.findings.facts import Facts
+from gdpo_audit.findings.finding import Finding
+from gdpo_audit.findings.findings import KINDS
+from gdpo_audit.findings.plan import Setting, moved_push
+from gdpo_audit.findings.sentences import whose
+from gdpo_audit.findings.thresholds import FEW_GROUPS, MOVED
+from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
+from gdpo_core._words import count, listing, number, power_of_ten, signed
+from gdpo_core.conventions import NAMES
+
+# This stands in place of a verdict that all is well, which no report gives without a primary reward.
+NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
+
+
+def what_ran(f: Facts) -> str:
+    """Say what made the logged advantages, or why the log does not show it."""
+    if f.recipe is None:
+        if f.only_round_off:
+            few = "The rewards differ by little more than float32's round-off"
+            return f"{few}, so the logged advantages do not show which method ran."
+        if f.all_silent and f.totals.mixed_groups:
+            return "Every logged advantage is 0, as under every method here: the rewards cancel in each group."
+        if f.all_zero:
+            return "Every logged advantage is 0, which does not show the method that ran."
+        if f.reproduced is False:
+            known = "total" if f.run.total_only else "rewards"
+            return f"The logged advantages are not what any method computed here makes of the logged {known}."
+        if f.run.has_advantage:
+            return "Every logged advantage is missing, so the log does not show which method ran."
+        return "The log holds no advantages, so it does not show which method ran."
+    made = NAMES[f.recipe.method]
+    if not f.recipe.convention_open:
+        made += f" as {whose(f.recipe.convention)} computes it"
+    weights = f.known_weights
+    if len(f.phases) > 1:
+        made += f" with weights that change, {weights_in_turn([phase[:2] for phase in f.phases])}"
+    elif weights and len(f.rewards) > 1:
+        made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
+    made = ", ".join([made, *f.recipe.remarks])
+    if f.reproduced:
+        end = f": all {count(logged_count(f))} are reproduced {_off_by(f)}."
+    else:
+        wrong = f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum()
+        end = f", except for {count(wrong)} of {count(logged_count(f))}."
+    punished = [f" {name} has weight {number(w)}: more of it is punished." for name, w in weights.items() if w < 0]
+    return f"The logged advantages are {made}{end}{''.join(punished) * (len(punished) < len(weights))}"
+
+
+def _off_by(f: Facts) -> str:
+    """Say how far the advantages of the recipe are from the logged ones."""
+    up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
+    residue = int(logged.residue_groups)
+    error = logged.max_error_live if residue and logged.max_error_live >= 0 else logged.max_error
+    largest = float(up.create_decimal_from_float(float(error)))
+    off = f"to within {power_of_ten(largest)}" if largest else "exactly"
+    if not residue:
+        return off
+    there = f"up to {number(logged.largest_silent, 2)} is logged, the round-off of float32 divided by its own std"
+    return f"{off}, except in {count(residue, 'group')} in which nothing differs: there {there}"
+
+
+def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
+    """Say what to do first: mend the log, follow the plan or decide something; or that nothing asks for a change."""
+    errors = [x.to_do for x in findings if x.severity == "error"]
+    urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
+    best = [f"{row.do}: {row.why}. {row.cost}" for row in plan if row.recommended]
+    says = [*urgent, *best] if errors or best else [*urgent, *_to_decide(f, plan)]
+    further = (x.to_do for x in findings if x.severity != "info")
+    return " ".join(says) or next(further, "") or _nothing_to_do(f, findings)
+
+
+def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
+    """Yield the questions between settings that only the owner of the run can decide."""
+    if f.basis.primary is None and plan:
+        now = plan[0].push
+        moved = [(abs(push - now[name]), name, row) for row in plan for name, push in row.push.items()]
+        most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
+        for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][:1]:  # the first that does about as much
+            yield (
+                f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. {row.do}, "
+                f"and the push on {name} goes from {signed(now[name])} to {signed(row.push[name])}; whether that is "
+                "better depends on it."
+            )
+    for row in plan:
+        if row.gate:
+            on = row.gate["on"]
+            yield (
+                f"Open: should {row.gate['reward']} count only where {on} reaches {number(row.gate['threshold'])}? "
+                f"That changes the task: the push on {on} goes {moved_push(row, plan[0], on)}."
+            )
+
+
+def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
+    """Say that nothing asks for a change, or what has to be known before that can be said."""
+    none = "No finding asks for a change" if findings else "There is no finding"
+    if lost := f.run.lost:
+        was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
+        return f"{none}, but {some(lost)} {was} not read: {holds} no number."
+    if f.basis.primary is None and len(f.rewards) > 1:
+        return f"{none} yet. {NAME_PRIMARY}"
+    if f.contradicted:
+        return f"{none}, but the figures here are those of methods that did not make these advantages."
+    return f"Nothing has to be changed: {'no finding asks for it' if findings else 'there is no finding'}."
+
+
+def caution(f: Facts) -> str:
+    """Return the words before every verdict on a few groups; empty where there are enough."""
+    groups, responses = f.totals.groups, count(f.totals.responses, "response")
+    few = (
+        f"This log is too short to judge ({responses} in {count(groups, 'group')}); take what follows as a first hint. "
+    )
+    return few if groups < FEW_GROUPS else ""
+
+
+def logged_count(f: Facts) -> int:
+    """Count the logged advantages, also those of batches that the figures leave out."""
+    return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
