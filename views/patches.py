@@ -6,15 +6,15 @@ Seen in marimo 0.25.2, by which pyproject.toml bounds it. Figures are of two cor
 import contextlib
 import dataclasses
 import functools
+import json
 import re
+import sys
 import weakref
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import msgspec
-
-from views.html import import_map
 
 
 def apply(at_end: Callable[[], None] = lambda: None) -> None:
@@ -28,11 +28,13 @@ def apply(at_end: Callable[[], None] = lambda: None) -> None:
 def forget_sessions(at_end: Callable[[], None] = lambda: None) -> None:
     """What a session held goes when it ends, and its threads know: else 0.7 MB a visitor stay, and all uploads."""
     lifecycle = import_module("marimo._runtime.kernel_lifecycle")
-    widgets = import_module("ipywidgets.widgets.widget")
-    end, widgets._instances = lifecycle.teardown_kernel, weakref.WeakValueDictionary(widgets._instances)
+    end = lifecycle.teardown_kernel
 
     def end_all(kernel: Any, context: Any) -> None:
+        widgets = sys.modules.get("ipywidgets.widgets.widget")  # is imported with the first widget
         try:
+            if widgets and isinstance(widgets._instances, dict):
+                widgets._instances = weakref.WeakValueDictionary(widgets._instances)
             items = context.cell_lifecycle_registry
             for cell in list(items.registry):
                 items.dispose(cell, deletion=True)
@@ -125,9 +127,10 @@ def send_no_editor() -> None:
     used = (folder / "index.html").read_text("utf-8")
     spared = {languages, *re.findall(r'"\./([\w.-]+\.js)"', (folder / "assets" / languages).read_text("utf-8"))}
     told = {f"./assets/{name}": f"./assets/{other}" for name in sorted(spared) if f'/{name}"' not in used}
+    places = f'<script type="importmap">{json.dumps({"imports": told})}</script>'  # whose addresses hold no `<`
 
     def page(*, html: str, **named: Any) -> str:
         start, head, rest = re.sub(r'\s*<\w+ rel="preload" [^>]*>', "", html).partition("head>")
-        return template(html=f"{start}{head}{import_map(told)}{rest}", **named)
+        return template(html=f"{start}{head}{places}{rest}", **named)
 
     assets.notebook_page_template = page

@@ -3,8 +3,10 @@
 marimo gives a session a name of six letters; anyone who guesses it sees what its visitor has set.
 """
 
+import asyncio
 import logging
 import re
+import threading
 import time
 
 from starlette.datastructures import Headers, QueryParams
@@ -20,6 +22,7 @@ NAMES, MINUTE, HOUR, CLIENTS = 100, 60, 3600, 10_000
 # Whether cells whose values nobody sees stay empty. Where a person runs the notebook, in marimo edit, in marimo run or
 # as a script, values flow; serve.py, whose visitors see no code, sets it.
 LEAVES_OUT_UNSEEN_CELLS = False
+may_begin = threading.Event()  # what the page's cells import is there
 
 
 def forbids(scope: Scope) -> str:
@@ -33,6 +36,17 @@ def forbids(scope: Scope) -> str:
 
 def _host(name: str) -> str:
     return name.lower().removesuffix(":443").removesuffix(":80")
+
+
+def awaited(app: ASGIApp) -> ASGIApp:
+    """The app, in which a session begins once its cells' imports are there; a page and its files come before."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and not may_begin.is_set():
+            await asyncio.to_thread(may_begin.wait)
+        await app(scope, receive, send)
+
+    return call
 
 
 def limited(app: ASGIApp) -> ASGIApp:
