@@ -29,7 +29,7 @@ def proxies(environment: Mapping[str, str]) -> str:
 def load() -> None:
     """Import what the page's cells import, torch above all, while a browser fetches the page; then let sessions begin.
 
-    The cells' own imports then find it there. What fails here would fail in each of them, so the process ends with it.
+    The cells' own imports find it there. What fails here would fail in each of them, so the process ends with it.
     """
     sys.setswitchinterval(0.0005)  # the server's answers wait for this thread's turns
     try:
@@ -68,7 +68,7 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     builder = marimo.create_asgi_app(quiet=True, skew_protection=True)
     page = builder.with_app(path=path, root=str(Path(__file__).with_name("app.py"))).build()
     times = {"ws_ping_interval": 1, "ws_ping_timeout": 60, "timeout_keep_alive": 300, "timeout_graceful_shutdown": 1}
-    app = assets.compressed(sessions.limited(sessions.awaited(guard.guarded(page))))
+    app = assets.compressed(sessions.limited(guard.guarded(sessions.awaited(page))))
     options = {"http": heads.BoundedHeads, "forwarded_allow_ips": proxies(os.environ)}
     options |= {"log_level": "warning", "server_header": False}
     config = uvicorn.Config(app, host, port, **options, **times)
