@@ -98,9 +98,11 @@ async def _loads(
                 arrival = None if before is None or after is None else 1000 * (after - before) / count
         memory = server.memory()
         for chapter, visitor in zip(itertools.cycle(CHAPTERS), visitors, strict=False):
+            board = visitor.model_id  # Evidence has another one
             if chapter != "lab":
                 await visitor.open(chapter)
                 await visitor.open("lab")
+            visitor.models["board"] = board
         beside = threading.Event()
         drawing = asyncio.create_task(asyncio.to_thread(_flip_in_a_browser, server, seconds, seed, beside))
         await asyncio.to_thread(beside.wait, READY)
