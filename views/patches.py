@@ -27,7 +27,7 @@ def apply(at_end: Callable[[], None] = lambda: None) -> None:
 
 
 def forget_sessions(at_end: Callable[[], None] = lambda: None) -> None:
-    """What a session held goes when it ends, and its threads know: else 0.7 MB a visitor stay, and all uploads."""
+    """What a session held goes when it ends, and its threads know: else 1.3 MB a visitor stay, and all uploads."""
     lifecycle = import_module("marimo._runtime.kernel_lifecycle")
     end = lifecycle.teardown_kernel
 
