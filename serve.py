@@ -39,7 +39,7 @@ def load() -> None:
         os._exit(1)
     sys.setswitchinterval(0.005)
     sessions.may_begin.set()
-    time.sleep(4)  # the first visitor has the page by then
+    time.sleep(10)  # the first visitors have the page by then, and nobody has come to Train
     prepare()
 
 

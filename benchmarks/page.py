@@ -13,7 +13,7 @@ OURS, EMPTY = "this page", "empty marimo app"
 # There when a page shows what it has to show: the last of the bars on the right, or a sentence.
 SHOWN = {OURS: (".board .row .bar.other .value", 12), EMPTY: (".shown", 1)}
 REPEATS = 5
-SETTLED = 6.0  # seconds in which a server of one visitor takes no more memory: its workers start 4 s after its page
+SETTLED = 12.0  # seconds in which a server of one visitor takes no more memory: its workers start after 10 s
 QUIET = 2.0  # seconds without a request, after which a visit has loaded all it will
 
 
