@@ -904,10 +904,10 @@ def bar():
 
 
 @app.cell
-def doorways(editing, page):
-    # A chapter's cells run once its door is open, and keep what the reader sets when they leave: a gate that followed
-    # `nav` would make their controls anew at each return.
-    doors = {name: mo.state(editing) for name in ("train", "evidence", "run", "use")}
+def doorways(page):
+    # A chapter's cells run once its door is open, in the editor once it is scrolled to, and keep what the reader sets
+    # when they leave: a gate that followed `nav` would make their controls anew at each return. In a script all run.
+    doors = {name: mo.state(mo.app_meta().request is None) for name in ("train", "evidence", "run", "use")}
     train_open, evidence_open, run_open, use_open = (is_open for is_open, _ in doors.values())
     # The scenario of Train that a link inside the page asks for.
     requested_scenario, ask_scenario = mo.state(page.given("train-scenario"))

@@ -1,10 +1,14 @@
 """The page for others: marimo's own ASGI app behind ordinary middleware. `python serve.py --host --port --base-url`."""
 
 import contextlib
+import importlib
 import os
 import shutil
 import signal
+import sys
 import threading
+import time
+import traceback
 from collections.abc import Mapping
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
@@ -12,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from views import memory
+from views import memory, sessions
 
 Port = Annotated[int, typer.Option(min=1, max=65535)]
 
@@ -20,6 +24,23 @@ Port = Annotated[int, typer.Option(min=1, max=65535)]
 def proxies(environment: Mapping[str, str]) -> str:
     """Whose X-Forwarded-For is believed: of this machine, or whom the operator names; a Space is behind its own."""
     return environment.get("FORWARDED_ALLOW_IPS", "10.0.0.0/8" if "SPACE_ID" in environment else "127.0.0.1")
+
+
+def load() -> None:
+    """Import what the page's cells import, torch above all, while a browser fetches the page; then let sessions begin.
+
+    The cells' own imports find it there. What fails here would fail in each of them, so the process ends with it.
+    """
+    sys.setswitchinterval(0.0005)  # the server's answers wait for this thread's turns
+    try:
+        importlib.import_module("views.lab.answers")
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    sys.setswitchinterval(0.005)
+    sessions.may_begin.set()
+    time.sleep(10)  # the first visitors have the page by then, and nobody has come to Train
+    prepare()
 
 
 def prepare() -> None:
@@ -36,26 +57,24 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     import marimo
     import uvicorn
 
-    from gdpo_core import board  # noqa: F401 (torch is there before the port opens)
-    from views import assets, guard, heads, patches, sessions
+    from views import assets, guard, heads, patches
 
     # Visitors of a server see no code and have no cell of their own: what only such cells read is not computed, so that
     # fifty of them do not wait for each other.
     sessions.LEAVES_OUT_UNSEEN_CELLS = True
     patches.apply(at_end=memory.left.set)
-    soon = threading.Timer(4, prepare)  # the first visitor has the page by then
-    soon.daemon = True
-    soon.start()
     memory.tend()
     path = f"/{base_url.strip('/')}".rstrip("/")
     builder = marimo.create_asgi_app(quiet=True, skew_protection=True)
     page = builder.with_app(path=path, root=str(Path(__file__).with_name("app.py"))).build()
     times = {"ws_ping_interval": 1, "ws_ping_timeout": 60, "timeout_keep_alive": 300, "timeout_graceful_shutdown": 1}
-    app = assets.compressed(sessions.limited(guard.guarded(page)))
-    options = {"http": heads.BoundedHeads, "forwarded_allow_ips": proxies(os.environ), "log_level": "warning"}
+    app = assets.compressed(sessions.limited(guard.guarded(sessions.awaited(page))))
+    options = {"http": heads.BoundedHeads, "forwarded_allow_ips": proxies(os.environ)}
+    options |= {"log_level": "warning", "server_header": False}
     config = uvicorn.Config(app, host, port, **options, **times)
     socket = config.bind_socket()
     print(f"The page is on http://{host}:{port}{path}", flush=True)
+    threading.Thread(target=load, daemon=True).start()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run([socket])

@@ -26,7 +26,10 @@ BARS = """board => {
 def jupyter(tmp_path_factory):
     port = unused_port()
     folder = tmp_path_factory.mktemp("notebooks")
-    (folder / "board.ipynb").write_text(NOTEBOOK.read_text(encoding="utf-8"), encoding="utf-8")
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    again = {"cell_type": "code", "execution_count": None, "id": "again", "metadata": {}, "outputs": []}
+    notebook["cells"].append(again | {"source": ["board"]})  # a second view
+    (folder / "board.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}"]
     command += ["--ServerApp.token=", "--ServerApp.password=", f"--ServerApp.root_dir={folder}"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -49,32 +52,48 @@ def rewards():
     ("path", "width"), [("lab/tree/board.ipynb", 1400), ("notebooks/board.ipynb", 1400), ("notebooks/board.ipynb", 390)]
 )
 def test_a_flip_in_jupyter_moves_the_bars_to_what_the_core_computes(jupyter, path, width):
+    """In both views of the board, and in another tab, which also sees what the first one set before it came."""
     expected = rewards()
 
-    def shows_it():
+    def all_show_it():
         both = [gc.advantages(expected, method).tolist() for method in ("grpo", "gdpo")]
         wanted = json.dumps([[round(a, 2) for a in one] for one in zip(*both, strict=True)], separators=(",", ":"))
-        given = [board.element_handle(), wanted]
-        page.wait_for_function(f"([board, wanted]) => JSON.stringify(({BARS})(board)) === wanted", arg=given)
+        for page in pages:
+            page.wait_for_function(
+                f"""wanted => {{
+                  const boards = [...document.querySelectorAll(".board")].filter((one) => one.checkVisibility())
+                  return boards.length === 2 && boards.every((board) => JSON.stringify(({BARS})(board)) === wanted)
+                }}""",
+                arg=wanted,
+            )
 
     with browser() as started:
-        page = started.new_page(viewport={"width": 1400, "height": 1000})
-        page.goto(f"{jupyter}/{path}")
-        page.locator(".jp-Cell").first.wait_for(timeout=60_000)
-        page.wait_for_timeout(5000)  # until the kernel listens
-        page.locator(".jp-Cell .cm-content").first.click()
-        for _ in range(3):
-            page.keyboard.press("Shift+Enter")
-            page.wait_for_timeout(500)
-        board = page.locator(".board").first
-        board.locator(".bar .value").first.wait_for(timeout=60_000)
-        page.set_viewport_size({"width": width, "height": 1000})
-        shows_it()
-        board.get_by_label("Answer 4, correct").click()
+        context = started.new_context(viewport={"width": 1400, "height": 2400})
+        pages = [first] = [context.new_page()]
+        first.goto(f"{jupyter}/{path}")
+        first.locator(".jp-Cell").first.wait_for(timeout=60_000)
+        first.wait_for_timeout(5000)  # until the kernel listens
+        first.locator(".jp-Cell .cm-content").first.click()
+        for _ in range(4):
+            first.keyboard.press("Shift+Enter")
+            first.wait_for_timeout(500)
+        first.locator(".board .bar .value").first.wait_for(timeout=60_000)
+        first.set_viewport_size({"width": width, "height": 2400})
+        all_show_it()
+        boards = first.locator(".board")
+        boards.nth(0).get_by_label("Answer 4, correct").click()
         expected[3][0] = 0
-        shows_it()
-        fluency = board.get_by_label("Answer 6, fluency")
+        all_show_it()
+        fluency = boards.nth(1).get_by_label("Answer 6, fluency")
         fluency.fill("0.5")
         fluency.press("Tab")
         expected[5][2] = 0.5
-        shows_it()
+        all_show_it()
+        first.keyboard.press("Control+s")
+        first.wait_for_timeout(2000)
+        pages.append(context.new_page())
+        pages[1].goto(f"{jupyter}/{path}")
+        all_show_it()
+        pages[1].locator(".board").nth(0).get_by_label("Answer 1, format").click()
+        expected[0][1] = 0
+        all_show_it()

@@ -1,13 +1,17 @@
 """`gdpo explain` in the terminal: the numbers it prints, and one clear line where it can't."""
 
+import gzip
+import json
 import re
 import subprocess
 import sys
+from base64 import b64decode
 
 import pytest
 from logs import gdpo
 
 import gdpo_core as gc
+from scripts.make_board import EXPLAIN, FILE
 
 EXAMPLE = [[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1]]
 RESPONSES = ["111", "110", "011", "101"]
@@ -98,6 +102,22 @@ def test_a_board_to_play_with_is_written_beside_the_numbers(capsys, tmp_path):
     ):
         code, _, err = gdpo(capsys, "explain", *arguments, "--html", str(file))
         assert code == 2 and named in err
+
+
+def unpacked(file) -> tuple[str, list[str]]:
+    """A board's file without what is packed in it, its numbers to nine digits; and what is packed."""
+    text = file.read_text(encoding="utf-8")
+    packed = re.search(r'id="packed">(.*?)</script>', text)[1]
+    said = re.sub(r"-?\d+\.\d{9,}(e-?\d+)?", lambda number: f"{float(number[0]):.9g}", text.replace(packed, ""))
+    return said, [gzip.decompress(b64decode(one)).decode() for one in json.loads(packed)]
+
+
+def test_the_board_in_docs_is_the_one_that_the_command_writes(capsys, tmp_path):
+    """`python -m scripts.make_board` writes it anew."""
+    assert gdpo(capsys, *EXPLAIN, tmp_path / "board.html")[0] == 0
+    assert FILE.stat().st_size <= 60_000 and unpacked(FILE) == unpacked(tmp_path / "board.html")
+    written = f"gdpo {' '.join(EXPLAIN)}"
+    assert written in (FILE.parent / "library.md").read_text(encoding="utf-8")
 
 
 def test_a_board_counts_the_lengths_that_the_numbers_do(capsys, tmp_path):

@@ -14,7 +14,7 @@ from conftest import ROOT
 from views import patches
 
 NAMES = {
-    "forget_sessions": ("marimo._runtime.kernel_lifecycle.teardown_kernel", "ipywidgets.widgets.widget._instances"),
+    "forget_sessions": ("marimo._runtime.kernel_lifecycle.teardown_kernel",),
     "cache_entry_points": ("marimo._entrypoints.registry.get_entry_points",),
     "decode_once": (
         "marimo._session.state.session_view.deserialize_kernel_message",
@@ -106,10 +106,13 @@ def test_no_session_sees_what_another_changes_of_a_cell(restored):
 def test_what_a_session_holds_is_disposed_of_when_it_ends(restored, monkeypatch):
     done = []
     monkeypatch.setattr("marimo._runtime.kernel_lifecycle.teardown_kernel", lambda kernel, context: done.append("end"))
+    monkeypatch.setattr("ipywidgets.widgets.widget._instances", {})
     patches.forget_sessions()
     items = SimpleNamespace(registry={"a": 1, "b": 2}, dispose=lambda cell, deletion: done.append((cell, deletion)))
     found("marimo._runtime.kernel_lifecycle.teardown_kernel")(None, SimpleNamespace(cell_lifecycle_registry=items))
     assert done == [("a", True), ("b", True), "end"]
+    found("ipywidgets.widgets.widget._instances")["a"] = type("Widget", (), {})()  # which nobody else holds
+    assert not found("ipywidgets.widgets.widget._instances")
 
 
 def test_no_module_that_a_visitors_page_needs_is_spared(restored, monkeypatch):

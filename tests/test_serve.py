@@ -1,5 +1,6 @@
 """The server: compressed answers from memory, headers, and what it refuses."""
 
+import asyncio
 import contextlib
 import gzip
 import json
@@ -7,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -86,6 +88,37 @@ def test_every_answer_has_the_headers(page_url):
         scripts = re.findall(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", body, re.DOTALL)
         hashes = [f"'sha256-{b64encode(sha256(script).digest()).decode()}'" for script in scripts]
         assert policy["script-src"].split() == ["'self'", *hashes] and bool(hashes) == (path == "/")
+
+
+def test_a_session_begins_once_its_imports_are_there_and_its_socket_is_open_before(monkeypatch):
+    monkeypatch.setattr(sessions, "may_begin", threading.Event())
+    sent, told = [], []
+
+    async def page(scope, receive, send):
+        told.append((await receive())["type"])
+        assert sessions.may_begin.is_set()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": "a"})
+        told.append((await receive())["type"])
+
+    async def visit():
+        messages = iter([{"type": "websocket.connect"}, {"type": "websocket.disconnect"}])
+
+        async def receive():
+            return next(messages)
+
+        async def send(message):
+            sent.append(message["type"])
+
+        visiting = asyncio.create_task(sessions.awaited(page)({"type": "websocket"}, receive, send))
+        while not sent:
+            await asyncio.sleep(0)
+        assert (sent, told) == (["websocket.accept"], [])
+        sessions.may_begin.set()
+        await visiting
+
+    apart(visit())
+    assert sent == ["websocket.accept", "websocket.send"] and told == ["websocket.connect", "websocket.disconnect"]
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import re
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,7 +23,11 @@ def compressed(app: ASGIApp) -> ASGIApp:
                 answer.append(message)
 
             await zipped({**scope, "headers": [(b"accept-encoding", b"gzip")]}, receive, keep)
-            if answer[0]["status"] == 200:
+            start, *parts = answer
+            body = b"".join(part.get("body", b"") for part in parts)
+            MutableHeaders(scope=start)["content-length"] = str(len(body))
+            answer = [start, {"type": "http.response.body", "body": body}]
+            if start["status"] == 200:
                 answers[scope["path"]] = answer
         for message in answer:
             await send(message)

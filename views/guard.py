@@ -27,6 +27,11 @@ POLICY = (
     "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co https://*.hf.space"
 )
 FILE = re.compile(r"[\w-]+\.\w+", re.ASCII)  # as marimo names one; by other names it opens any shared memory
+# What 200 files of one visit need not say: that is of documents, or of asking whether a file is still the same.
+NOT_OF_FILES = (
+    *("cross-origin-opener-policy", "permissions-policy", "referrer-policy"),
+    *("etag", "last-modified", "accept-ranges"),
+)
 HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
@@ -42,6 +47,8 @@ def dressed(path: str, start: Message, body: bytes) -> Message:
     del headers["access-control-allow-origin"]  # the builder's, for every origin
     if assets.HASHED.fullmatch(path) and start["status"] == 200:
         headers["cache-control"] = "public, max-age=31536000, immutable"
+        for name in NOT_OF_FILES:
+            del headers[name]
     elif start["status"] != 304:  # whose page the browser has, with its policy
         scripts = INLINE.findall(body) if path.endswith("/") else ()
         hashes = "".join(f" 'sha256-{b64encode(sha256(text).digest()).decode()}'" for text in scripts)

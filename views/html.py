@@ -1,8 +1,7 @@
 """The one HTML layer of the page: what a cell shows, verdicts, folds, controls, and what waits to be seen."""
 
-import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from anywidget import AnyWidget
 from gdpo_core import _html
 from gdpo_core._errors import InputError
 from gdpo_core._html import Cell, Html, Row, join, prose, table, tag, text
+from views import threads  # noqa: F401
 
 ROOT = Path(__file__).resolve().parent.parent
 __all__ = ["Cell", "Html", "Row", "join", "prose", "table", "tag", "text"]
@@ -107,11 +107,6 @@ def loaded(load: Callable[[Path], Any], path: Path) -> Any:
 def div(kind: str, *parts: object, **attributes: object) -> Html:
     """Return parts of the page in a frame of that class."""
     return tag("div", *map(element, parts), kind=kind, **attributes)
-
-
-def import_map(places: Mapping[str, str]) -> Html:
-    """Say which module a browser takes in place of which; their addresses hold no `<`."""
-    return Html(f'<script type="importmap">{json.dumps({"imports": places})}</script>')
 
 
 def lazily(draw: Callable[[], object], busy: bool = False) -> Html:

@@ -86,6 +86,16 @@ function render({ model, el, signal }) {
   for (const deed of ["wheel", "touchstart", "pointerdown", "keydown"]) window.addEventListener(deed, () => held.disconnect(), { passive: true, signal });
   document.addEventListener("click", lead, { signal });
 
+  // In the editor all chapters stand below each other, and each computes once a cell of it is in sight.
+  const met = new IntersectionObserver((entries) => {
+    const [cell] = entries.filter(({ isIntersecting }) => isIntersecting).slice(-1).map(({ target }) => target.dataset.cellName);
+    const at = names.find((name) => cell?.startsWith(`${name}_`));
+    if (at && at !== model.get("at")) hand(at, {});
+  });
+  const watch = () => document.querySelectorAll("[data-cell-name]").forEach((cell) => met.observe(cell));
+  if (editing) window.addEventListener("scroll", watch, { capture: true, once: true, signal });
+  signal.addEventListener("abort", () => met.disconnect());
+
   // The Lab's headline is of what its board shows; the cell that wrote it does not run again at a flip. While the board
   // waits for its words, there is none.
   document.addEventListener("gdpo-claim", ({ detail, target }) => {

@@ -23,7 +23,7 @@ class Nav(anywidget.AnyWidget):
     chapters = traitlets.List(list(map(list, CHAPTERS.items()))).tag(sync=True)  # (name, title)
     at = traitlets.Unicode().tag(sync=True)
     asked = traitlets.Dict().tag(sync=True)
-    editing = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
+    editing = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, and open when they are seen
     unread = traitlets.Bool().tag(sync=True)  # whether a part of the link was not understood
     controls = traitlets.Dict().tag(sync=True)  # what each writes into the address, "" where untouched
     headline = traitlets.Unicode().tag(sync=True)  # of what the Lab's board shows

@@ -3,13 +3,15 @@
 marimo gives a session a name of six letters; anyone who guesses it sees what its visitor has set.
 """
 
+import asyncio
 import logging
 import re
+import threading
 import time
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG = logging.getLogger("uvicorn.error")
 LARGEST = 64 * 10**6  # bytes of a visitor's files
@@ -20,6 +22,7 @@ NAMES, MINUTE, HOUR, CLIENTS = 100, 60, 3600, 10_000
 # Whether cells whose values nobody sees stay empty. Where a person runs the notebook, in marimo edit, in marimo run or
 # as a script, values flow; serve.py, whose visitors see no code, sets it.
 LEAVES_OUT_UNSEEN_CELLS = False
+may_begin = threading.Event()  # what the cells of a session import is there
 
 
 def forbids(scope: Scope) -> str:
@@ -33,6 +36,33 @@ def forbids(scope: Scope) -> str:
 
 def _host(name: str) -> str:
     return name.lower().removesuffix(":443").removesuffix(":80")
+
+
+def awaited(app: ASGIApp) -> ASGIApp:
+    """The app, in which a session begins once what its cells import is there; until then its socket is open and silent.
+
+    marimo looks into torch when a session begins, and a torch that another thread has half imported breaks there. A
+    browser that were to wait for its socket would give up after some seconds.
+    """
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "websocket" or may_begin.is_set():
+            return await app(scope, receive, send)
+        asked = [await receive()]
+        await send({"type": "websocket.accept"})
+        while not may_begin.is_set():
+            await asyncio.sleep(0.01)
+
+        async def receive_anew() -> Message:
+            return asked.pop() if asked else await receive()
+
+        async def send_on(message: Message) -> None:
+            if message["type"] != "websocket.accept":
+                await send(message)
+
+        await app(scope, receive_anew, send_on)
+
+    return call
 
 
 def limited(app: ASGIApp) -> ASGIApp:

@@ -20,6 +20,7 @@ import numpy as np
 from gdpo_audit import AuditReport, Run, audit, read_run
 from gdpo_core._errors import InputError, fault_of, is_fault
 from gdpo_core.scenarios import Setting
+from views import threads  # noqa: F401
 
 MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two minutes after its visitor left
 LIMIT_EXCEEDED = f"server: expected what takes {MEMORY >> 30} GB and {SECONDS} s at most, got more, or a damaged file"
