@@ -133,7 +133,7 @@ lowest:
 	.lowest/bin/python $(PIP) uv
 	.lowest/bin/python -m uv pip install -q $(if $(TORCH_INDEX),--torch-backend cpu) --resolution lowest-direct \
 		-e . 'pandas>=2.2' 'pyarrow>=19'
-	.lowest/bin/python -m uv pip install -q pytest pytest-xdist hypothesis pyyaml jsonschema
+	.lowest/bin/python -m uv pip install -q pytest pytest-xdist hypothesis jsonschema
 	.lowest/bin/python -m pytest $(WORKERS) tests gdpo_core gdpo_audit -m "not slow" --hypothesis-profile=dev
 
 # Whether the library can be installed beside each trainer, and with which versions; half a minute.
