@@ -9,7 +9,7 @@ from typing import Any
 from gdpo_core._json import jsonable
 from gdpo_core._words import clip, count, listing
 from gdpo_core.checking.evaluate import Known, in_force
-from gdpo_core.checking.reading import Given, read_files
+from gdpo_core.checking.reading import Given, names_of, read_files
 from gdpo_core.checking.recognise import Recognised, parse_trainer, recognise
 from gdpo_core.checking.rules import ABOUT, Condition, Fact, Rules, Runs, Severity, Trap
 from gdpo_core.checking.sources import Unread
@@ -96,7 +96,7 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     """
     asked, version = parse_trainer(trainer)
     sources = read_files(configuration)
-    found = recognise(sources, asked, version)
+    found = recognise(sources, names_of(configuration), asked, version)
     rules, known = found.rules, found.known
     runs, says_method = _method(rules, known)
     stops = runs is not None and runs.stops
@@ -118,7 +118,7 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     if found.notes:
         facts["note"] = " ".join(found.notes)
     return ConfigCheck(
-        files=tuple(dict.fromkeys(source.file for source in sources)),
+        files=names_of(configuration),
         trainer=found.framework.id,
         title=found.framework.title,
         version=found.version,

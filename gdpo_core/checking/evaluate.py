@@ -37,6 +37,8 @@ class Known:
         return False if False in told else None if None in told else True
 
     def _holds(self, c: Condition) -> bool | None:
+        if "*" in c.key and c.set is False:
+            return not any(fnmatchcase(key, c.key) for key in self.settings) if self.complete else None
         if "*" in c.key:
             told = [self._of(key, c) for key in self.settings if fnmatchcase(key, c.key)]
             return True if True in told else None if None in told or not self.complete else False

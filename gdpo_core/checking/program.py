@@ -10,11 +10,10 @@ from typing import Any
 
 from gdpo_core._errors import InputError, reason
 from gdpo_core.checking.shell import LOST, read_shell
-from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten
+from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
 
 _CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")
 _COMMAND = re.compile(r"\b(?:(?:swift|megatron) rlhf|main_ppo|trl (?:grpo|rloo)|axolotl train|run_grpo)\b")
-_INSTALLED = re.compile(r"install[^\n]*?\b([A-Za-z][\w.-]*?)(?:\[[\w,.-]*\])?==([\w.]+)")
 _FUNCTIONS = {"reward_funcs", "reward_functions"}  # lists of functions, which are told by their names
 _CHANGES = ("append", "extend", "insert", "pop", "remove", "clear")  # of a list
 _DEEPEST = 10  # names for names, lists in lists
@@ -57,7 +56,7 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
     except (ValueError, RecursionError, MemoryError) as error:
         raise InputError(f"{file}: expected Python, got: {reason(error)}") from None
     names = _names(nodes)
-    packages = {m[1].lower(): m[2] for m in _INSTALLED.finditer(installed or text)}
+    packages = installed_by(installed or text)
     sources = []
     for call in (node for node in nodes if isinstance(node, ast.Call)):
         called = _dotted(call.func)

@@ -24,10 +24,10 @@ _FORMS: dict[str, Callable[[str, str], list[Source]]] = {
     **dict.fromkeys((".sh", ".bash", ".slurm", ".sbatch", ".zsh"), read_shell),
 }
 _COMMAND = re.compile(
-    r"^\s*(?:\w+=\S*\s+)*(?:python3?|torchrun|accelerate|deepspeed|uv|ray|swift|megatron|trl|axolotl)\s", re.M
+    r"^[ \t]*(?:\w+=\S*[ \t]+)*(?:python3?|torchrun|accelerate|deepspeed|uv|ray|swift|megatron|trl|axolotl)\s", re.M
 )
-_CALL = re.compile(r"^\s*(?:from\s+\w[\w.]*\s+import|import\s+\w)|\w(?:Config|Trainer|Arguments)\(", re.M)
-_OPTION = re.compile(r"^\s*(?:--\w|\+{0,2}[\w.]+\.\w+=)", re.M)
+_CALL = re.compile(r"^[ \t]*(?:from\s+\w[\w.]*\s+import|import\s+\w)|\w(?:Config|Trainer|Arguments)\(", re.M)
+_OPTION = re.compile(r"^[ \t]*(?:--\w|\+{0,2}[\w.]+\.\w+=)", re.M)
 
 
 def read_files(given: Given) -> list[Source]:
@@ -39,10 +39,15 @@ def read_files(given: Given) -> list[Source]:
         texts = {str(name): _decoded(text, str(name)) for name, text in given.items()}
         expect(bool(texts), "configuration", "at least one text", "none")
         return [source for name, text in texts.items() for source in read_text(text, name)]
-    paths = [given] if isinstance(given, str | Path) else list(given)
+    paths = [given] if isinstance(given, str | Path) else list(given) if isinstance(given, list | tuple) else []
     fits = bool(paths) and all(isinstance(path, str | Path) for path in paths)
     expect(fits, "configuration", "the path of a file, several, or texts by their names", repr(given)[:80])
     return [source for path in paths for source in _read_path(Path(path), 0)]
+
+
+def names_of(given: Given) -> tuple[str, ...]:
+    """Return the names of the files, in their order."""
+    return tuple(str(name) for name in ([given] if isinstance(given, str | Path) else given))
 
 
 def read_text(text: str, file: str) -> list[Source]:

@@ -48,18 +48,19 @@ def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
     return found, version.lstrip("v") or None
 
 
-def recognise(sources: Sequence[Source], asked: str | None, version: str | None) -> Recognised:
-    """Return the trainer that sources are for; asked: the one that a caller names. Raises InputError."""
+def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None, version: str | None) -> Recognised:
+    """Return the trainer that the sources in files are for; asked: the one that a caller names. Raises InputError."""
     strong = [_strong(source) for source in sources]
     weak = [_weak(source) for source in sources]
     seen = {key: why for found in strong for key, why in found.items()} or {
         k: w for found in weak for k, w in found.items()
     }
     if asked is None:
-        _expect_one(sources, seen)
+        _expect_one(sources, files, seen)
     else:
         wanted = f"a configuration of {FRAMEWORKS[asked].title}"
-        expect(asked in seen or not seen, sources[0].file if sources else "configuration", wanted, _told(seen))
+        expect(asked in seen or not seen, listing(map(clip, files), most=3), wanted, _told(seen))
+        expect(bool(sources), listing(map(clip, files), most=3), wanted, "no setting at all")
     key = asked or next(iter(seen))
     own = [
         source
@@ -147,12 +148,12 @@ def _weak(source: Source) -> dict[str, str]:
     return found
 
 
-def _expect_one(sources: Sequence[Source], seen: Mapping[str, str]) -> None:
-    titles = ", ".join(framework.title for framework in trainers().values())
+def _expect_one(sources: Sequence[Source], files: Sequence[str], seen: Mapping[str, str]) -> None:
+    titles = listing((framework.title for framework in trainers().values()), "or")
     if not seen:
         keys = list(dict.fromkeys(key for source in sources for key in source.settings))
         got = f"the keys {listing(map(clip, keys), most=4)}" if keys else "no setting at all"
-        file = sources[0].file if sources else "configuration"
+        file = listing(map(clip, files), most=3)
         raise InputError(f"{file}: expected a configuration of {titles}, got {got} (--trainer NAME says which it is)")
     expect(len(seen) == 1, "configuration", "one trainer (--trainer NAME says which)", _told(seen))
 

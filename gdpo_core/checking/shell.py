@@ -3,18 +3,21 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
-from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten
+from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
 from gdpo_core.checking.values import plain
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)\+?=")
 _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)", re.DOTALL)
 _OPENS, _CLOSES = {"if", "for", "while", "until", "case", "select"}, {"fi", "done", "esac"}
-_FUNCTION = re.compile(r"^\s*(?:function\s+)?[\w-]+\s*(?:\(\)\s*)\{", re.MULTILINE)
+_FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?[\w-]+[ \t]*\(\)\s*\{", re.MULTILINE)
 _ALL = {'"$@"', "$@", '"$*"', "$*", '"${@}"', "${@}"}
-_INSTALLED = re.compile(r"([A-Za-z][\w.-]*?)(?:\[[\w,.-]*\])?==([\w.]+)")
 LOST = "\0"  # stands in a word for what only a run would tell
+_ENVIRONMENT = ("NPROC_PER_NODE",)  # variables that a trainer reads itself
+_MOST_WORDS = 2000  # of an array, which one that holds itself twice doubles
+_LONGEST = 100_000  # characters of a word, which a variable that holds itself twice doubles
 _LAUNCHED_BY = {"env", "nohup", "exec", "time", "sudo"}
 
 
@@ -44,9 +47,9 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
     first: the number of its first line, where it stands in another file.
     """
     script = _Script(first)
-    functions = [range(*_lines_of(m, text, first)) for m in _FUNCTION.finditer(text)]
+    functions = [range(*_lines_of(m, text, first)) for m in islice(_FUNCTION.finditer(text), 200)]
+    packages = installed_by(text)
     sources: list[Source] = []
-    packages: dict[str, str] = {}
     for command in _commands(text, script):
         words = [inner for word in command for inner in (word.several if word.several is not None else [word])]
         while words and words[0].text in {"then", "do", "else", "elif", "{", "!", *_LAUNCHED_BY}:
@@ -54,22 +57,20 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
         if words and words[0].text in _OPENS | _CLOSES:
             script.depth += 1 if words[0].text in _OPENS else -1
             continue
-        if any(word.text == "install" for word in words[:5]):
-            packages |= {m[1].lower(): m[2] for word in words if (m := _INSTALLED.fullmatch(word.text))}
         words = _assign(words, script)
         settings = collect(_settings(words, file), file)
         if settings:
             place = f"{file}:{words[0].line}"
             environment = {
                 name: Setting(plain(value) if LOST not in value else Unread(f"${name}"), place)
-                for name, value in script.variables.items()
-                if name.isupper()
+                for name in _ENVIRONMENT
+                if (value := script.variables.get(name)) is not None
             }
             parents = _parents(words, settings)
             if any(words[0].line in lines for lines in functions) and any(w.written in _ALL for w in words):
                 parents += ("the arguments of its function",)
-            sources.append(Source(file, environment | settings, _mark(words), place, parents))
-    return [Source(s.file, s.settings, s.mark, s.place, s.parents, packages) for s in sources]
+            sources.append(Source(file, environment | settings, _mark(words), place, parents, packages))
+    return sources
 
 
 def _lines_of(found: re.Match[str], text: str, first: int) -> tuple[int, int]:
@@ -293,7 +294,7 @@ class _Scan:
             words += inner.several if inner.several is not None else [inner]
         arrays = self.script.arrays
         words = [replace(inner, maybe=inner.maybe or self.script.depth > 0) for inner in words]
-        arrays[name] = [*arrays.get(name, ()), *words] if appended else words
+        arrays[name] = [*arrays.get(name, ()), *words][:_MOST_WORDS] if appended else words[:_MOST_WORDS]
         word.text = f"{name}="
 
     def _expand(self, word: _Word) -> None:
@@ -319,13 +320,13 @@ class _Scan:
     def _variable(self, word: _Word, inside: str) -> None:
         whole = re.fullmatch(r"([A-Za-z_]\w*)\[[@*]\]", inside)
         if whole and whole[1] in self.script.arrays:
-            word.several = [*(word.several or ()), *self.script.arrays[whole[1]]]
+            word.several = [*(word.several or ()), *self.script.arrays[whole[1]]][:_MOST_WORDS]
             return
         fits = re.fullmatch(r"([A-Za-z_]\w*)(?::?[-=](.*))?", inside, re.DOTALL)
         value = self.script.variables.get(fits[1]) if fits else None
         if value is None and fits and fits[2] is not None:
             value = fits[2].strip("'\"") if "$" not in fits[2] and "`" not in fits[2] else LOST
-        word.text += LOST if value is None else value
+        word.text += LOST if value is None or len(word.text) + len(value) > _LONGEST else value
 
     def _closing(self, opens: str, closes: str, at: int) -> int:
         depth = 0

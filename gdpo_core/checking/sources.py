@@ -1,12 +1,14 @@
 """What a file of a configuration holds: settings by their keys, each with its place, and what only a run would tell."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gdpo_core._errors import InputError
 
-MOST = 20_000  # settings of a file; an alias of YAML can stand for as many as it likes
+_INSTALLED = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,60})(?:\[[\w,.-]{0,60}\])?==([\w.]+)")
+MOST = 20_000  # values of a file, the words of a command
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,16 @@ class Source:
     place: str = ""
     parents: tuple[str, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
+
+
+def installed_by(text: str) -> dict[str, str]:
+    """Return the versions of packages that the lines of a text install.
+
+    >>> installed_by("pip install -q 'trl[vllm]==1.2.0' verl==0.9.1\\n# TRL==3")
+    {'trl': '1.2.0', 'verl': '0.9.1'}
+    """
+    lines = (line[:2000] for line in text.split("\n") if "install" in line)
+    return {m[1].lower(): m[2] for line in lines for m in _INSTALLED.finditer(line)}
 
 
 def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[tuple[str, Setting]]:

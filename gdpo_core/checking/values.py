@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from gdpo_core._errors import InputError, reason
-from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten
+from gdpo_core.checking.sources import MOST, Setting, Source, Unread, collect, flatten
 
 _TEMPLATE = re.compile(r"\$\{|\{\{|<%")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
@@ -24,12 +24,13 @@ _WORDS = {
     "no": False,
     "off": False,
 }
-_DEEPEST = 60  # mappings in mappings
+_DEEPEST = 60  # mappings in mappings, lists in lists
 _HOPS = 20  # references from one key to the next
 
 
 def read_yaml(text: str, file: str) -> Source:
     """Return the settings of a YAML text. Raises InputError with file and line where it cannot be parsed."""
+    _expect_shallow(text, file)
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -39,9 +40,9 @@ def read_yaml(text: str, file: str) -> Source:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InputError(f"{file}: expected YAML, got: {reason(error)}") from None
     if not isinstance(root, yaml.MappingNode):
-        got = "no value" if root is None else f"a {root.id}"
+        got = "nothing" if root is None else "a list" if root.id == "sequence" else "one value"
         raise InputError(f"{file}: expected keys and values, got {got}")
-    settings = collect(_walk(root, file, "", 0), file)
+    settings = collect(_Reader(file).settings(root), file)
     parents = _parents(settings)
     return Source(file, _resolved(settings), parents=parents)
 
@@ -87,26 +88,47 @@ def _numbers(value: Any) -> Any:
     return int(value) if re.fullmatch(r"\s*[+-]?\d+\s*", value) else float(value)
 
 
-def _walk(node: yaml.Node, file: str, prefix: str, depth: int) -> Iterator[tuple[str, Setting]]:
-    if depth > _DEEPEST:
-        raise InputError(f"{file}: expected at most {_DEEPEST} mappings inside one another, got more")
-    for key, value in node.value:
-        name = f"{prefix}{key.value}" if isinstance(key, yaml.ScalarNode) else f"{prefix}?"
-        if isinstance(value, yaml.MappingNode) and value.value:
-            yield from _walk(value, file, f"{name}.", depth + 1)
-        else:
-            yield name, Setting(_value(value, depth), f"{file}:{key.start_mark.line + 1}")
+class _Reader:
+    """Reads the nodes of a file; an alias may stand for as many as it likes, so that they are counted."""
+
+    def __init__(self, file: str) -> None:
+        self.file, self.nodes = file, 0
+
+    def settings(self, node: yaml.Node, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Setting]]:
+        """Yield the values below a mapping by their keys."""
+        for key, value in node.value:
+            self._count(depth)
+            name = f"{prefix}{key.value}" if isinstance(key, yaml.ScalarNode) else f"{prefix}?"
+            if isinstance(value, yaml.MappingNode) and value.value:
+                yield from self.settings(value, f"{name}.", depth + 1)
+            else:
+                yield name, Setting(self._value(value, depth), f"{self.file}:{key.start_mark.line + 1}")
+
+    def _value(self, node: yaml.Node, depth: int) -> Any:
+        self._count(depth)
+        if isinstance(node, yaml.ScalarNode):
+            if _TEMPLATE.search(node.value):
+                return Unread(node.value)
+            return plain(node.value) if node.style is None else node.value
+        if isinstance(node, yaml.SequenceNode):
+            items = [self._value(item, depth + 1) for item in node.value]
+            return next((item for item in items if isinstance(item, Unread)), items)
+        return {}
+
+    def _count(self, depth: int) -> None:
+        self.nodes += 1
+        if self.nodes > MOST or depth > _DEEPEST:
+            too_many = f"{MOST:,} values" if self.nodes > MOST else f"{_DEEPEST} mappings inside one another"
+            raise InputError(f"{self.file}: expected at most {too_many}, got more")
 
 
-def _value(node: yaml.Node, depth: int) -> Any:
-    if isinstance(node, yaml.ScalarNode):
-        if _TEMPLATE.search(node.value):
-            return Unread(node.value)
-        return plain(node.value) if node.style is None else node.value
-    if isinstance(node, yaml.SequenceNode) and depth < _DEEPEST:
-        items = [_value(item, depth + 1) for item in node.value[:1000]]
-        return next((item for item in items if isinstance(item, Unread)), items)
-    return {}
+def _expect_shallow(text: str, file: str) -> None:
+    """Refuse brackets in brackets in brackets, for which the parser takes seconds."""
+    depth = 0
+    for c in text:
+        depth += (c in "[{") - (c in "]}")
+        if depth > _DEEPEST:
+            raise InputError(f"{file}: expected at most {_DEEPEST} brackets inside one another, got more")
 
 
 def _parents(settings: dict[str, Setting]) -> tuple[str, ...]:
