@@ -862,6 +862,20 @@ def use_try(page, source):
 
 
 @app.cell
+def use_configuration(use):
+    # A configuration that the reader pastes, and what it will run.
+    configuration = use.check.area()
+    use.check.controls(configuration)
+    return (configuration,)
+
+
+@app.cell
+def use_check(configuration, use):
+    use.check.section(configuration.value)
+    return
+
+
+@app.cell
 def use_more(shown, use, use_open):
     mo.stop(not use_open())
     use.claims.folds(shown())
@@ -935,36 +949,15 @@ def lab_address(all_conventions, at, board, did, do, page, share, shown, task, t
 
 @app.cell
 def train_address(as_given, comparison, controls, methods, page, scenario, scenarios, setting, third, train):
-    _written = train.controls.link_values(controls.value)
-    page.write(
-        "train",
-        {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third.value, **_written},
-        {
-            "train-scenario": next(iter(scenarios)),
-            "train-compare": scenario.setting.comparison,
-            **train.controls.link_values(as_given),
-        },
-        train.runs.program(setting, methods),
-    )
+    _address = train.controls.address(scenario, scenarios, setting, third.value, controls.value, as_given)
+    page.write("train", *_address, train.runs.program(setting, methods))
     return
 
 
 @app.cell
-def evidence_address(choice, chosen_prompt, evidence, forecasts, kinds, page, prompts):
-    page.write(
-        "evidence",
-        {
-            "evidence-group": choice.group_size,
-            "evidence-draw": choice.seed,
-            "evidence-kind": kinds.value["chosen"],
-            "evidence-graders": ".".join(choice.graders),
-            "evidence-weight": choice.weight,
-            "evidence-prompt": chosen_prompt(),
-            "evidence-forecast": forecasts.value["chosen"],
-        },
-        {"evidence-graders": ".".join(prompts.REWARDS), "evidence-forecast": evidence.forecasts.widest_miss()},
-        evidence.sentences.program(choice),
-    )
+def evidence_address(choice, chosen_prompt, evidence, forecasts, kinds, page):
+    _opened = kinds.value["chosen"], chosen_prompt(), forecasts.value["chosen"]
+    page.write("evidence", *evidence.sentences.address(choice, *_opened), evidence.sentences.program(choice))
     return
 
 

@@ -269,6 +269,8 @@ def test_weights_batch_and_log_of_a_script_with_variables_and_arrays():
     assert check.lines == ("trainer.rollout_data_dir=rollouts trainer.use_v1=False",)
     logged = gc.check_config({"train.sh": script.replace("use_v1=", "rollout_data_dir=x trainer.use_v1=")})
     assert not logged.lines and "shares and ties" in logged.facts["log"]
+    old = gc.check_config({"train.sh": verl("algorithm.adv_estimator=gdpo")}, "verl==0.8.0")
+    assert old.lines == ("trainer.rollout_data_dir=rollouts",)  # which has no use_v1
 
 
 def test_several_files_are_one_configuration_and_a_command_goes_over_values():

@@ -226,9 +226,10 @@ def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
 
 
 def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
-    """The first fact about something that holds; none where an earlier one may hold."""
+    """The first fact about something that holds; of versions that are not given, the newest has it."""
     for fact in rules.facts:
-        if fact.about == about:
+        force = in_force(fact.since, fact.until, known.version)
+        if fact.about == about and (force or (force is None and not fact.until)):
             holds = known.holds(fact.when)
             if holds is None:
                 keys = [c.key for c in fact.when if isinstance(known.value(c.key), Unread)]
@@ -302,6 +303,7 @@ def _values(rules: Rules, known: Known) -> dict[str, str]:
         "reward_count": count(n, "reward"),
         "weight_count": count(w, "weight"),
         "weights": listing(f"{x}" for x in weights) if isinstance(weights, list) else "",
+        "surplus": listing(map(str, weights[n:])) if isinstance(weights, list) else "",
         "one_each": str([1.0] * n),
         "spaced_each": " ".join(["1"] * n),
     }

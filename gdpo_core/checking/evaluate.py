@@ -17,8 +17,14 @@ class Known:
     complete: whether every file that it builds on was given; else a key that is not there is not told.
     """
 
-    def __init__(self, settings: Mapping[str, Setting], defaults: Mapping[str, Any], complete: bool = True) -> None:
-        self.settings, self.defaults, self.complete = settings, defaults, complete
+    def __init__(
+        self,
+        settings: Mapping[str, Setting],
+        defaults: Mapping[str, Any],
+        complete: bool = True,
+        version: str | None = None,
+    ) -> None:
+        self.settings, self.defaults, self.complete, self.version = settings, defaults, complete, version
 
     def value(self, key: str) -> Any:
         """Return the value of a key; Unread where only a run, or a file that was not given, would tell."""

@@ -88,11 +88,12 @@ def _of(framework: Framework, sources: Sequence[Source], version: str | None) ->
     given = {name_of(source.file) for source in sources}
     named = dict.fromkeys(name for source in sources for name in source.parents if name_of(name) not in given)
     parents = tuple(name for name in named if not any(re.search(own, name) for own in rules.own_files))
+    version = version or _version(rules, sources, settings)
     return Recognised(
         framework,
         rules,
-        version or _version(rules, sources, settings),
-        Known(settings, rules.defaults, complete=not parents),
+        version,
+        Known(settings, rules.defaults, complete=not parents, version=version),
         parents,
         tuple(dict.fromkeys(notes)),
     )

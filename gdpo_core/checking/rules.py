@@ -56,11 +56,14 @@ class Runs:
 class Fact:
     """A sentence about what reaches the advantages, the filter or the log, where its conditions hold.
 
-    Of several about the same the first that holds is said. line: what makes a log that can be audited.
+    Of several about the same the first that holds is said, of versions from `since` on and before `until`. line: what
+    makes a log that can be audited.
     """
 
     about: str
     when: Sequence[Condition] = ()
+    since: str = ""
+    until: str = ""
     says: str
     line: str = ""
     read_in: str = ""
