@@ -354,7 +354,7 @@ OF_USERS = {
     "trl_own_script.sh": ("gdpo", set()),
     "trl_six_rewards.py": ("gdpo", set()),
     "verl_computed_keys.sh": ("grpo", set()),
-    "verl_dapo_without_keys.sh": ("gdpo", {"verl-v1-has-no-gdpo", "verl-no-keys", "verl-overlong-unlogged"}),
+    "verl_dapo_without_keys.sh": ("gdpo", {"verl-no-keys", "verl-overlong-unlogged"}),
     "verl_defaults.sh": ("gdpo", {"verl-v1-has-no-gdpo"}),
     "verl_one_prompt.sh": ("gdpo", {"verl-v1-has-no-gdpo"}),
     "verl_two_keys.sh": ("gdpo", {"verl-v1-has-no-gdpo"}),
@@ -367,6 +367,8 @@ def test_configurations_of_users_are_told_as_a_reader_would():
         check = gc.check_config(OF[f"public/{name}"])
         told = check.method, {trap.id for trap in check.traps if trap.severity != "info"}
         assert told == (method, traps), name
+    own = gc.check_config(OF["public/trl_own_script.sh"])
+    assert (own.weights, own.group_size, own.groups) == ((0.0, 1.0, 0.8, 1.2, 0.5, 1.5), 2, 8)
     assert gc.check_config(OF["public/swift_seven_rewards.sh"]).weights == (2.0, 0.5, 0.5, 0.25, 0.5, 0.5, 0.25)
 
 

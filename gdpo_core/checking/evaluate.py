@@ -77,6 +77,7 @@ def _test(value: Any, c: Condition, known: Known) -> bool | None:
         "holds": lambda: any(same(entry, c.holds) for entry in entries),
         "lacks": lambda: not any(same(entry, c.lacks) for entry in entries),
         "like": lambda: re.search(str(c.like), str(value)) is not None,
+        "unlike": lambda: re.search(str(c.unlike), str(value)) is None,
         "above": lambda: isinstance(value, int | float) and not isinstance(value, bool) and value > (c.above or 0),
         "repeats": lambda: (len(set(map(str, entries))) < len(entries)) == c.repeats,
         "several": lambda: (len(entries) > 1) == c.several,

@@ -28,6 +28,7 @@ class Condition:
     holds: Any = None  # what a list has among its entries
     lacks: Any = None
     like: str | None = None  # a pattern that is found in a text
+    unlike: str | None = None  # one that is not
     set: bool | None = None
     above: float | None = None
     repeats: bool | None = None  # whether a list holds something twice

@@ -18,6 +18,7 @@ LOST = "\0"  # stands in a word for what only a run would tell
 _ENVIRONMENT = ("NPROC_PER_NODE",)  # variables that a trainer reads itself
 _MOST_WORDS = 2000  # of an array, which one that holds itself twice doubles
 _LONGEST = 100_000  # characters of a word, which a variable that holds itself twice doubles
+_LAUNCHERS = {"torchrun", "accelerate", "deepspeed", "ray", "srun", "uv", "python", "python3"}
 _LAUNCHED_BY = {"env", "nohup", "exec", "time", "sudo"}
 
 
@@ -28,6 +29,7 @@ class _Word:
     line: int = 0
     quoted: bool = False
     maybe: bool = False  # of an array that has it in one case alone
+    splits: bool = False  # holds blanks of a variable that no quotes hold together
     several: list["_Word"] | None = None  # of an array that stands for itself
 
 
@@ -109,7 +111,7 @@ def _mark(words: list[_Word]) -> str:
     for word in words:
         text = word.text.replace(LOST, "…")
         if text.startswith("-") and text not in ("-m", "-c", "--") and kept[-1:] != ["--"]:
-            launching = kept[:1] in (["torchrun"], ["accelerate"], ["deepspeed"], ["ray"], ["srun"], ["uv"], ["python"])
+            launching = bool(kept) and kept[0] in _LAUNCHERS
             if not launching:
                 break
             continue
@@ -131,9 +133,13 @@ def _settings(words: list[_Word], file: str) -> Iterator[tuple[str, Setting]]:
             lost = next((v for v in value if isinstance(v, Unread)), None)
             yield flag, Setting(True if not value else lost or (value[0] if len(value) == 1 else value), place)
 
+    launching = words[0].text.rpartition("/")[2] in _LAUNCHERS if words else False
     for word in words:
         override = None if word.quoted and flag else _OVERRIDE.fullmatch(word.text)
-        if word.text.startswith("--") and len(word.text) > 2:
+        if launching and (word.text.endswith(".py") or word.text == "-m"):  # options of the program begin
+            yield from told()
+            flag, launching = None, False
+        elif word.text.startswith("--") and len(word.text) > 2:
             yield from told()
             name, equals, value = word.text[2:].partition("=")
             flag, place = name.replace("-", "_"), f"{file}:{word.line}"
@@ -246,13 +252,17 @@ class _Scan:
                 word.quoted = True
                 self._double(word)
             elif c in "$`":
+                before = len(word.text)
                 self._expand(word)
+                word.splits |= bool(re.search(r"\s", word.text[before:]))
             else:
                 word.text += c
                 self.at += 1
                 if c == "=" and text.startswith("(", self.at) and _ASSIGNED.fullmatch(word.text):
                     self._array(word)
         word.written = text[begun : self.at]
+        if word.splits and not word.quoted:  # what stands in a variable without quotes is as many words as it has
+            word.several = [replace(word, text=part, splits=False) for part in word.text.split()]
         return word
 
     def _double(self, word: _Word) -> None:
