@@ -7,7 +7,7 @@ from string import Template
 from typing import Any
 
 from gdpo_core._json import jsonable
-from gdpo_core._words import clip, count, listing
+from gdpo_core._words import clip, count, listing, one_line, printable
 from gdpo_core.checking.evaluate import Known, in_force
 from gdpo_core.checking.reading import Given, names_of, read_files
 from gdpo_core.checking.recognise import Recognised, parse_trainer, recognise
@@ -111,7 +111,7 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
         facts["rewards"] = said.pop("rewards", "") or _says_rewards(rules, known, runs)
         log = said.pop("log")
         facts |= {_TITLES[about]: text for about, text in said.items()} | {"batch": says_batch, "log": log}
-    unread = tuple(_unread(rules, known))
+    unread = tuple(map(one_line, _unread(rules, known)))
     if unread:
         more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
         facts["not read"] = f"Only a run would tell {listing(unread[:_NAMED])}{more}."
@@ -128,7 +128,7 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
         weights=None if stops else weights,
         group_size=None if stops else size,
         groups=None if stops else groups,
-        facts=facts,
+        facts={name: one_line(says) for name, says in facts.items()},  # a configuration may hold any character
         lines=tuple(line for fact in chosen.values() if (line := fact.line.strip())),
         traps=tuple(_traps(found, fill)),
         unread=unread,
@@ -268,7 +268,8 @@ def _traps(found: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
             place = next(
                 (found.known.settings[c.key].place for c in reversed(trap.when) if c.key in found.known.settings), ""
             )
-            held.append(FoundTrap(trap.id, severity, says, fill(trap.line, trap.when).strip(), place, trap.read_in))
+            line = printable(fill(trap.line, trap.when).strip())
+            held.append(FoundTrap(trap.id, severity, one_line(says), line, one_line(place), trap.read_in))
     yield from sorted(held, key=lambda trap: SEVERITIES.index(trap.severity))
 
 
