@@ -57,7 +57,7 @@ bench: $(VENV)/.installed-bench
 # their code is needed; the frameworks' lies apart, since it brings modules named tests and scripts.
 parity: $(VENV)/.installed-parity .parity/.installed
 	$(VENV_PYTHON) $(PIP) --no-deps $(CONSTRAINTS) bfcl-eval
-	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py -s
+	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py tests/parity_check.py -s
 	$(VENV_PYTHON) -m tests.parity
 	$(VENV_PYTHON) -m scripts.make_matrix
 	git diff --exit-code --unified=0 -I'"made"' data/matrix.json  # each line is what a trainer does otherwise now

@@ -1,6 +1,6 @@
 """What a configuration will run: method, weights, what reaches the advantages, batch and log; and its traps."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import prod
 from string import Template
@@ -95,28 +95,20 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     ('verl', 'gdpo', ['verl-no-keys'])
     """
     asked, version = parse_trainer(trainer)
-    sources = read_files(configuration)
-    found = recognise(sources, names_of(configuration), asked, version)
+    found = recognise(read_files(configuration), names_of(configuration), asked, version)
     rules, known = found.rules, found.known
-    runs, says_method = _method(rules, known)
-    stops = runs is not None and runs.stops
-    rewards, weights = _rewards(rules, known, runs)
-    size = _whole(known.value(rules.group_size))
-    groups, says_batch = _batch(rules, known, size, runs)
     fill = _Filled(_values(rules, known), known)
-    chosen = {} if stops else {about: fact for about in ABOUT if (fact := _fact(rules, known, about))}
-    said = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
-    facts = {"trainer": _says_trainer(found), "method": says_method}
-    if not stops:
-        facts["rewards"] = said.pop("rewards", "") or _says_rewards(rules, known, runs)
-        log = said.pop("log")
-        facts |= {_TITLES[about]: text for about, text in said.items()} | {"batch": says_batch, "log": log}
+    runs, says_method = _method(rules, known)
+    told = runs is None or not runs.stops
+    rewards, weights = _rewards(rules, known, runs) if told else (None, None)
+    size = _whole(known.value(rules.group_size)) if told else None
+    groups, says_batch = _batch(rules, known, size, runs) if told else (None, "")
+    chosen = {about: fact for about in ABOUT if told and (fact := _fact(rules, known, about))}
     unread = tuple(map(one_line, _unread(rules, known)))
-    if unread:
-        more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
-        facts["not read"] = f"Only a run would tell {listing(unread[:_NAMED])}{more}."
-    if found.notes:
-        facts["note"] = " ".join(found.notes)
+    facts = {"trainer": _says_trainer(found), "method": says_method}
+    if told:
+        facts |= _facts(chosen, fill, _says_rewards(rules, known, runs), says_batch)
+    facts |= _notes(unread, found)
     return ConfigCheck(
         files=names_of(configuration),
         trainer=found.framework.id,
@@ -124,15 +116,31 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
         version=found.version,
         method=runs.method if runs else None,
         convention=runs.convention if runs else None,
-        rewards=None if stops else rewards,
-        weights=None if stops else weights,
-        group_size=None if stops else size,
-        groups=None if stops else groups,
+        rewards=rewards,
+        weights=weights,
+        group_size=size,
+        groups=groups,
         facts={name: one_line(says) for name, says in facts.items()},  # a configuration may hold any character
         lines=tuple(line for fact in chosen.values() if (line := fact.line.strip())),
         traps=tuple(_traps(found, fill)),
         unread=unread,
     )
+
+
+def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
+    """The sentences about rewards, batch and the rest, in order; a trainer may have its own about rewards."""
+    said = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
+    middle = {_TITLES[about]: says for about, says in said.items() if about not in ("rewards", "log")}
+    return {"rewards": said.get("rewards", says_rewards), **middle, "batch": says_batch, "log": said["log"]}
+
+
+def _notes(unread: Sequence[str], found: Recognised) -> dict[str, str]:
+    """What could not be read, and what else the reader should know of what was."""
+    notes = {}
+    if unread:
+        more = f" and {len(unread) - _NAMED} more" * (len(unread) > _NAMED)
+        notes["not read"] = f"Only a run would tell {listing(unread[:_NAMED])}{more}."
+    return notes | ({"note": " ".join(found.notes)} if found.notes else {})
 
 
 # --- what runs -------------------------------------------------------------------------------------------------------
