@@ -285,6 +285,15 @@ def test_several_files_are_one_configuration_and_a_command_goes_over_values():
         assert (check.method, check.groups) == ("gdpo", 16)
 
 
+def test_the_processes_of_accelerate_count():
+    program = OF["trl/grpo_vlm.py"].read_text()
+    check = gc.check_config({"a.py": program, "zero2.yaml": OF["trl/accelerate_zero2.yaml"].read_text()})
+    assert (check.group_size, check.groups) == (8, 8)  # 8 answers on each of 8 processes
+    launched = "accelerate launch --num_processes 2 --config_file x.yaml train.py --num_generations 4 --beta 0.1 \\\n"
+    told = gc.check_config({"a.sh": launched + "  --per_device_train_batch_size 8 --gradient_accumulation_steps 2"})
+    assert (told.group_size, told.groups) == (4, 8)
+
+
 def test_a_file_that_another_builds_on_is_read_beside_it(tmp_path):
     (tmp_path / "base.yaml").write_text("grpo: {num_prompts_per_step: 4, adv_estimator: {name: gdpo}}")
     (tmp_path / "own.yaml").write_text("defaults: base.yaml\ngrpo: {num_generations_per_prompt: 2}")
@@ -385,6 +394,8 @@ BOMB = "b: &b [1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(TIMES)
     [
         ({"a.yaml": "model: x\nlr: 1"}, r"a.yaml: expected a configuration of TRL, .* or axolotl, got the keys model"),
         ({"a.yaml": "x: 1"}, r"got the keys x"),
+        ({"a.sh": "python3 -m verl.trainer.main algorithm.adv_estimator=grpo worker.rollout.n=5"}, r"got the keys al"),
+        ({"a.sh": "accelerate launch grpo.py --config recipes/own.yaml"}, r"it names recipes/own.yaml: give that file"),
         ({"a.py": "print(1)"}, r"a.py: expected a configuration of .* got no setting at all"),
         ({"a.yaml": axolotl(""), "b.sh": verl(GDPO_VERL)}, r"one trainer .* axolotl \(base_model in a.yaml:1\) and"),
         ({"a.py": "from trl import GRPOConfig\nGRPOConfig(\n"}, r"a.py:2: expected Python, got: '\(' was never closed"),

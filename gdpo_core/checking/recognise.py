@@ -126,16 +126,26 @@ def _strong(source: Source) -> dict[str, str]:
     by_mark = {
         key: f"{clip(source.mark)} in {source.place}"
         for key, framework in trainers().items()
-        if source.mark and framework.rules and any(re.search(mark, source.mark) for mark in framework.rules.marks)
+        if source.mark and _fits(source, framework) and any(re.search(mark, source.mark) for mark in _marks(framework))
     }
     return by_mark or dict(_by_keys(source))
+
+
+def _marks(framework: Framework) -> Sequence[str]:
+    return framework.rules.marks if framework.rules else ()
+
+
+def _fits(source: Source, framework: Framework) -> bool:
+    """Whether a source has no key that only a fork of the trainer has."""
+    others = framework.rules.not_keys if framework.rules else ()
+    return not any(fnmatchcase(key, other) for other in others for key in source.settings)
 
 
 def _by_keys(source: Source) -> Iterator[tuple[str, str]]:
     for key, framework in trainers().items():
         patterns = framework.rules.keys if framework.rules else ()
         hit = next((name for name in source.settings if any(fnmatchcase(name, p) for p in patterns)), None)
-        if hit is not None:
+        if hit is not None and _fits(source, framework):
             yield key, f"{clip(hit)} in {source.settings[hit].place}"
 
 
@@ -155,7 +165,9 @@ def _expect_one(sources: Sequence[Source], files: Sequence[str], seen: Mapping[s
         keys = list(dict.fromkeys(key for source in sources for key in source.settings))
         got = f"the keys {listing(map(clip, keys), most=4)}" if keys else "no setting at all"
         file = listing(map(clip, files), most=3)
-        raise InputError(f"{file}: expected a configuration of {titles}, got {got} (--trainer NAME says which it is)")
+        named = listing([clip(name) for source in sources for name in source.parents], most=2)
+        hint = f"it names {named}: give that file too" if named else "--trainer NAME says which it is"
+        raise InputError(f"{file}: expected a configuration of {titles}, got {got} ({hint})")
     expect(len(seen) == 1, "configuration", "one trainer (--trainer NAME says which)", _told(seen))
 
 

@@ -100,6 +100,7 @@ class Rules:
 
     marks: patterns of the programs that it is; keys: of the keys that it alone has; common: keys that other trainers
     share, of which two are enough where nothing else is known; packages: names under which it is installed.
+    not_keys: of keys that its forks have alone, whose rules are not known.
     own_files: patterns of files of the trainer itself, which hold nothing but defaults.
     defaults: of keys that are not given; also: older names of keys, or of what they begin with.
     group_size, groups, answers: how many answers a prompt has, how many groups or answers share a batch step; of
@@ -110,6 +111,7 @@ class Rules:
     marks: Sequence[str] = ()
     keys: Sequence[str] = ()
     common: Sequence[str] = ()
+    not_keys: Sequence[str] = ()
     packages: Sequence[str] = ()
     version_key: str = ""
     own_files: Sequence[str] = ()
