@@ -219,7 +219,7 @@ def test_a_version_that_is_not_given_is_named_on_both_sides():
 
     assert trap("nemo_rl==0.7.0") == ("error", "Releases 0.6 and 0.7 read no reward_weights: all rewards weigh alike.")
     severity, says = trap(None)
-    assert severity == "warning" and says.endswith("This holds before 0.8; no version is given.")
+    assert severity == "info" and says.endswith("This holds before 0.8; no version is given.")
     installed = "pip install -q 'verl[vllm]==0.8.0'\n" + verl(GDPO_VERL)
     assert gc.check_config({"a.sh": installed}).version == "0.8.0"
     assert gc.check_config({"args.json": '{"rlhf_type": "grpo", "swift_version": "4.6.0"}'}).version == "4.6.0"
@@ -285,6 +285,15 @@ def test_several_files_are_one_configuration_and_a_command_goes_over_values():
         assert (check.method, check.groups) == ("gdpo", 16)
 
 
+def test_a_command_inside_a_file_of_values_or_a_program_is_read():
+    job = "name: train\nrun: |\n  set -x\n  python3 -m verl.trainer.main_ppo \\\n    algorithm.adv_estimator=gdpo\n"
+    trap = gc.check_config({"job.yaml": job}, "verl==0.9.1").traps[0]
+    assert (trap.id, trap.place) == ("verl-v1-has-no-gdpo", "job.yaml:5")
+    program = "import os\nBETA = 0.1\nos.system(f'swift rlhf --rlhf_type grpo --num_generations 4 --beta {BETA}')\n"
+    check = gc.check_config({"a.py": program})
+    assert check.group_size == 4 and check.unread == ("beta = … (a.py:3)",)
+
+
 def test_the_processes_of_accelerate_count():
     program = OF["trl/grpo_vlm.py"].read_text()
     check = gc.check_config({"a.py": program, "zero2.yaml": OF["trl/accelerate_zero2.yaml"].read_text()})
@@ -326,7 +335,6 @@ def test_python_is_read_and_never_run(tmp_path):
 TRUE_ALARMS = {
     "verl/gdpo_qwen3_8b_fsdp.sh": {"verl-v1-has-no-gdpo"},
     "axolotl/docs_context_parallel.yaml": {"axolotl-context-parallel"},
-    "nemo_rl/gdpo_tool_call_multireward.yaml": {"nemo-weights-ignored"},  # of releases before its own
 }
 NO_TRAINER = {"trl/accelerate_zero2.yaml"}
 OF = {file.relative_to(CONFIGS).as_posix(): file for file in CONFIGS.glob("*/*") if file.suffix != ".md"}

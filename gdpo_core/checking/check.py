@@ -271,11 +271,10 @@ def _traps(found: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
         force = in_force(trap.since, trap.until, found.version)
         if found.known.holds(trap.when) and (force or (force is None and trap.if_open)):
             open_end = force is None
-            severity = "warning" if open_end and trap.until and trap.severity == "error" else trap.severity
+            severity: Severity = "info" if open_end and trap.until else trap.severity  # the newest has it no more
             says = f"{fill(trap.says, trap.when)}{_of_versions(trap) if open_end else ''}"
-            place = next(
-                (found.known.settings[c.key].place for c in reversed(trap.when) if c.key in found.known.settings), ""
-            )
+            keys = [c.key for c in reversed(trap.when) if c.key in found.known.settings and c.key != "program"]
+            place = found.known.settings[keys[0]].place if keys else ""
             line = printable(fill(trap.line, trap.when).strip())
             held.append(FoundTrap(trap.id, severity, one_line(says), line, one_line(place), trap.read_in))
     yield from sorted(held, key=lambda trap: SEVERITIES.index(trap.severity))

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdpo_core._errors import InputError, reason
-from gdpo_core.checking.shell import LOST, read_shell
+from gdpo_core.checking.shell import COMMAND, LOST, read_shell
 from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
 
 _CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")
-_COMMAND = re.compile(r"\b(?:(?:swift|megatron) rlhf|main_ppo|trl (?:grpo|rloo)|axolotl train|run_grpo)\b")
 _FUNCTIONS = {"reward_funcs", "reward_functions"}  # lists of functions, which are told by their names
 _CHANGES = ("append", "extend", "insert", "pop", "remove", "clear")  # of a list
 _DEEPEST = 10  # names for names, lists in lists
@@ -82,7 +81,7 @@ def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
             text = node.value
         else:
             continue
-        if _COMMAND.search(text):
+        if COMMAND.search(text):
             yield from read_shell(text, file, first=node.lineno)
 
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core.checking.program import read_notebook, read_python
-from gdpo_core.checking.shell import read_shell
+from gdpo_core.checking.shell import COMMAND, read_shell
 from gdpo_core.checking.sources import Source
 from gdpo_core.checking.values import read_json, read_yaml
 
@@ -16,8 +16,7 @@ Given: TypeAlias = str | Path | Sequence[str | Path] | Mapping[str, str | bytes]
 LARGEST = 2_000_000  # bytes of a file; a configuration has some thousand
 _PARENTS = 10  # files that one builds on
 _FORMS: dict[str, Callable[[str, str], list[Source]]] = {
-    ".yaml": lambda text, file: [read_yaml(text, file)],
-    ".yml": lambda text, file: [read_yaml(text, file)],
+    **dict.fromkeys((".yaml", ".yml"), lambda text, file: _with_commands(read_yaml(text, file))),
     ".json": lambda text, file: [read_json(text, file)],
     ".py": read_python,
     ".ipynb": read_notebook,
@@ -66,6 +65,16 @@ def _form_of(text: str) -> Callable[[str, str], list[Source]]:
     if _CALL.search(text):
         return _FORMS[".py"]
     return _FORMS[".sh" if _OPTION.search(text) else ".yaml"]
+
+
+def _with_commands(source: Source) -> list[Source]:
+    """A file of values, and the commands of a trainer that it holds as text, as those that start jobs do."""
+    found = [source]
+    for setting in source.settings.values():
+        if isinstance(setting.value, str) and COMMAND.search(setting.value):
+            line = int(setting.place.rpartition(":")[2])
+            found += read_shell(setting.value, source.file, first=line + ("\n" in setting.value))
+    return found
 
 
 def _decoded(text: str | bytes, name: str) -> str:

@@ -165,8 +165,8 @@ def _expect_one(sources: Sequence[Source], files: Sequence[str], seen: Mapping[s
         keys = list(dict.fromkeys(key for source in sources for key in source.settings))
         got = f"the keys {listing(map(clip, keys), most=4)}" if keys else "no setting at all"
         file = listing(map(clip, files), most=3)
-        named = listing([clip(name) for source in sources for name in source.parents], most=2)
-        hint = f"it names {named}: give that file too" if named else "--trainer NAME says which it is"
+        named = [clip(name) for source in sources for name in source.parents]
+        hint = f"it names {listing(named, most=2)}: give that file too" if named else "--trainer NAME says which it is"
         raise InputError(f"{file}: expected a configuration of {titles}, got {got} ({hint})")
     expect(len(seen) == 1, "configuration", "one trainer (--trainer NAME says which)", _told(seen))
 

@@ -8,6 +8,7 @@ from itertools import islice
 from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
 from gdpo_core.checking.values import plain
 
+COMMAND = re.compile(r"\b(?:(?:swift|megatron) rlhf|main_ppo|trl (?:grpo|rloo)|axolotl train|run_grpo)\b")  # in texts
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)\+?=")
 _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)", re.DOTALL)
