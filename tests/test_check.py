@@ -431,6 +431,8 @@ def test_templates_and_expressions_are_said_by_key_and_the_rest_is_read():
     check = gc.check_config({"a.yaml": text})
     assert check.method == "gdpo" and "loss" in check.facts["KL"]
     assert check.unread == ("micro_batch_size = ${oc.env:BSZ} (a.yaml:3)",) and check.group_size == 4
+    swift_told = gc.check_config({"a.sh": swift(GDPO_SWIFT + "--beta $BETA --reward_weights $W 1")})
+    assert swift_told.unread == ("beta = $BETA (a.sh:2)", "reward_weights = $W (a.sh:2)") and not swift_told.traps
     told = gc.check_config({"a.sh": verl("algorithm.adv_estimator=$(cat m) data.train_batch_size=$((8 * 4))")})
     assert told.method is None and "algorithm.adv_estimator" in told.facts["method"]
     assert told.unread == ("algorithm.adv_estimator = $(cat m) (a.sh:3)", "data.train_batch_size = $((8 * 4)) (a.sh:3)")

@@ -74,10 +74,11 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
 def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
     """The sources of the commands that a program holds as text, to hand them to a shell."""
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else LOST for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
             text = node.value
         else:
             continue

@@ -154,7 +154,7 @@ def _settings(words: list[_Word], file: str) -> Iterator[tuple[str, Setting]]:
         elif re.fullmatch(r"-[A-Za-z]\w*", word.text):
             yield from told()
             flag = None
-        elif flag is not None and word.text != "--" and word.text != LOST:
+        elif flag is not None and word.text != "--" and word.written not in _ALL:
             values.append(word)
         elif word.text == "--":
             yield from told()
@@ -164,7 +164,7 @@ def _settings(words: list[_Word], file: str) -> Iterator[tuple[str, Setting]]:
 
 def _plain(word: _Word) -> object:
     lost = word.maybe or LOST in word.text or "${" in word.text
-    return Unread(word.written.strip("\"'") or word.text.replace(LOST, "…"), word.maybe) if lost else plain(word.text)
+    return Unread((word.written.strip("\"'") or word.text).replace(LOST, "…"), word.maybe) if lost else plain(word.text)
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
