@@ -289,6 +289,11 @@ def test_a_command_inside_a_file_of_values_or_a_program_is_read():
     job = "name: train\nrun: |\n  set -x\n  python3 -m verl.trainer.main_ppo \\\n    algorithm.adv_estimator=gdpo\n"
     trap = gc.check_config({"job.yaml": job}, "verl==0.9.1").traps[0]
     assert (trap.id, trap.place) == ("verl-v1-has-no-gdpo", "job.yaml:5")
+    inside = "docker run img bash -c 'python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo'"
+    assert gc.check_config({"a.sh": inside}).method == "grpo"
+    command = "axolotl train own.yml --rl gdpo --context-parallel-size 2 --trl.scale-rewards true"
+    cli = gc.check_config({"a.sh": command})
+    assert cli.method == "grpo" and "own.yml" in cli.facts["trainer"]
     program = "import os\nBETA = 0.1\nos.system(f'swift rlhf --rlhf_type grpo --num_generations 4 --beta {BETA}')\n"
     check = gc.check_config({"a.py": program})
     assert check.group_size == 4 and check.unread == ("beta = … (a.py:3)",)

@@ -47,7 +47,8 @@ class Known:
             return not any(fnmatchcase(key, c.key) for key in self.settings) if self.complete else None
         if "*" in c.key:
             told = [self._of(key, c) for key in self.settings if fnmatchcase(key, c.key)]
-            return True if True in told else None if None in told or not self.complete else False
+            open_end = None in told or (not self.complete and c.set is None)  # what is asked for at all is rare
+            return True if True in told else None if open_end else False
         return self._of(c.key, c)
 
     def _of(self, key: str, c: Condition) -> bool | None:

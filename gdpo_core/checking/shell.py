@@ -61,15 +61,18 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
             script.depth += 1 if words[0].text in _OPENS else -1
             continue
         words = _assign(words, script)
+        for word in words:  # a command that another one gets as text, as `bash -c` does
+            if word.quoted and " " in word.text.strip() and COMMAND.search(word.text) and word.text != text:
+                sources += read_shell(word.text, file, word.line)
         settings = collect(_settings(words, file), file)
-        if settings:
+        parents = _parents(words, settings)
+        if settings or parents:
             place = f"{file}:{words[0].line}"
             environment = {
                 name: Setting(plain(value) if LOST not in value else Unread(f"${name}"), place)
                 for name in _ENVIRONMENT
                 if (value := script.variables.get(name)) is not None
             }
-            parents = _parents(words, settings)
             if any(words[0].line in lines for lines in functions) and any(w.written in _ALL for w in words):
                 parents += ("the arguments of its function",)
             sources.append(Source(file, environment | settings, _mark(words), place, parents, packages))
