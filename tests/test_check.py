@@ -240,6 +240,7 @@ def test_a_version_that_is_not_given_is_named_on_both_sides():
         (verl("algorithm.adv_estimator=grpo algorithm.norm_adv_by_std_in_grpo=False"), "a.sh", "grpo_no_std", "verl"),
         (swift("--rlhf_type grpo"), "a.sh", "grpo", "ms_swift"),
         (swift("--rlhf_type dpo"), "a.sh", None, None),
+        ("swift sft --model m --num_generations 8 --reward_funcs a", "a.sh", None, None),
         (swift(GDPO_SWIFT + "--advantage_estimator=reinforce_plus_plus"), "a.sh", "grpo_no_std", "ms_swift"),
         (nemo(""), "a.sh", "grpo", "nemo_rl_loo"),
         (nemo(GDPO_NEMO), "a.sh", "gdpo", "nemo_rl"),
@@ -303,7 +304,9 @@ def test_the_processes_of_accelerate_count():
     program = OF["trl/grpo_vlm.py"].read_text()
     check = gc.check_config({"a.py": program, "zero2.yaml": OF["trl/accelerate_zero2.yaml"].read_text()})
     assert (check.group_size, check.groups) == (8, 8)  # 8 answers on each of 8 processes
-    launched = "accelerate launch --num_processes 2 --config_file x.yaml train.py --num_generations 4 --beta 0.1 \\\n"
+    launched = (
+        "accelerate launch --num_processes 2 --config_file x.yaml train.py --num_generations 4 --log_completions \\\n"
+    )
     told = gc.check_config({"a.sh": launched + "  --per_device_train_batch_size 8 --gradient_accumulation_steps 2"})
     assert (told.group_size, told.groups) == (4, 8)
 
