@@ -82,7 +82,7 @@ def _by_name(names: Sequence[str], values: Tensor) -> dict[str, float | None]:
 
 
 def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
-    """The convention of the run, and whether it takes lengths; without them the batch step runs over answers."""
+    """Return the convention of the run, and whether it takes lengths; without them the batch step runs over answers."""
     convention = ALL_CONVENTIONS[check.convention or "paper"]
     if convention.last_step == "tokens" and check.method == "gdpo":
         return (convention, True) if run.has_length else (replace(convention, last_step="responses"), False)
@@ -90,7 +90,7 @@ def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
 
 
 def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
-    """The weight of each reward of the sample, by name or by place, and on what it stands."""
+    """Return the weight of each reward of the sample, by name or by place, and on what it stands."""
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"
         return dict.fromkeys(run.rewards, 1.0), [f"{alone}: each reward counts with 1 here."]
@@ -107,7 +107,7 @@ def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]
 
 
 def _bare(name: str) -> str:
-    """A reward's name without its module and without the word reward.
+    """Return a reward's name without its module and without the word reward.
 
     >>> _bare("rewards.format_reward"), _bare("Format")
     ('format', 'format')

@@ -128,14 +128,14 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
 
 
 def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
-    """The sentences about rewards, batch and the rest, in order; a trainer may have its own about rewards."""
+    """Return the sentences about rewards, batch and the rest, in order; a trainer may have its own about rewards."""
     said = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
     middle = {_TITLES[about]: says for about, says in said.items() if about not in ("rewards", "log")}
     return {"rewards": said.get("rewards", says_rewards), **middle, "batch": says_batch, "log": said["log"]}
 
 
 def _notes(unread: Sequence[str], found: Recognised) -> dict[str, str]:
-    """What could not be read, and what else the reader should know of what was."""
+    """Return what could not be read, and what else the reader should know of what was."""
     notes = {}
     if unread:
         more = f" and {len(unread) - _NAMED} more" * (len(unread) > _NAMED)
@@ -147,7 +147,7 @@ def _notes(unread: Sequence[str], found: Recognised) -> dict[str, str]:
 
 
 def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
-    """What runs, and the sentence that says so; None where the configuration does not tell."""
+    """Return what runs, and the sentence that says so; None where the configuration does not tell."""
     for runs in rules.runs:
         holds = known.holds(runs.when)
         if holds is None:
@@ -164,7 +164,7 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
 
 
 def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
-    """The rewards and their weights, in the order in which they count."""
+    """Return the rewards and their weights, in the order in which they count."""
     fact = _fact(rules, known, "rewards")
     names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
     named = tuple(map(str, names)) if isinstance(names, list) and names else None
@@ -202,7 +202,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
-    """How many groups of which size one batch step takes together, as a number and in words."""
+    """Return how many groups one batch step takes together, and a sentence with their size."""
     of = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
     gdpo = runs is not None and runs.method == "gdpo"
     if runs and runs.convention == "axolotl_streaming":
@@ -224,7 +224,7 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 
 
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
-    """The answers of a batch, and whether that is of one process of an unknown number."""
+    """Return the answers of a batch, and whether that is of one process of an unknown number."""
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}
         missing = [key for key, value in values.items() if value is None]
@@ -234,7 +234,7 @@ def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
 
 
 def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
-    """The first fact about something that holds; of versions that are not given, the newest has it."""
+    """Return the first fact about something that holds; of versions that are not given, the newest has it."""
     for fact in rules.facts:
         force = in_force(fact.since, fact.until, known.version)
         if fact.about == about and (force or (force is None and not fact.until)):
@@ -265,7 +265,7 @@ def _says_trainer(found: Recognised) -> str:
 
 
 def _traps(found: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
-    """The traps that hold, the worst first."""
+    """Yield the traps that hold, the worst first."""
     held = []
     for trap in found.rules.traps:
         force = in_force(trap.since, trap.until, found.version)
@@ -281,7 +281,7 @@ def _traps(found: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
 
 
 def _of_versions(trap: Trap) -> str:
-    """Which versions a trap is of, where none is given."""
+    """Return which versions a trap is of, where none is given."""
     parts = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
     return f" This holds {listing(parts)}; no version is given."
 
@@ -318,7 +318,7 @@ def _values(rules: Rules, known: Known) -> dict[str, str]:
 
 
 def _unread(rules: Rules, known: Known) -> Iterator[str]:
-    """The keys that bear on what is said here and whose value only a run would tell, each with its place."""
+    """Yield the keys that bear on what is said here and whose value only a run would tell, each with its place."""
     records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *rules.traps)
     bearing = {c.key for record in records for c in record.when}
     bearing |= {

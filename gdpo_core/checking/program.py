@@ -73,7 +73,7 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
 
 def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
-    """The sources of the commands that a program holds as text, to hand them to a shell."""
+    """Yield the sources of the commands that a program holds as text, to hand them to a shell."""
     parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
@@ -87,7 +87,7 @@ def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
 
 
 def _dotted(node: ast.expr) -> str | None:
-    """The name that an expression spells, with its dots; None if it is no name."""
+    """Return the name that an expression spells, with its dots; None if it is no name."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
@@ -115,7 +115,7 @@ def _names(nodes: list[ast.AST]) -> _Names:
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names that a node gives a value, with the value where it is spelled out; a changed list has none."""
+    """Yield the names that a node gives a value, with the value where it is spelled out; a changed list has none."""
     if isinstance(node, ast.Assign):
         yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
     elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and isinstance(node.target, ast.Name):
@@ -132,7 +132,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
-    """The keyword arguments of a call; ** of a mapping that the program spells out counts too."""
+    """Yield the keyword arguments of a call; ** of a mapping that the program spells out counts too."""
     if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # of the model, the rewards, …
         yield "reward_funcs", Setting(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
     for keyword in call.keywords:
@@ -158,7 +158,7 @@ def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple
 
 
 def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
-    """What the program assigns to the attributes of the configuration after it was made."""
+    """Yield what the program assigns to the attributes of the configuration after it was made."""
     own = {name for name, value in names.values.items() if value is call}
     for node in nodes if own else ():
         if isinstance(node, ast.Assign):
@@ -168,7 +168,7 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
 
 
 def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
-    """What the program puts later into a mapping that the call gets with **: it may or may not be there."""
+    """Yield what the program puts later into a mapping that the call gets with **: it may or may not be there."""
     own = {k.value.id for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name)}
     for node in nodes if own else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
@@ -186,7 +186,7 @@ def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> 
 
 
 def _value(node: ast.expr, names: _Names, functions: bool, depth: int = 0) -> Any:
-    """The value that an expression spells out, or what is written where only a run would tell."""
+    """Return the value that an expression spells out, or what is written where only a run would tell."""
     if depth > _DEEPEST:
         return Unread(_written(node))
     if isinstance(node, ast.Name) and node.id in names.values:
@@ -211,7 +211,7 @@ def _root(node: ast.expr) -> str:
 
 
 def _written(node: ast.AST) -> str:
-    """An expression as text, of which a long one is cut."""
+    """Return an expression as text, of which a long one is cut."""
     try:
         text = " ".join(ast.unparse(node).split())
     except RecursionError:
@@ -220,7 +220,7 @@ def _written(node: ast.AST) -> str:
 
 
 def _function(node: ast.expr, names: _Names) -> str:
-    """The name of a reward function: of a partial the function inside, as trainers name it; of a model its path."""
+    """Return the name of a reward function: of a partial that of the function inside, of a model its path."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.Name) and isinstance(names.values.get(node.id), ast.Call | ast.Constant):

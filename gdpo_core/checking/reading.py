@@ -56,7 +56,7 @@ def read_text(text: str, file: str) -> list[Source]:
 
 
 def _form_of(text: str) -> Callable[[str, str], list[Source]]:
-    """The form of a text that no name tells."""
+    """Return the form of a text that no name tells."""
     begun = text.lstrip()[:1]
     if begun == "{":
         return _FORMS[".ipynb" if '"cells"' in text and '"cell_type"' in text else ".json"]
@@ -68,7 +68,7 @@ def _form_of(text: str) -> Callable[[str, str], list[Source]]:
 
 
 def _with_commands(source: Source) -> list[Source]:
-    """A file of values, and the commands of a trainer that it holds as text, as those that start jobs do."""
+    """Return a file of values, and the commands of a trainer that it holds as text, as those that start jobs do."""
     found = [source]
     for setting in source.settings.values():
         if isinstance(setting.value, str) and COMMAND.search(setting.value):
@@ -87,7 +87,7 @@ def _decoded(text: str | bytes, name: str) -> str:
 
 
 def _read_path(path: Path, depth: int) -> list[Source]:
-    """The sources of a file, after those of the files beside it that it builds on."""
+    """Return the sources of a file, after those of the files beside it that it builds on."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)

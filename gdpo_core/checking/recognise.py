@@ -105,7 +105,7 @@ def name_of(path: str) -> str:
 
 
 def _today(key: str, rules: Rules) -> str:
-    """The name that a key has today."""
+    """Return the name that a key has today."""
     for old, new in rules.also.items():
         if key == old or (old.endswith(".") and key.startswith(old)):
             return new + key[len(old) :] if old.endswith(".") else new
@@ -113,7 +113,7 @@ def _today(key: str, rules: Rules) -> str:
 
 
 def _version(rules: Rules, sources: Sequence[Source], settings: Mapping[str, Setting]) -> str | None:
-    """The version that a configuration names, or that its script installs."""
+    """Return the version that a configuration names, or that its script installs."""
     given = settings.get(rules.version_key)
     if given and isinstance(given.value, str) and _VERSION.fullmatch(given.value):
         return given.value.lstrip("v")
@@ -122,7 +122,7 @@ def _version(rules: Rules, sources: Sequence[Source], settings: Mapping[str, Set
 
 
 def _strong(source: Source) -> dict[str, str]:
-    """The trainers that a source is surely for, each with what says so: its program, else keys that it alone has."""
+    """Return the trainers that a source is surely for, each with its program, or the key of its own, that says so."""
     by_mark = {
         key: f"{clip(source.mark)} in {source.place}"
         for key, framework in trainers().items()
@@ -136,7 +136,7 @@ def _marks(framework: Framework) -> Sequence[str]:
 
 
 def _fits(source: Source, framework: Framework) -> bool:
-    """Whether a source has no key that only a fork of the trainer has."""
+    """Return whether a source has no key that only a fork of the trainer has."""
     others = framework.rules.not_keys if framework.rules else ()
     return not any(fnmatchcase(key, other) for other in others for key in source.settings)
 
@@ -150,7 +150,7 @@ def _by_keys(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _weak(source: Source) -> dict[str, str]:
-    """The trainers that a source may be for, by two keys or more that they share with others."""
+    """Return the trainers that a source may be for, by two keys or more that they share with others."""
     found = {}
     for key, framework in trainers().items():
         hits = [name for name in source.settings if framework.rules and name in framework.rules.common]

@@ -80,14 +80,14 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
 
 
 def _lines_of(found: re.Match[str], text: str, first: int) -> tuple[int, int]:
-    """The first line of a function and the one after its last."""
+    """Return the first line of a function and the one after its last."""
     end = re.compile(r"^\s*\}", re.MULTILINE).search(text, found.end())
     begun, ended = (text.count("\n", 0, at) for at in (found.start(), end.start() if end else len(text)))
     return begun + first, ended + first + 1
 
 
 def _parents(words: list[_Word], settings: dict[str, Setting]) -> tuple[str, ...]:
-    """The files of values that a command names: --config FILE, Hydra's --config-name NAME, axolotl train FILE."""
+    """Return the files of values that a command names: --config FILE, --config-name NAME, axolotl train FILE."""
     named = [settings[key].value for key in ("config", "config_name") if key in settings]
     texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]
     texts += [word.written for word in words if word.text.endswith((".yaml", ".yml")) and word.text[0] not in "-+"][:1]
@@ -96,7 +96,7 @@ def _parents(words: list[_Word], settings: dict[str, Setting]) -> tuple[str, ...
 
 
 def _assign(words: list[_Word], script: _Script) -> list[_Word]:
-    """The words of a command without the assignments before it, which are kept."""
+    """Return the words of a command without the assignments before it, which are kept."""
     declared = bool(words) and words[0].text in {"export", "local", "declare", "readonly", "typeset"}
     rest = words[1:] if declared else words
     while rest and (name := _ASSIGNED.match(rest[0].text)):
@@ -109,7 +109,7 @@ def _assign(words: list[_Word], script: _Script) -> list[_Word]:
 
 
 def _mark(words: list[_Word]) -> str:
-    """The words of a command up to its options and overrides, with what it runs."""
+    """Return the words of a command up to its options and overrides, with what it runs."""
     kept: list[str] = []
     launching = False
     for word in words:
@@ -126,7 +126,7 @@ def _mark(words: list[_Word]) -> str:
 
 
 def _settings(words: list[_Word], file: str) -> Iterator[tuple[str, Setting]]:
-    """The options and overrides of a command."""
+    """Yield the options and overrides of a command."""
     flag: str | None = None
     place = ""
     values: list[_Word] = []
@@ -174,7 +174,7 @@ def _plain(word: _Word) -> object:
 
 
 def _commands(text: str, script: _Script) -> Iterator[list[_Word]]:
-    """The commands of a script, whose variables are filled in as they are reached."""
+    """Yield the commands of a script, whose variables are filled in as they are reached."""
     scan = _Scan(text.replace("\r\n", "\n"), script)
     command: list[_Word] = []
     while (word := scan.word()) is not None:

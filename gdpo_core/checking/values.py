@@ -82,7 +82,7 @@ def plain(text: str) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """A text that spells a number as that number: 1e-6 too, which YAML calls text."""
+    """Return a text that spells a number as that number: 1e-6 too, which YAML calls text."""
     if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()) or len(value) > 40:
         return value
     return int(value) if re.fullmatch(r"\s*[+-]?\d+\s*", value) else float(value)
@@ -132,7 +132,7 @@ def _expect_shallow(text: str, file: str) -> None:
 
 
 def _parents(settings: dict[str, Setting]) -> tuple[str, ...]:
-    """The files that NeMo-RL's `defaults` names; Hydra's list of groups is of the package itself."""
+    """Return the files that NeMo-RL's `defaults` names; Hydra's list of groups is of the package itself."""
     given = settings.get("defaults")
     named = given.value if given else None
     files = [named] if isinstance(named, str) else named if isinstance(named, list) else []
@@ -140,7 +140,7 @@ def _parents(settings: dict[str, Setting]) -> tuple[str, ...]:
 
 
 def _resolved(settings: dict[str, Setting]) -> dict[str, Setting]:
-    """The settings, in which a value that is nothing but another key has that key's value."""
+    """Return the settings, in which a value that is nothing but another key has that key's value."""
 
     def follow(setting: Setting) -> Setting:
         at = setting
