@@ -807,8 +807,9 @@ def use_claim(use_open):
     from views import use
 
     # Look for whether your rewards are those of the left column or of the right one: then copy the lines, or leave it.
+    configuration = use.check.area()
     mo.md(use.claims.OPENING)
-    return ga, use
+    return configuration, ga, use
 
 
 @app.cell
@@ -862,16 +863,8 @@ def use_try(page, source):
 
 
 @app.cell
-def use_configuration(use):
-    # A configuration that the reader pastes, and what it will run.
-    configuration = use.check.area()
-    use.check.controls(configuration)
-    return (configuration,)
-
-
-@app.cell
 def use_check(configuration, use):
-    use.check.section(configuration.value)
+    mo.vstack([use.check.controls(configuration), use.check.section(configuration.value)])
     return
 
 
@@ -955,9 +948,21 @@ def train_address(as_given, comparison, controls, methods, page, scenario, scena
 
 
 @app.cell
-def evidence_address(choice, chosen_prompt, evidence, forecasts, kinds, page):
-    _opened = kinds.value["chosen"], chosen_prompt(), forecasts.value["chosen"]
-    page.write("evidence", *evidence.sentences.address(choice, *_opened), evidence.sentences.program(choice))
+def evidence_address(choice, chosen_prompt, evidence, forecasts, kinds, page, prompts):
+    page.write(
+        "evidence",
+        {
+            "evidence-group": choice.group_size,
+            "evidence-draw": choice.seed,
+            "evidence-kind": kinds.value["chosen"],
+            "evidence-graders": ".".join(choice.graders),
+            "evidence-weight": choice.weight,
+            "evidence-prompt": chosen_prompt(),
+            "evidence-forecast": forecasts.value["chosen"],
+        },
+        {"evidence-graders": ".".join(prompts.REWARDS), "evidence-forecast": evidence.forecasts.widest_miss()},
+        evidence.sentences.program(choice),
+    )
     return
 
 

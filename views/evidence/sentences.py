@@ -5,10 +5,9 @@ from functools import lru_cache
 
 from gdpo_core import _html
 from gdpo_core._words import count, listing, percent
-from gdpo_core.bfcl import REWARDS, Published
+from gdpo_core.bfcl import Published
 from gdpo_core.bfcl.prompts import DRAWS, Choice, Outcomes, Spread, marks_of, models, outcomes, ties_of
 from views import html, terms
-from views.evidence import forecasts
 from views.html import Html, join, prose, tag
 
 UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the sum of the others
@@ -118,17 +117,3 @@ broken = gc.broken_ties(*(gc.collapse(marks, m, weights=choice.weights) for m in
 wrong = int(broken.inverted.sum()) / max(len(broken.lower), 1)
 print(len(broken.lower), "broken ties,", f"{{wrong:.0%}} in the wrong order")
 """
-
-
-def address(choice: Choice, kind: str, prompt: str, forecast: str) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the values of the chapter's controls as the address has them, and their defaults."""
-    chosen = {
-        "evidence-group": choice.group_size,
-        "evidence-draw": choice.seed,
-        "evidence-kind": kind,
-        "evidence-graders": ".".join(choice.graders),
-        "evidence-weight": choice.weight,
-        "evidence-prompt": prompt,
-        "evidence-forecast": forecast,
-    }
-    return chosen, {"evidence-graders": ".".join(REWARDS), "evidence-forecast": forecasts.widest_miss()}
