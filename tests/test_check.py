@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 from logs import gdpo
 
+import gdpo_cli
 import gdpo_core as gc
+from gdpo_core._words import listing
 from gdpo_core.frameworks import FRAMEWORKS
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -187,7 +189,8 @@ CASES = {
 FORMS = {"trl": ".py", "verl": ".sh", "swift": ".sh", "nemo": ".sh", "axolotl": ".yaml"}
 
 
-def test_every_trap_has_a_case():
+def test_every_trap_has_a_case_and_every_trainer_is_named_in_the_help():
+    assert listing(RULES, "or") == gdpo_cli.TRAINERS
     assert set(CASES) == {trap.id for rules in RULES.values() for trap in rules.traps}
 
 
