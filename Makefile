@@ -61,7 +61,7 @@ bench: $(VENV)/.installed-bench
 # newer it is axolotl 0.21, which asks for that, and with 3.11 axolotl 0.19: versions do not count as a difference.
 parity: $(VENV)/.installed-parity .parity/.installed
 	$(VENV_PYTHON) $(PIP) --no-deps $(CONSTRAINTS) bfcl-eval
-	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py -s
+	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py tests/parity_check.py -s
 	$(VENV_PYTHON) -m tests.parity
 	$(VENV_PYTHON) -m scripts.make_matrix
 	git diff --exit-code --unified=0 -I'"made"' -I'"how"' data/matrix.json  # each line is what a trainer does otherwise now
@@ -137,7 +137,7 @@ lowest:
 	.lowest/bin/python $(PIP) uv
 	.lowest/bin/python -m uv pip install -q $(if $(TORCH_INDEX),--torch-backend cpu) --resolution lowest-direct \
 		-e . 'pandas>=2.2' 'pyarrow>=19'
-	.lowest/bin/python -m uv pip install -q pytest pytest-xdist hypothesis pyyaml jsonschema
+	.lowest/bin/python -m uv pip install -q pytest pytest-xdist hypothesis jsonschema
 	.lowest/bin/python -m pytest $(WORKERS) tests gdpo_core gdpo_audit -m "not slow" --hypothesis-profile=dev
 
 # Whether the library can be installed beside each trainer, and with which versions; half a minute.

@@ -806,8 +806,9 @@ def use_claim(use_open):
     from views import use
 
     # Look for whether your rewards are those of the left column or of the right one: then copy the lines, or leave it.
+    configuration = use.check.area()
     mo.md(use.claims.OPENING)
-    return ga, use
+    return configuration, ga, use
 
 
 @app.cell
@@ -863,6 +864,13 @@ def use_advice(ga, judged, shown, source, use, use_open):
 @app.cell
 def use_try(page, source):
     show(page.deed("judge", source.value == "run"))
+    return
+
+
+@app.cell
+def use_check(configuration, use, use_open):
+    mo.stop(not use_open())
+    mo.vstack([use.check.controls(configuration), use.check.section(configuration.value)])
     return
 
 

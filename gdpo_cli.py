@@ -1,10 +1,10 @@
-"""The command line: `gdpo audit`, `gdpo compare` and `gdpo explain`; what they do is in `gdpo_audit/cli.py`.
+"""The command line: `gdpo check`, `audit`, `compare` and `explain`; what they do is in `gdpo_audit/cli.py`.
 
 This file imports nothing of the library, so that neither help nor shell completion waits a second for torch.
 
-It ends with 0; with 1 where a finding of `--fail-on` is there, and for nothing else; with 2 and one line on stderr
-where it cannot do what was asked; with 70 and one line where gdpo itself is at fault, which `--debug` puts below the
-traceback; with 130 when it is interrupted. A reader who leaves early changes nothing.
+It ends with 0; with 1 where a finding of `--fail-on`, or a trap under `--strict`, is there, and for nothing else; with
+2 and one line on stderr where it cannot do what was asked; with 70 and one line where gdpo itself is at fault, which
+`--debug` puts below the traceback; with 130 when it is interrupted. A reader who leaves early changes nothing.
 """
 
 import io
@@ -100,6 +100,7 @@ def gdpo(
     """What GRPO and GDPO make of several rewards.
 
     \b
+    gdpo check train.sh                     what a configuration will run, before it runs
     gdpo audit outputs/completions          which reward drove a run, and what to change
     gdpo compare runs/before runs/after     what changed between two runs
     gdpo explain 111 110 011 101            the arithmetic of one group of responses
@@ -115,6 +116,7 @@ def gdpo(
 METHODS = "grpo, grpo_no_std or gdpo"
 CONVENTIONS = "paper, trl, verl, ms_swift, nemo_rl, nemo_rl_loo or axolotl_async"
 FRAMEWORKS = "trl (axolotl), verl, ms_swift, nemo_rl, verifiers or generic"
+TRAINERS = "trl, verl, ms_swift, nemo_rl or axolotl"
 ASKED = "grpo, grpo_no_std, gdpo, grpo_batch_std, reinforce_pp_baseline, reinforce_pp, mo_grpo, max_rl"
 
 _SETTING = '"method=gdpo,weights.length=0.2"'
@@ -212,6 +214,36 @@ def audit_command(
     from gdpo_audit import cli
 
     return cli.run_audit(context.params, reader_may_leave)
+
+
+@app.command("check", short_help="Say what a configuration will run.")
+def check_command(
+    context: typer.Context,
+    configurations: Annotated[list[str], typer.Argument(metavar="CONFIG...", help="files of one configuration")],
+    trainer: Annotated[_Text, typer.Option(metavar="NAME==VERSION", help=f"{TRAINERS}; found by default")] = None,
+    log: Annotated[
+        _Text, typer.Option(metavar="SAMPLE", help="score the rewards of a few prompts, as for audit")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="exit with 1 at a trap of severity error")] = False,
+    json_: _Json = None,
+    debug: _Debug = False,
+) -> int:
+    """Say what a configuration will run, and where it is a trap, before anything runs.
+
+    YAML, JSON, shell scripts, Python programs and notebooks are read, never run. Several files are one configuration,
+    in which a command goes over a file of values, and a later file over an earlier one.
+
+    \b
+    gdpo check train.sh --trainer verl==0.9.1
+    gdpo check accelerate.yaml train.py --strict
+    gdpo check config.yaml --log rewards.csv
+
+    Exit status: 0; 1 where --strict meets a trap of severity error; 2 where a file cannot be read, or is of no trainer
+    that is known or of two.
+    """
+    from gdpo_audit import cli
+
+    return cli.run_check(context.params, reader_may_leave)
 
 
 @app.command("compare", short_help="Say what changed from one run to another.")

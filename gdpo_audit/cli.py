@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,13 @@ from gdpo_audit.logs.read import read_run
 from gdpo_audit.logs.unpack import format_suffix
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
+from gdpo_audit.sample import score_sample
 from gdpo_audit.watch import follow
 from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._json import jsonable
 from gdpo_core._parse import parse_count, parse_named, parse_number, parse_setting, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line
+from gdpo_core.checking.check import check_config
 from gdpo_core.conventions import COMPARED
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.steps import Explanation, explain
@@ -368,3 +372,21 @@ def run_compare(options: Options) -> None:
         sys.stdout.write(text)
     else:
         terminal.show_changes(difference, sys.stdout)
+
+
+# --- gdpo check ------------------------------------------------------------------------------------------------------
+
+
+def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
+    """Print and write what a configuration will run; 1 where --strict meets a trap of severity error, else 0."""
+    targets = _targets({"html": None, "json_": options["json_"]})
+    check = check_config(options["configurations"], options["trainer"])
+    sample = None if options["log"] is None else score_sample(check, read_run(options["log"]))
+    text = _dump(check.to_dict() | {"sample": jsonable(asdict(sample)) if sample else None})
+    _write(targets, {"json": text})
+    with printing():
+        if options["json_"] == Path("-"):
+            sys.stdout.write(text)
+        else:
+            terminal.show_check(check, sample, sys.stdout)
+    return int(options["strict"] and check.worst == "error")

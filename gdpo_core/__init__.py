@@ -1,6 +1,7 @@
 """GRPO and GDPO as the training frameworks compute them, and what they tell apart."""
 
 from gdpo_core._errors import InputError
+from gdpo_core.checking.check import ConfigCheck, check_config
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.counting import count_distinct, count_groups, enumerate_groups, group_advantages
 from gdpo_core.frameworks import (
@@ -31,8 +32,8 @@ from gdpo_core.training import TrainingRun, mean_field, train
 
 __all__ = [
     "AXOLOTL_ASYNC", "AXOLOTL_STREAMING", "CONVENTIONS", "METHODS", "MS_SWIFT", "NEMO_RL", "NEMO_RL_LOO",
-    "NVLABS_TRL", "PAPER", "SUCCESSORS", "TRL", "VERL", "BrokenTies", "Collapse", "Convention",
-    "Explanation", "InputError", "TrainingRun", "advantages", "break_even_weights", "broken_ties", "collapse",
-    "condition", "count_distinct", "count_groups", "enumerate_groups", "explain", "gdpo",
+    "NVLABS_TRL", "PAPER", "SUCCESSORS", "TRL", "VERL", "BrokenTies", "Collapse", "ConfigCheck", "Convention",
+    "Explanation", "InputError", "TrainingRun", "advantages", "break_even_weights", "broken_ties", "check_config",
+    "collapse", "condition", "count_distinct", "count_groups", "enumerate_groups", "explain", "gdpo",
     "group_advantages", "grpo", "grpo_no_std", "mean_field", "push", "train", "update_share",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gdpo_core._errors import InputError, expect
+from gdpo_core.checking.rules import Rules, rules_of
 from gdpo_core.conventions import PAPER, Convention
 
 
@@ -79,6 +80,7 @@ class Framework:
 
     # Its configuration.
     lines: Lines
+    rules: Rules | None = None  # what `gdpo check` knows of it
 
     # Where and how to use it.
     version: str  # that has GDPO
@@ -120,7 +122,9 @@ def _framework(key: str, record: dict[str, Any]) -> Framework:
     """Return the framework that a table of frameworks.toml describes."""
     for name in ("conventions", "found_in_logs"):
         record[name] = {convention: Convention(**values) for convention, values in record.get(name, {}).items()}
-    return Framework(id=key, **record | {"lines": Lines(**record["lines"])})
+    check, traps = record.pop("check", None), record.pop("traps", ())
+    rules = None if check is None else rules_of(check, traps)
+    return Framework(id=key, **record | {"lines": Lines(**record["lines"]), "rules": rules})
 
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

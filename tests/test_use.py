@@ -20,7 +20,7 @@ from gdpo_core.successors import SUCCESSORS
 from views.lab.answers import grade_answers
 from views.run.log import audit_log, read
 from views.run.samples import SAMPLES
-from views.use import advise, claims, configure, which
+from views.use import advise, check, claims, configure, which
 
 ROOT = Path(__file__).parent.parent
 
@@ -269,6 +269,22 @@ def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(default):
     wanted = {"scales", "equal", "undone", "difficulty", "live", "conflict", "gated", "noise", "demo"}
     assert {scenario for _, scenario in links if scenario} | wanted <= scenarios
     assert 'href="#' not in html
+
+
+# --- a pasted configuration -------------------------------------------------------------------------------------------
+
+
+def test_a_pasted_configuration_is_told_and_is_never_markup():
+    assert check.section("  ") is None
+    script = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gdpo trainer.use_v1=False \\\n"
+    script += '  +algorithm.gdpo_reward_keys=\'["<img src=x>","\\x1b[2J"]\' algorithm.use_kl_in_reward=True'
+    html = check.section(script).text
+    said = text_of(html)
+    assert "method GDPO, as verl computes it." in said and "error: verl-kl-vanishes line 2" in said
+    assert "<img" not in html and "<img src=x> (weight 1)" in said and "\x1b" not in html
+    assert 'data-copy="algorithm.use_kl_in_reward=False' in html
+    refused = check.section("lr: 1")
+    assert 'role="alert"' in refused.text and "pasted: expected a configuration of TRL" in text_of(refused.text)
 
 
 # --- claims, successors ----------------------------------------------------------------------------------------------

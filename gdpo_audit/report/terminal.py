@@ -17,8 +17,11 @@ from gdpo_audit.report.comparison import Changes, headline
 from gdpo_audit.report.groups import MEANING, PUNISHED_TITLE, group_tables, punished_tables
 from gdpo_audit.report.sections import NOTES, Section, above_and_below, changes_sections
 from gdpo_audit.report.summary import Table
-from gdpo_core._words import listing, printable, raw, raw_column
+from gdpo_audit.sample import SampleScore
+from gdpo_core._words import count, listing, number, percent, printable, raw, raw_column, signed
+from gdpo_core.checking.check import ConfigCheck
 from gdpo_core.conventions import NAMES, exceptions, formulas
+from gdpo_core.pushing import MEANING as PUSH
 from gdpo_core.steps import Explanation
 
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
@@ -178,6 +181,40 @@ def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
         columns.append(k)
         taken += width + 2
     yield columns
+
+
+# --- a configuration -------------------------------------------------------------------------------------------------
+
+
+def show_check(check: ConfigCheck, sample: SampleScore | None, file: TextIO) -> None:
+    """Print what a configuration will run, its traps, and what a sample would do under it."""
+    console = console_of(file)
+    _section(console, Section(listing(check.files, most=4), facts=check.facts))
+    for line in check.lines:
+        _lines(console, line, "what makes a log that can be audited")
+    if not check.traps:
+        console.print("\nNo trap that is known here.", style="bold")
+    for trap in check.traps:
+        console.print()
+        name = (f"{trap.severity}  {trap.id}", _COLOURS[trap.severity])
+        console.print(Text.assemble(name, f"  {printable(trap.place)}"), soft_wrap=True)
+        _paragraph(console, trap.says)
+        _lines(console, trap.line, "write")
+        _paragraph(console, f"Read in {trap.read_in}.", "dim")
+    if sample:
+        _show_sample(console, sample)
+
+
+def _show_sample(console: Console, sample: SampleScore) -> None:
+    rows = [
+        [name, number(weight), percent(sample.update_share[name]), signed(sample.push[name])]
+        for name, weight in sample.weights.items()
+    ]
+    console.print()
+    title = f"What {count(sample.answers, 'answer')} of {sample.path} would do under this configuration"
+    _table(console, Table(title, ["reward", "weight", "share of the update", "push"], rows, meaning=PUSH))
+    for note in sample.notes:
+        _paragraph(console, note)
 
 
 # --- one computation -------------------------------------------------------------------------------------------------

@@ -19,10 +19,12 @@ from gdpo_audit import audit, report
 from gdpo_audit.logs.read import read_run
 from gdpo_audit.report import terminal
 from gdpo_core._errors import InputError
+from gdpo_core.checking.check import check_config
 from views.address import read, write
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES, TRACES = ROOT / "data" / "samples", ROOT / "tests/goldens/logs/verifiers/traces.jsonl"
+FORMS = ("pasted", "a.yaml", "a.json", "a.sh", "a.py", "a.ipynb")
 TEXTS = ("a.csv", "a.tsv", "a.json", "a.jsonl", "a.table.json", "a")  # chosen by the first byte
 
 
@@ -62,7 +64,15 @@ def link(data: bytes) -> None:
     assert not refused and all(again[key] == values[key] for key in again), refused
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {f.__name__: f for f in (text, sqlite, trackio, archive, link)}
+def configuration(data: bytes) -> None:
+    """A configuration as it is pasted, or a file of one; the first byte says which."""
+    check = check_config({FORMS[data[0] % len(FORMS)]: data[1:].decode("utf-8", "replace")})
+    json.dumps(check.to_dict(), allow_nan=False)
+    terminal.show_check(check, None, io.StringIO())
+
+
+DOORS = (text, sqlite, trackio, archive, link, configuration)
+TARGETS: dict[str, Callable[[bytes], None]] = {f.__name__: f for f in DOORS}
 
 
 def expect_refusal(target: Callable[[bytes], None], data: bytes) -> bool:
@@ -102,6 +112,11 @@ def seeds(name: str) -> Iterator[bytes]:
             yield b"\x00" + plain.write_csv(separator=";").replace(".", ",").encode()
             yield b"\x05" + gzip.compress(plain.write_ndjson().encode())
         yield b"\x03" + b"".join(TRACES.read_bytes().splitlines(keepends=True)[:8])
+    elif name == "configuration":
+        forms = {Path(form).suffix: k for k, form in enumerate(FORMS)}
+        for path in sorted((ROOT / "tests/configs").glob("*/*.[psy]*")):
+            yield bytes([forms.get(path.suffix, 0)]) + path.read_bytes()
+            yield b"\x00" + path.read_bytes()
     elif name in ("trackio", "sqlite"):
         for frame in frames:
             rows = [dict(row, step=i) for i, row in enumerate(frame.rows(named=True))]

@@ -215,3 +215,17 @@ def link_values(values: Mapping[str, Any]) -> dict[str, Any]:
         "train-gate": str(int(values.get("gate", False))),
         "train-more": (float(OPTIMIZERS.index(values["optimizer"])), *more, *noise),
     }
+
+
+def address(
+    scenario: Scenario,
+    scenarios: Mapping[str, Scenario],
+    setting: Setting,
+    third: str,
+    values: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values of the chapter's controls as the address has them, and their defaults."""
+    chosen = {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third}
+    default = {"train-scenario": next(iter(scenarios)), "train-compare": scenario.setting.comparison}
+    return chosen | link_values(values), default | link_values(given)

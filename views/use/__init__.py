@@ -1,5 +1,5 @@
-"""Use it: when to use which method, the lines for a trainer, whether to use them, and what is said about GDPO."""
+"""Use it: when to use which method, lines for a trainer, whether to use them, a check, and what is said of GDPO."""
 
-from views.use import advise, claims, configure, which
+from views.use import advise, check, claims, configure, which
 
-__all__ = ["advise", "claims", "configure", "which"]
+__all__ = ["advise", "check", "claims", "configure", "which"]

@@ -1,0 +1,115 @@
+"""What the rewards of a few prompts would do under a configuration: a sample that is scored before the run."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+import polars as pl
+from torch import Tensor
+
+from gdpo_audit.logs.run import Run
+from gdpo_audit.recipe.recipe import tensors_of
+from gdpo_core._errors import expect
+from gdpo_core._groups import make_batch
+from gdpo_core._words import count, listing
+from gdpo_core.checking.check import ConfigCheck
+from gdpo_core.conventions import Convention
+from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.pushing import distances, push_of, push_parts
+from gdpo_core.registry import method_for
+from gdpo_core.ties import update_parts
+
+
+@dataclass(frozen=True)
+class SampleScore:
+    """What each reward of a sample would make of the update, and how much the update would raise it.
+
+    update_share, push: by reward; None where every advantage is 0. notes: what the figures stand on, in sentences.
+    """
+
+    path: str
+    answers: int
+    groups: int
+    weights: dict[str, float]
+    update_share: dict[str, float | None]
+    push: dict[str, float | None]
+    notes: tuple[str, ...]
+
+
+def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
+    """Return the shares and the push of a sample's rewards under what a configuration runs. Raises InputError."""
+    told = check.method is not None
+    expect(told, "--log", "a configuration that tells its method", f"one of {check.title} that does not")
+    expect(not run.total_only, "--log", "a sample with each reward in a column of its own", f"one total, in {run.path}")
+    weights, notes = _weights(check, run)
+    convention, lengths = _convention(check, run)
+    if convention is not ALL_CONVENTIONS[check.convention or "paper"]:
+        notes.append("The sample has no lengths: the batch step runs over answers here, not over tokens.")
+    table = pl.concat(list(run.tables()))
+    log = tensors_of(table, run.rewards)
+    batches, groups = len(log.batch.unique()), table["group"].n_unique()
+    batch = make_batch(
+        log.rewards,
+        weights=list(weights.values()),
+        groups=log.group,
+        lengths=log.lengths if lengths else None,
+        batches=log.batch,
+        convention=convention,
+    )
+    formula, prepared = method_for(check.method or "", batch)
+    steps = formula(prepared)
+    a = prepared.zero_unrewarded(steps.advantages)
+    shares, whole = (x.sum(-1) for x in update_parts(prepared, steps, a, prepared.all_responses))
+    products, squares = (x.sum(-1) for x in push_parts(a, distances(batch), batch.all_responses))
+    of = f"The sample counts as {count(batches, 'batch', 'batches')} with {count(groups, 'group')}"
+    more = f"; the run has {count(check.groups or 0, 'group')} in each" * bool(
+        check.groups and check.groups * batches != groups
+    )
+    return SampleScore(
+        path=run.path,
+        answers=len(table),
+        groups=groups,
+        weights=weights,
+        update_share=_by_name(run.rewards, shares / whole),
+        push=_by_name(run.rewards, push_of(products, squares, whole)),
+        notes=(*notes, f"{of}{more}."),
+    )
+
+
+def _by_name(names: Sequence[str], values: Tensor) -> dict[str, float | None]:
+    return {name: x if isfinite(x) else None for name, x in zip(names, values.flatten().tolist(), strict=True)}
+
+
+def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
+    """Return the convention of the run, and whether it takes lengths; without them the batch step runs over answers."""
+    convention = ALL_CONVENTIONS[check.convention or "paper"]
+    if convention.last_step == "tokens" and check.method == "gdpo":
+        return (convention, True) if run.has_length else (replace(convention, last_step="responses"), False)
+    return convention, False
+
+
+def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
+    """Return the weight of each reward of the sample, by name or by place, and on what it stands."""
+    if check.rewards is None and check.weights is None:
+        alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"
+        return dict.fromkeys(run.rewards, 1.0), [f"{alone}: each reward counts with 1 here."]
+    weights = check.weights or (1.0,) * len(check.rewards or ())
+    if check.rewards is not None:
+        by_name = {_bare(name): weight for name, weight in zip(check.rewards, weights, strict=False)}
+        if all(_bare(name) in by_name for name in run.rewards):
+            return {name: by_name[_bare(name)] for name in run.rewards}, []
+    names = sorted(run.rewards) if check.rewards is None else list(run.rewards)
+    wanted = f"{listing(check.rewards)}" if check.rewards else count(len(weights), "reward")
+    expect(len(names) == len(weights), "--log", f"a sample with {wanted}", f"{listing(run.rewards)} in {run.path}")
+    order = "by the alphabet" if check.rewards is None else "in the order of the sample's columns"
+    return {name: w for name, w in zip(names, weights, strict=True)}, [f"The weights go {order}: {listing(names)}."]
+
+
+def _bare(name: str) -> str:
+    """Return a reward's name without its module and without the word reward.
+
+    >>> _bare("rewards.format_reward"), _bare("Format")
+    ('format', 'format')
+    """
+    return re.sub(r"_?reward(_func)?$", "", name.rpartition(".")[2].lower()) or name.lower()

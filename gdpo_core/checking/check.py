@@ -1,0 +1,333 @@
+"""What a configuration will run: method, weights, what reaches the advantages, batch and log; and its traps."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import prod
+from string import Template
+from typing import Any
+
+from gdpo_core._json import jsonable
+from gdpo_core._words import clip, count, listing, one_line, printable
+from gdpo_core.checking.evaluate import Known, in_force
+from gdpo_core.checking.reading import Given, names_of, read_files
+from gdpo_core.checking.recognise import Recognised, parse_trainer, recognise
+from gdpo_core.checking.rules import ABOUT, Condition, Fact, Rules, Runs, Severity, Trap
+from gdpo_core.checking.sources import Unread
+from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import ALL_CONVENTIONS
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+_PROCESSES = "num_processes"  # of which a configuration often says nothing
+_TITLES = {"rewards": "rewards", "kl": "KL", "penalty": "penalty", "filter": "filter", "log": "log"}
+_NAMED = 8  # keys that cannot be read
+
+
+class _Sentence(Template):
+    braceidpattern = r"[A-Za-z_][\w.]*"  # a key of the configuration
+
+
+@dataclass(frozen=True)
+class FoundTrap:
+    """A trap that a configuration holds: what happens, the line to write, and where it was read.
+
+    place: where its key stands in the configuration; "" where the key is missing.
+    """
+
+    id: str
+    severity: Severity
+    says: str
+    line: str
+    place: str
+    read_in: str
+
+
+@dataclass(frozen=True)
+class ConfigCheck:
+    """What a configuration will run, as far as it tells without running anything.
+
+    method, convention: None where it is none that has a name here, or where the configuration does not tell.
+    rewards, weights: in the order in which they count; None where the configuration does not name them.
+    facts: lines by what they are about. unread: keys whose value only a run would tell.
+    """
+
+    files: tuple[str, ...]
+    trainer: str
+    title: str
+    version: str | None
+    method: str | None
+    convention: str | None
+    rewards: tuple[str, ...] | None
+    weights: tuple[float, ...] | None
+    group_size: int | None
+    groups: int | None
+    facts: dict[str, str]
+    lines: tuple[str, ...]
+    traps: tuple[FoundTrap, ...]
+    unread: tuple[str, ...]
+
+    @property
+    def worst(self) -> Severity | None:
+        """The highest severity among its traps; None without any."""
+        return next((s for s in SEVERITIES if any(trap.severity == s for trap in self.traps)), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as plain values, ready for JSON."""
+        return jsonable({"schema": 1} | asdict(self))
+
+    def __str__(self) -> str:
+        parts = [f"{name}: {says}" for name, says in self.facts.items()]
+        parts += [f"line: {line}" for line in self.lines]
+        for trap in self.traps:
+            parts += [f"{trap.severity}: {trap.says} [{trap.id}]", f"  write: {trap.line}"]
+        return "\n".join(parts)
+
+
+def check_config(configuration: Given, trainer: str | None = None) -> ConfigCheck:
+    """Return what a configuration will run and the traps that it holds. Nothing is imported, run or fetched.
+
+    configuration: the path of a file, several that are read together, later ones over earlier ones, or texts by the
+    names of their files. YAML, JSON, shell scripts, Python programs and notebooks are read.
+    trainer: NAME or NAME==VERSION; the keys tell it by default. Raises InputError.
+
+    >>> script = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gdpo trainer.use_v1=False"
+    >>> check = check_config({"train.sh": script})
+    >>> check.title, check.method, [trap.id for trap in check.traps]
+    ('verl', 'gdpo', ['verl-no-keys'])
+    """
+    asked, version = parse_trainer(trainer)
+    found = recognise(read_files(configuration), names_of(configuration), asked, version)
+    rules, known = found.rules, found.known
+    fill = _Filled(_values(rules, known), known)
+    runs, says_method = _method(rules, known)
+    told = runs is None or not runs.stops
+    rewards, weights = _rewards(rules, known, runs) if told else (None, None)
+    size = _whole(known.value(rules.group_size)) if told else None
+    groups, says_batch = _batch(rules, known, size, runs) if told else (None, "")
+    chosen = {about: fact for about in ABOUT if told and (fact := _fact(rules, known, about))}
+    unread = tuple(map(one_line, _unread(rules, known)))
+    facts = {"trainer": _says_trainer(found), "method": says_method}
+    if told:
+        facts |= _facts(chosen, fill, _says_rewards(rules, known, runs), says_batch)
+    facts |= _notes(unread, found)
+    return ConfigCheck(
+        files=names_of(configuration),
+        trainer=found.framework.id,
+        title=found.framework.title,
+        version=found.version,
+        method=runs.method if runs else None,
+        convention=runs.convention if runs else None,
+        rewards=rewards,
+        weights=weights,
+        group_size=size,
+        groups=groups,
+        facts={name: one_line(says) for name, says in facts.items()},  # a configuration may hold any character
+        lines=tuple(line for fact in chosen.values() if (line := fact.line.strip())),
+        traps=tuple(_traps(found, fill)),
+        unread=unread,
+    )
+
+
+def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
+    """Return the sentences about rewards, batch and the rest, in order; a trainer may have its own about rewards."""
+    said = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
+    middle = {_TITLES[about]: says for about, says in said.items() if about not in ("rewards", "log")}
+    return {"rewards": said.get("rewards", says_rewards), **middle, "batch": says_batch, "log": said["log"]}
+
+
+def _notes(unread: Sequence[str], found: Recognised) -> dict[str, str]:
+    """Return what could not be read, and what else the reader should know of what was."""
+    notes = {}
+    if unread:
+        more = f" and {len(unread) - _NAMED} more" * (len(unread) > _NAMED)
+        notes["not read"] = f"Only a run would tell {listing(unread[:_NAMED])}{more}."
+    return notes | ({"note": " ".join(found.notes)} if found.notes else {})
+
+
+# --- what runs -------------------------------------------------------------------------------------------------------
+
+
+def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
+    """Return what runs, and the sentence that says so; None where the configuration does not tell."""
+    for runs in rules.runs:
+        holds = known.holds(runs.when)
+        if holds is None:
+            keys = [c.key for c in runs.when if isinstance(known.value(c.key), Unread)]
+            return None, f"It cannot be told without {listing(dict.fromkeys(keys))}."
+        if holds:
+            filled = _Filled({}, known)(runs.says, runs.when)
+            if runs.method is None:
+                return runs, filled
+            convention = ALL_CONVENTIONS[runs.convention or "paper"]
+            name = f"{NAMES[runs.method]}, as {convention.name} computes it."
+            return runs, f"{name} {filled}".strip()
+    return None, "It cannot be told."
+
+
+def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
+    """Return the rewards and their weights, in the order in which they count."""
+    fact = _fact(rules, known, "rewards")
+    names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
+    named = tuple(map(str, names)) if isinstance(names, list) and names else None
+    counted = _numbers(weights)
+    if fact and runs and runs.method != "gdpo":
+        return None, None
+    if named and counted is None and weights is None:
+        counted = (1.0,) * len(named)
+    return named, counted if named is None or counted is None else counted[: len(named)]
+
+
+def _numbers(values: Any) -> tuple[float, ...] | None:
+    fits = isinstance(values, list) and values and all(isinstance(w, int | float) for w in values)
+    return tuple(float(w) for w in values) if fits else None
+
+
+def _says_rewards(rules: Rules, known: Known, runs: Runs | None) -> str:
+    names, weights = _rewards(rules, known, runs)
+    if any(isinstance(known.value(key), Unread) for key in (rules.rewards, rules.weights) if key):
+        told = f"{listing(names)}, in this order" if names else "They are not told"
+        return f"{told}; the weights are not told." if names else f"{told}."
+    if names and weights:
+        each = [f"{name} (weight {w:g})" for name, w in zip(names, weights, strict=False)]
+        each += [f"{name} (no weight)" for name in names[len(weights) :]]
+        return f"{listing(each)}, in this order."
+    if names:
+        return f"{listing(names)}, in this order; the weights cannot be read."
+    if weights:
+        return f"They are not named here; the weights are {listing(f'{w:g}' for w in weights)}, in their order."
+    return "They are not named here."
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9 else None
+
+
+def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
+    """Return how many groups one batch step takes together, and a sentence with their size."""
+    of = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
+    gdpo = runs is not None and runs.method == "gdpo"
+    if runs and runs.convention == "axolotl_streaming":
+        return 1, f"{of}; every group has a batch step of its own."
+    groups = _whole(known.value(rules.groups)) if rules.groups else None
+    answers, missing = _product(rules, known)
+    if answers and size and not missing and answers % size == 0:
+        groups = answers // size
+    if groups:
+        has = "has" if groups == 1 else "share" if gdpo else "make"
+        step = "a batch step" if gdpo else "a batch"
+        total = f", {count(groups * size, 'answer')}" if size else ""
+        alone = " of its own" if groups == 1 else ""
+        return groups, f"{of}; {count(groups, 'group')} {has} {step}{alone}{total}."
+    if answers:
+        each = f" of each process, whose number ({_PROCESSES}) is not told" if missing else ""
+        return None, f"{of}; {'a batch step' if gdpo else 'a batch'} holds {count(answers, 'answer')}{each}."
+    return None, f"{of}; how many groups {'share a batch step' if gdpo else 'make a batch'} is not told."
+
+
+def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
+    """Return the answers of a batch, and whether that is of one process of an unknown number."""
+    for keys in rules.answers:
+        values = {key: _whole(known.value(key)) for key in keys}
+        missing = [key for key, value in values.items() if value is None]
+        if not missing or missing == [_PROCESSES]:
+            return prod(value or 1 for value in values.values()), bool(missing)
+    return None, False
+
+
+def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
+    """Return the first fact about something that holds; of versions that are not given, the newest has it."""
+    for fact in rules.facts:
+        force = in_force(fact.since, fact.until, known.version)
+        if fact.about == about and (force or (force is None and not fact.until)):
+            holds = known.holds(fact.when)
+            if holds is None:
+                keys = [c.key for c in fact.when if isinstance(known.value(c.key), Unread)]
+                return Fact(about=about, says=f"It cannot be told without {listing(dict.fromkeys(keys))}.")
+            if holds:
+                return fact
+    return None
+
+
+def _says_trainer(found: Recognised) -> str:
+    version = (
+        f"{found.framework.title} {found.version}"
+        if found.version
+        else f"{found.framework.title}, of which no version is given"
+    )
+    read = f"; its rules were read in {found.rules.read_version}"
+    files = listing(map(clip, found.parents), most=3)
+    parents = f". It builds on {files}, not given here: a key that is not named may have any value" * bool(
+        found.parents
+    )
+    return f"{version}{read}{parents}."
+
+
+# --- traps -----------------------------------------------------------------------------------------------------------
+
+
+def _traps(found: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
+    """Yield the traps that hold, the worst first."""
+    held = []
+    for trap in found.rules.traps:
+        force = in_force(trap.since, trap.until, found.version)
+        if found.known.holds(trap.when) and (force or (force is None and trap.if_open)):
+            open_end = force is None
+            severity: Severity = "info" if open_end and trap.until else trap.severity  # the newest has it no more
+            says = f"{fill(trap.says, trap.when)}{_of_versions(trap) if open_end else ''}"
+            keys = [c.key for c in reversed(trap.when) if c.key in found.known.settings and c.key != "program"]
+            place = found.known.settings[keys[0]].place if keys else ""
+            line = printable(fill(trap.line, trap.when).strip())
+            held.append(FoundTrap(trap.id, severity, one_line(says), line, one_line(place), trap.read_in))
+    yield from sorted(held, key=lambda trap: SEVERITIES.index(trap.severity))
+
+
+def _of_versions(trap: Trap) -> str:
+    """Return which versions a trap is of, where none is given."""
+    parts = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
+    return f" This holds {listing(parts)}; no version is given."
+
+
+class _Filled:
+    """Fills values of the configuration into a sentence."""
+
+    def __init__(self, values: dict[str, str], known: Known) -> None:
+        self.values, self.known = values, known
+
+    def __call__(self, text: str, when: Sequence[Condition]) -> str:
+        """Return the sentence with what it names; $value is that of the first condition's key."""
+        template = _Sentence(text)
+        values = self.values | ({"value": _written(self.known.value(when[0].key))} if when else {})
+        keys = {name: _written(self.known.value(name)) for name in template.get_identifiers() if "." in name}
+        return template.safe_substitute(values | keys)
+
+
+def _written(value: Any) -> str:
+    return clip(value.text if isinstance(value, Unread) else str(value))
+
+
+def _values(rules: Rules, known: Known) -> dict[str, str]:
+    names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
+    n, w = (len(x) if isinstance(x, list) else 0 for x in (names, weights))
+    return {
+        "reward_count": count(n, "reward"),
+        "weight_count": count(w, "weight"),
+        "weights": listing(f"{x}" for x in weights) if isinstance(weights, list) else "",
+        "surplus": listing(map(str, weights[n:])) if isinstance(weights, list) else "",
+        "one_each": str([1.0] * n),
+        "spaced_each": " ".join(["1"] * n),
+    }
+
+
+def _unread(rules: Rules, known: Known) -> Iterator[str]:
+    """Yield the keys that bear on what is said here and whose value only a run would tell, each with its place."""
+    records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *rules.traps)
+    bearing = {c.key for record in records for c in record.when}
+    bearing |= {
+        rules.rewards,
+        rules.weights,
+        rules.group_size,
+        rules.groups,
+        *(k for keys in rules.answers for k in keys),
+    }
+    for key, setting in known.settings.items():
+        if isinstance(setting.value, Unread) and key in bearing:
+            yield f"{clip(key)} = {clip(setting.value.text)} ({setting.place})"

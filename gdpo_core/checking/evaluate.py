@@ -1,0 +1,123 @@
+"""Whether a condition holds of a configuration: yes, no, or not told."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gdpo_core.checking.rules import Condition
+from gdpo_core.checking.sources import Setting, Unread
+
+_WORDS = {"true": True, "false": False}
+
+
+class Known:
+    """The settings of a configuration as its trainer sees them: under today's names, with its defaults.
+
+    complete: whether every file that it builds on was given; else a key that is not there is not told.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Setting],
+        defaults: Mapping[str, Any],
+        complete: bool = True,
+        version: str | None = None,
+    ) -> None:
+        self.settings, self.defaults, self.complete, self.version = settings, defaults, complete, version
+
+    def value(self, key: str) -> Any:
+        """Return the value of a key; Unread where only a run, or a file that was not given, would tell."""
+        if key in self.settings:
+            return self.settings[key].value
+        return self.defaults.get(key) if self.complete else Unread("")
+
+    def entries(self, key: str) -> Any:
+        """Return the value of a key as a list; one value is a list of one."""
+        value = self.value(key)
+        return value if value is None or isinstance(value, list | Unread) else [value]
+
+    def holds(self, conditions: Sequence[Condition]) -> bool | None:
+        """Return whether all conditions hold; None where it is not told."""
+        told = [self._holds(condition) for condition in conditions]
+        return False if False in told else None if None in told else True
+
+    def _holds(self, c: Condition) -> bool | None:
+        if "*" in c.key and c.set is False:
+            return not any(fnmatchcase(key, c.key) for key in self.settings) if self.complete else None
+        if "*" in c.key:
+            told = [self._of(key, c) for key in self.settings if fnmatchcase(key, c.key)]
+            open_end = None in told or (not self.complete and c.set is None)  # what is asked for at all is rare
+            return True if True in told else None if open_end else False
+        return self._of(c.key, c)
+
+    def _of(self, key: str, c: Condition) -> bool | None:
+        value = self.value(key)
+        maybe = isinstance(value, Unread) and value.maybe
+        if c.set is not None and not maybe and (key in self.settings or self.complete):
+            given = key in self.settings and value is not None
+            return given == c.set
+        if isinstance(value, Unread):
+            return None
+        return _test(value, c, self)
+
+
+def _test(value: Any, c: Condition, known: Known) -> bool | None:
+    entries = [] if value is None else value if isinstance(value, list) else [value]
+    if other := c.longer_than or c.shorter_than:
+        theirs = known.entries(other)
+        if isinstance(theirs, Unread):
+            return None
+        both = value is not None and theirs is not None
+        return both and (len(entries) > len(theirs) if c.longer_than else len(entries) < len(theirs))
+    tests: dict[str, Callable[[], bool]] = {
+        "equals": lambda: same(value, c.equals),
+        "differs": lambda: not same(value, c.differs),
+        "one_of": lambda: any(same(value, one) for one in c.one_of),
+        "not_one_of": lambda: not any(same(value, one) for one in c.not_one_of),
+        "holds": lambda: any(same(entry, c.holds) for entry in entries),
+        "lacks": lambda: not any(same(entry, c.lacks) for entry in entries),
+        "like": lambda: re.search(str(c.like), str(value)) is not None,
+        "unlike": lambda: re.search(str(c.unlike), str(value)) is None,
+        "above": lambda: isinstance(value, int | float) and not isinstance(value, bool) and value > (c.above or 0),
+        "repeats": lambda: (len(set(map(str, entries))) < len(entries)) == c.repeats,
+        "several": lambda: (len(entries) > 1) == c.several,
+    }
+    return next(test() for name, test in tests.items() if getattr(c, name) not in (None, ()))
+
+
+def same(value: Any, other: Any) -> bool:
+    """Return whether two values of a configuration mean the same.
+
+    >>> same("GDPO", "gdpo"), same("False", False), same(1, True), same(1, 1.0)
+    (True, True, False, True)
+    """
+    value, other = (_WORDS.get(x.lower(), x.lower()) if isinstance(x, str) else x for x in (value, other))
+    return isinstance(value, bool) == isinstance(other, bool) and value == other
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version.
+
+    >>> version_of("0.9.1"), version_of("v0.21.0rc1") < version_of("0.21.1")
+    ((0, 9, 1), True)
+    """
+    return tuple(int(part[0]) for part in (re.match(r"\d+", p) for p in text.lstrip("v").split(".")) if part)
+
+
+def in_force(since: str, until: str, version: str | None) -> bool | None:
+    """Return whether a version is from `since` on and before `until`; None where no version is given.
+
+    >>> in_force("0.9", "", "0.9.1"), in_force("", "0.21", "0.21.0"), in_force("0.9", "", None), in_force("", "", None)
+    (True, False, None, True)
+    """
+    if not since and not until:
+        return True
+    if version is None:
+        return None
+    at = _padded(version)
+    return (not since or at >= _padded(since)) and (not until or at < _padded(until))
+
+
+def _padded(version: str) -> tuple[int, ...]:
+    return (*version_of(version), 0, 0, 0)[:3]

@@ -1,0 +1,236 @@
+"""A Python program, read as a syntax tree and never run: the arguments of its trainer's configuration."""
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gdpo_core._errors import InputError, reason
+from gdpo_core.checking.shell import COMMAND, LOST, read_shell
+from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
+
+_CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")
+_FUNCTIONS = {"reward_funcs", "reward_functions"}  # lists of functions, which are told by their names
+_CHANGES = ("append", "extend", "insert", "pop", "remove", "clear")  # of a list
+_DEEPEST = 10  # names for names, lists in lists
+_LONGEST = 60  # characters of an expression that is shown
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What the names of a program stand for.
+
+    values: of names that are assigned once and not changed; functions: names of its own functions and of what it
+    imports; origins: the package that a name is imported from.
+    """
+
+    values: dict[str, ast.expr]
+    functions: frozenset[str]
+    origins: dict[str, str]
+
+
+def read_notebook(text: str, file: str) -> list[Source]:
+    """Return the sources of the code cells of a notebook, as those of one program. Raises InputError."""
+    try:
+        cells = [cell["source"] for cell in json.loads(text)["cells"] if cell.get("cell_type") == "code"]
+        code = "\n".join(cell if isinstance(cell, str) else "".join(cell) for cell in cells)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{file}: expected a notebook, got: {reason(error)}") from None
+    kept = (re.sub(r"^(\s*)[%!].*$", r"\1pass", line) for line in code.split("\n"))
+    return read_python("\n".join(kept), file, installed=code)
+
+
+def read_python(text: str, file: str, installed: str | None = None) -> list[Source]:
+    """Return a source for each call that configures a trainer. Raises InputError with file and line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+        nodes = list(ast.walk(tree))
+    except SyntaxError as error:
+        raise InputError(f"{file}:{error.lineno or 1}: expected Python, got: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"{file}: expected Python, got: {reason(error)}") from None
+    names = _names(nodes)
+    packages = installed_by(installed or text)
+    sources = []
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        called = _dotted(call.func)
+        if called and _CALLED.search(called):
+            origin = names.origins.get(called.partition(".")[0])
+            settings = collect(_arguments(call, names, file), file)
+            settings |= collect(_set_later(nodes, call, names, file), file)
+            settings |= collect(_updates(nodes, call, names, file), file)
+            opened = tuple(key for key in settings if key.startswith("**"))
+            settings = {key: setting for key, setting in settings.items() if key not in opened}
+            mark = f"{origin}.{called}" if origin else called
+            sources.append(Source(file, settings, mark, f"{file}:{call.lineno}", opened, packages))
+    sources += _commands(nodes, file)
+    return sorted(sources, key=lambda source: int(source.place.rpartition(":")[2]))
+
+
+def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
+    """Yield the sources of the commands that a program holds as text, to hand them to a shell."""
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else LOST for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            text = node.value
+        else:
+            continue
+        if COMMAND.search(text):
+            yield from read_shell(text, file, first=node.lineno)
+
+
+def _dotted(node: ast.expr) -> str | None:
+    """Return the name that an expression spells, with its dots; None if it is no name."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
+        return f"{before}.{node.attr}"
+    return None
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def _names(nodes: list[ast.AST]) -> _Names:
+    functions = {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    origins: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+            functions |= set(names)
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                origins |= dict.fromkeys(names, node.module.partition(".")[0])
+    values: dict[str, ast.expr | None] = {}
+    for node in nodes:
+        for name, value in _assigned(node):
+            values[name] = None if name in values else value
+    return _Names({name: value for name, value in values.items() if value}, frozenset(functions), origins)
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the names that a node gives a value, with the value where it is spelled out; a changed list has none."""
+    if isinstance(node, ast.Assign):
+        yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and isinstance(node.target, ast.Name):
+        yield node.target.id, node.value
+    elif isinstance(node, ast.AugAssign | ast.For) and isinstance(node.target, ast.Name):
+        yield from [(node.target.id, None)] * 2
+    elif isinstance(node, ast.arg):  # an argument of a function has the name of something else
+        yield from [(node.arg, None)] * 2
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+        yield from [(_dotted(node.func.value) or "", None)] * 2
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+    """Yield the keyword arguments of a call; ** of a mapping that the program spells out counts too."""
+    if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # of the model, the rewards, …
+        yield "reward_funcs", Setting(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
+    for keyword in call.keywords:
+        place = f"{file}:{keyword.value.lineno}"
+        if keyword.arg is not None:
+            yield from _given(keyword.arg, keyword.value, names, file)
+            continue
+        value = keyword.value
+        given = names.values.get(value.id) if isinstance(value, ast.Name) else value
+        if isinstance(given, ast.Call) and _dotted(given.func) == "dict":
+            yield from _arguments(given, names, file)
+        elif isinstance(given, ast.Dict):
+            for key, inner in zip(given.keys, given.values, strict=True):
+                if isinstance(key, ast.Constant):
+                    yield from _given(str(key.value), inner, names, file)
+        else:
+            yield f"**{_written(value)}", Setting(Unread(_written(value)), place)
+
+
+def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+    value, place = _value(node, names, key in _FUNCTIONS), f"{file}:{node.lineno}"
+    yield from flatten(value, place, f"{key}.") if isinstance(value, dict) and value else [(key, Setting(value, place))]
+
+
+def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+    """Yield what the program assigns to the attributes of the configuration after it was made."""
+    own = {name for name, value in names.values.items() if value is call}
+    for node in nodes if own else ():
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id in own:
+                    yield from _given(target.attr, node.value, names, file)
+
+
+def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+    """Yield what the program puts later into a mapping that the call gets with **: it may or may not be there."""
+    own = {k.value.id for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name)}
+    for node in nodes if own else ():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
+            if isinstance(node.func.value, ast.Name) and node.func.value.id in own:
+                place = f"{file}:{node.lineno}"
+                for key in [k.arg or f"**{_written(k.value)}" for k in node.keywords]:
+                    yield key, Setting(Unread(_written(node), maybe=True), place)
+                if node.args:
+                    yield f"**{_written(node.args[0])}", Setting(Unread(_written(node)), place)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Subscript) and _dotted(target.value) in own:
+                    key = str(target.slice.value) if isinstance(target.slice, ast.Constant) else f"**{_written(target)}"
+                    yield key, Setting(Unread(_written(node), maybe=True), f"{file}:{node.lineno}")
+
+
+def _value(node: ast.expr, names: _Names, functions: bool, depth: int = 0) -> Any:
+    """Return the value that an expression spells out, or what is written where only a run would tell."""
+    if depth > _DEEPEST:
+        return Unread(_written(node))
+    if isinstance(node, ast.Name) and node.id in names.values:
+        return _value(names.values[node.id], names, functions, depth + 1)
+    if functions and not isinstance(node, ast.List | ast.Tuple):
+        told = isinstance(node, ast.Lambda | ast.Constant) or (_dotted(node) and _root(node) in names.functions)
+        return [_function(node, names)] if told else Unread(_written(node))
+    if isinstance(node, ast.List | ast.Tuple):
+        starred = any(isinstance(item, ast.Starred) for item in node.elts)
+        if functions:
+            return Unread(_written(node)) if starred else [_function(item, names) for item in node.elts]
+        items = [_value(item, names, False, depth + 1) for item in node.elts]
+        return next((item for item in items if isinstance(item, Unread)), items)
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return Unread(_written(node))
+
+
+def _root(node: ast.expr) -> str:
+    return (_dotted(node) or "").partition(".")[0]
+
+
+def _written(node: ast.AST) -> str:
+    """Return an expression as text, of which a long one is cut."""
+    try:
+        text = " ".join(ast.unparse(node).split())
+    except RecursionError:
+        text = "…"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _function(node: ast.expr, names: _Names) -> str:
+    """Return the name of a reward function: of a partial that of the function inside, of a model its path."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.Name) and isinstance(names.values.get(node.id), ast.Call | ast.Constant):
+        node = names.values[node.id]
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.Call):
+        called = (_dotted(node.func) or "").rpartition(".")[2]
+        inner = node.args[0] if called == "partial" and node.args else None
+        return (_dotted(inner) or "?").rpartition(".")[2] if inner is not None else called or "?"
+    if isinstance(node, ast.Lambda):
+        return "<lambda>"
+    return (_dotted(node) or _written(node)).rpartition(".")[2] or _written(node)

@@ -1,0 +1,109 @@
+"""The files of a configuration, each read in the form that it has."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from gdpo_core._errors import InputError, expect
+from gdpo_core.checking.program import read_notebook, read_python
+from gdpo_core.checking.shell import COMMAND, read_shell
+from gdpo_core.checking.sources import Source
+from gdpo_core.checking.values import read_json, read_yaml
+
+Given: TypeAlias = str | Path | Sequence[str | Path] | Mapping[str, str | bytes]
+
+LARGEST = 2_000_000  # bytes of a file; a configuration has some thousand
+_PARENTS = 10  # files that one builds on
+_FORMS: dict[str, Callable[[str, str], list[Source]]] = {
+    **dict.fromkeys((".yaml", ".yml"), lambda text, file: _with_commands(read_yaml(text, file))),
+    ".json": lambda text, file: [read_json(text, file)],
+    ".py": read_python,
+    ".ipynb": read_notebook,
+    **dict.fromkeys((".sh", ".bash", ".slurm", ".sbatch", ".zsh"), read_shell),
+}
+_COMMAND = re.compile(
+    r"^[ \t]*(?:\w+=\S*[ \t]+)*(?:python3?|torchrun|accelerate|deepspeed|uv|ray|swift|megatron|trl|axolotl)\s", re.M
+)
+_CALL = re.compile(r"^[ \t]*(?:from\s+\w[\w.]*\s+import|import\s+\w)|\w(?:Config|Trainer|Arguments)\(", re.M)
+_OPTION = re.compile(r"^[ \t]*(?:--\w|\+{0,2}[\w.]+\.\w+=)", re.M)
+
+
+def read_files(given: Given) -> list[Source]:
+    """Return what the files of a configuration hold, in their order; files that one builds on stand before it.
+
+    given: a path or several, or texts by the names of their files. Raises InputError.
+    """
+    if isinstance(given, Mapping):
+        texts = {str(name): _decoded(text, str(name)) for name, text in given.items()}
+        expect(bool(texts), "configuration", "at least one text", "none")
+        return [source for name, text in texts.items() for source in read_text(text, name)]
+    paths = [given] if isinstance(given, str | Path) else list(given) if isinstance(given, list | tuple) else []
+    fits = bool(paths) and all(isinstance(path, str | Path) for path in paths)
+    expect(fits, "configuration", "the path of a file, several, or texts by their names", repr(given)[:80])
+    return [source for path in paths for source in _read_path(Path(path), 0)]
+
+
+def names_of(given: Given) -> tuple[str, ...]:
+    """Return the names of the files, in their order."""
+    return tuple(str(name) for name in ([given] if isinstance(given, str | Path) else given))
+
+
+def read_text(text: str, file: str) -> list[Source]:
+    """Return the sources of a text, in the form that its file's name says, else in the one that it looks like."""
+    expect(len(text) <= LARGEST, file, f"at most {LARGEST:,} characters", f"{len(text):,}")
+    return _FORMS.get(Path(file).suffix.lower(), _form_of(text))(text, file)
+
+
+def _form_of(text: str) -> Callable[[str, str], list[Source]]:
+    """Return the form of a text that no name tells."""
+    begun = text.lstrip()[:1]
+    if begun == "{":
+        return _FORMS[".ipynb" if '"cells"' in text and '"cell_type"' in text else ".json"]
+    if text.startswith("#!") or _COMMAND.search(text):
+        return _FORMS[".sh"]
+    if _CALL.search(text):
+        return _FORMS[".py"]
+    return _FORMS[".sh" if _OPTION.search(text) else ".yaml"]
+
+
+def _with_commands(source: Source) -> list[Source]:
+    """Return a file of values, and the commands of a trainer that it holds as text, as those that start jobs do."""
+    found = [source]
+    for setting in source.settings.values():
+        if isinstance(setting.value, str) and COMMAND.search(setting.value):
+            line = int(setting.place.rpartition(":")[2])
+            found += read_shell(setting.value, source.file, first=line + ("\n" in setting.value))
+    return found
+
+
+def _decoded(text: str | bytes, name: str) -> str:
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: expected text in UTF-8, got byte {text[error.start]:#x} at {error.start}") from None
+
+
+def _read_path(path: Path, depth: int) -> list[Source]:
+    """Return the sources of a file, after those of the files beside it that it builds on."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as error:
+        raise InputError(f"{path}: expected a file that can be read, got: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"{str(path)!r}: expected the path of a file, got: {error}") from None
+    sources = read_text(_decoded(content, str(path)), str(path))
+    before: list[Source] = []
+    for source in sources:
+        missing = []
+        for name in source.parents:
+            parent = path.parent / name
+            if depth < _PARENTS and parent.is_file():
+                before += _read_path(parent, depth + 1)
+            else:
+                missing.append(name)
+        before.append(Source(source.file, source.settings, source.mark, source.place, tuple(missing), source.packages))
+    return before

@@ -1,0 +1,175 @@
+"""Which trainer a configuration is for, and its settings as that trainer sees them."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from gdpo_core._errors import InputError, expect
+from gdpo_core._words import clip, listing
+from gdpo_core.checking.evaluate import Known
+from gdpo_core.checking.rules import Rules
+from gdpo_core.checking.sources import Setting, Source
+from gdpo_core.frameworks import FRAMEWORKS, Framework
+
+_VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*")
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """The trainer of a configuration, its version if one is told, and its settings under today's names."""
+
+    framework: Framework
+    rules: Rules
+    version: str | None
+    known: Known
+    parents: tuple[str, ...]  # files that it builds on and that were not given
+    notes: tuple[str, ...]
+
+
+def trainers() -> dict[str, Framework]:
+    """Return the trainers whose configurations are known."""
+    return {key: framework for key, framework in FRAMEWORKS.items() if framework.rules}
+
+
+def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
+    """Return the trainer and the version in NAME or NAME==VERSION. Raises InputError.
+
+    >>> parse_trainer("verl==0.9.1"), parse_trainer("ms-swift"), parse_trainer(None)
+    (('verl', '0.9.1'), ('ms_swift', None), (None, None))
+    """
+    if text is None:
+        return None, None
+    name, equals, version = (part.strip() for part in text.partition("=="))
+    key = name.lower().replace("-", "_").replace(" ", "_")
+    found = next((k for k, f in trainers().items() if key in (k, *f.aliases, f.title.lower().replace("-", "_"))), None)
+    expect(found is not None, "trainer", f"NAME or NAME==VERSION, with one of {', '.join(trainers())}", repr(text))
+    expect(not equals or bool(_VERSION.fullmatch(version)), "trainer", "a version such as 0.9.1", repr(version))
+    return found, version.lstrip("v") or None
+
+
+def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None, version: str | None) -> Recognised:
+    """Return the trainer that the sources in files are for; asked: the one that a caller names. Raises InputError."""
+    strong = [_strong(source) for source in sources]
+    weak = [_weak(source) for source in sources]
+    seen = {key: why for found in strong for key, why in found.items()} or {
+        k: w for found in weak for k, w in found.items()
+    }
+    if asked is None:
+        _expect_one(sources, files, seen)
+    else:
+        wanted = f"a configuration of {FRAMEWORKS[asked].title}"
+        expect(asked in seen or not seen, listing(map(clip, files), most=3), wanted, _told(seen))
+        expect(bool(sources), listing(map(clip, files), most=3), wanted, "no setting at all")
+    key = asked or next(iter(seen))
+    own = [
+        source
+        for source, s, w in zip(sources, strong, weak, strict=True)
+        if key in s or (not s and (key in w or not source.mark or asked))
+    ]
+    return _of(FRAMEWORKS[key], own, version)
+
+
+def _of(framework: Framework, sources: Sequence[Source], version: str | None) -> Recognised:
+    rules = framework.rules
+    assert rules is not None
+    settings: dict[str, Setting] = {}
+    notes, taken, marks = [], set(), []
+    for source in sorted(sources, key=lambda source: bool(source.mark)):  # a command goes over a file of values
+        if source.mark and (source.file, source.mark) in taken:
+            notes.append(f"{source.place} runs it once more: what is said here is of the first.")
+            continue
+        taken.add((source.file, source.mark))
+        if source.mark:
+            marks.append(source.mark)
+        settings |= {_today(key, rules): setting for key, setting in source.settings.items()}
+    if marks:
+        settings["program"] = Setting(" ".join(marks), next(s.place for s in sources if s.mark))
+    given = {name_of(source.file) for source in sources}
+    named = dict.fromkeys(name for source in sources for name in source.parents if name_of(name) not in given)
+    parents = tuple(name for name in named if not any(re.search(own, name) for own in rules.own_files))
+    version = version or _version(rules, sources, settings)
+    return Recognised(
+        framework,
+        rules,
+        version,
+        Known(settings, rules.defaults, complete=not parents, version=version),
+        parents,
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def name_of(path: str) -> str:
+    """Return the name of a file without its folders."""
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+def _today(key: str, rules: Rules) -> str:
+    """Return the name that a key has today."""
+    for old, new in rules.also.items():
+        if key == old or (old.endswith(".") and key.startswith(old)):
+            return new + key[len(old) :] if old.endswith(".") else new
+    return key
+
+
+def _version(rules: Rules, sources: Sequence[Source], settings: Mapping[str, Setting]) -> str | None:
+    """Return the version that a configuration names, or that its script installs."""
+    given = settings.get(rules.version_key)
+    if given and isinstance(given.value, str) and _VERSION.fullmatch(given.value):
+        return given.value.lstrip("v")
+    installed = (source.packages[name] for source in sources for name in rules.packages if name in source.packages)
+    return next(installed, None)
+
+
+def _strong(source: Source) -> dict[str, str]:
+    """Return the trainers that a source is surely for, each with its program, or the key of its own, that says so."""
+    by_mark = {
+        key: f"{clip(source.mark)} in {source.place}"
+        for key, framework in trainers().items()
+        if source.mark and _fits(source, framework) and any(re.search(mark, source.mark) for mark in _marks(framework))
+    }
+    return by_mark or dict(_by_keys(source))
+
+
+def _marks(framework: Framework) -> Sequence[str]:
+    return framework.rules.marks if framework.rules else ()
+
+
+def _fits(source: Source, framework: Framework) -> bool:
+    """Return whether a source has no key that only a fork of the trainer has."""
+    others = framework.rules.not_keys if framework.rules else ()
+    return not any(fnmatchcase(key, other) for other in others for key in source.settings)
+
+
+def _by_keys(source: Source) -> Iterator[tuple[str, str]]:
+    for key, framework in trainers().items():
+        patterns = framework.rules.keys if framework.rules else ()
+        hit = next((name for name in source.settings if any(fnmatchcase(name, p) for p in patterns)), None)
+        if hit is not None and _fits(source, framework):
+            yield key, f"{clip(hit)} in {source.settings[hit].place}"
+
+
+def _weak(source: Source) -> dict[str, str]:
+    """Return the trainers that a source may be for, by two keys or more that they share with others."""
+    found = {}
+    for key, framework in trainers().items():
+        hits = [name for name in source.settings if framework.rules and name in framework.rules.common]
+        if len(hits) > 1:
+            found[key] = f"{listing(map(clip, hits), most=3)} in {source.file}"
+    return found
+
+
+def _expect_one(sources: Sequence[Source], files: Sequence[str], seen: Mapping[str, str]) -> None:
+    titles = listing((framework.title for framework in trainers().values()), "or")
+    if not seen:
+        keys = list(dict.fromkeys(key for source in sources for key in source.settings))
+        got = f"the keys {listing(map(clip, keys), most=4)}" if keys else "no setting at all"
+        file = listing(map(clip, files), most=3)
+        named = [clip(name) for source in sources for name in source.parents]
+        hint = f"it names {listing(named, most=2)}: give that file too" if named else "--trainer NAME says which it is"
+        raise InputError(f"{file}: expected a configuration of {titles}, got {got} ({hint})")
+    expect(len(seen) == 1, "configuration", "one trainer (--trainer NAME says which)", _told(seen))
+
+
+def _told(seen: Mapping[str, str]) -> str:
+    return listing(f"{FRAMEWORKS[key].title} ({why})" for key, why in seen.items())

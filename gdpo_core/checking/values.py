@@ -1,0 +1,154 @@
+"""Files of values: YAML, and JSON, whose lines are told by the same parser."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from gdpo_core._errors import InputError, reason
+from gdpo_core.checking.sources import MOST, Setting, Source, Unread, collect, flatten
+
+_TEMPLATE = re.compile(r"\$\{|\{\{|<%")
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WORDS = {
+    "": None,
+    "~": None,
+    "null": None,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+_DEEPEST = 60  # mappings in mappings, lists in lists
+_HOPS = 20  # references from one key to the next
+
+
+def read_yaml(text: str, file: str) -> Source:
+    """Return the settings of a YAML text. Raises InputError with file and line where it cannot be parsed."""
+    _expect_shallow(text, file)
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{file}:{mark.line + 1}" if mark else file
+        raise InputError(f"{where}: expected YAML, got: {error.problem or reason(error)}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputError(f"{file}: expected YAML, got: {reason(error)}") from None
+    if not isinstance(root, yaml.MappingNode):
+        got = "nothing" if root is None else "a list" if root.id == "sequence" else "one value"
+        raise InputError(f"{file}: expected keys and values, got {got}")
+    settings = collect(_Reader(file).settings(root), file)
+    parents = _parents(settings)
+    return Source(file, _resolved(settings), parents=parents)
+
+
+def read_json(text: str, file: str) -> Source:
+    """Return the settings of a JSON text. Raises InputError with file and line where it cannot be parsed."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{file}:{error.lineno}: expected JSON, got: {error.msg}") from None
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{file}: expected JSON, got: {reason(error)}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{file}: expected an object with arguments, got {type(value).__name__}")
+    try:  # once more as YAML, which knows the lines; tabs and \/ are no YAML
+        return read_yaml(text.replace("\t", " ").replace("\\/", "/"), file)
+    except InputError:
+        return Source(file, collect(flatten(value, file), file))
+
+
+def plain(text: str) -> Any:
+    """Return a value of a command line, or a plain one of YAML: null, true, a number, a list in brackets, else text.
+
+    >>> plain("True"), plain("1e-6"), plain('["a","b"]'), plain("null"), plain("none")
+    (True, 1e-06, ['a', 'b'], None, 'none')
+    """
+    word = text.strip()
+    if word[:1] in ("[", "{", '"', "'"):
+        try:
+            value = yaml.safe_load(word)
+        except (yaml.YAMLError, RecursionError, ValueError):
+            return text
+        return [_numbers(item) for item in value] if isinstance(value, list) else value
+    if word.lower() in _WORDS:
+        return _WORDS[word.lower()]
+    return _numbers(text)
+
+
+def _numbers(value: Any) -> Any:
+    """Return a text that spells a number as that number: 1e-6 too, which YAML calls text."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()) or len(value) > 40:
+        return value
+    return int(value) if re.fullmatch(r"\s*[+-]?\d+\s*", value) else float(value)
+
+
+class _Reader:
+    """Reads the nodes of a file; an alias may stand for as many as it likes, so that they are counted."""
+
+    def __init__(self, file: str) -> None:
+        self.file, self.nodes = file, 0
+
+    def settings(self, node: yaml.Node, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Setting]]:
+        """Yield the values below a mapping by their keys."""
+        for key, value in node.value:
+            self._count(depth)
+            name = f"{prefix}{key.value}" if isinstance(key, yaml.ScalarNode) else f"{prefix}?"
+            if isinstance(value, yaml.MappingNode) and value.value:
+                yield from self.settings(value, f"{name}.", depth + 1)
+            else:
+                yield name, Setting(self._value(value, depth), f"{self.file}:{key.start_mark.line + 1}")
+
+    def _value(self, node: yaml.Node, depth: int) -> Any:
+        self._count(depth)
+        if isinstance(node, yaml.ScalarNode):
+            if _TEMPLATE.search(node.value):
+                return Unread(node.value)
+            return plain(node.value) if node.style is None else node.value
+        if isinstance(node, yaml.SequenceNode):
+            items = [self._value(item, depth + 1) for item in node.value]
+            return next((item for item in items if isinstance(item, Unread)), items)
+        return {}
+
+    def _count(self, depth: int) -> None:
+        self.nodes += 1
+        if self.nodes > MOST or depth > _DEEPEST:
+            too_many = f"{MOST:,} values" if self.nodes > MOST else f"{_DEEPEST} mappings inside one another"
+            raise InputError(f"{self.file}: expected at most {too_many}, got more")
+
+
+def _expect_shallow(text: str, file: str) -> None:
+    """Refuse brackets in brackets in brackets, for which the parser takes seconds."""
+    depth = 0
+    for c in text:
+        depth += (c in "[{") - (c in "]}")
+        if depth > _DEEPEST:
+            raise InputError(f"{file}: expected at most {_DEEPEST} brackets inside one another, got more")
+
+
+def _parents(settings: dict[str, Setting]) -> tuple[str, ...]:
+    """Return the files that NeMo-RL's `defaults` names; Hydra's list of groups is of the package itself."""
+    given = settings.get("defaults")
+    named = given.value if given else None
+    files = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    return tuple(name for name in files if isinstance(name, str) and name.endswith((".yaml", ".yml")))
+
+
+def _resolved(settings: dict[str, Setting]) -> dict[str, Setting]:
+    """Return the settings, in which a value that is nothing but another key has that key's value."""
+
+    def follow(setting: Setting) -> Setting:
+        at = setting
+        for _ in range(_HOPS):
+            reference = _REFERENCE.fullmatch(at.value.text) if isinstance(at.value, Unread) else None
+            if reference is None or reference[1] not in settings:
+                break
+            at = settings[reference[1]]
+        return setting if isinstance(at.value, Unread) else Setting(at.value, setting.place)
+
+    return {key: follow(setting) for key, setting in settings.items()}

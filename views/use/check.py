@@ -1,0 +1,56 @@
+"""Before it runs: a configuration that the reader pastes, what it will run, and its traps."""
+
+import marimo as mo
+
+from gdpo_audit import report
+from gdpo_core._errors import InputError
+from gdpo_core._html import Html, tag
+from gdpo_core.checking.check import ConfigCheck, FoundTrap, check_config
+from views.html import join, show
+from views.worker import call
+
+PASTED = "pasted"  # its name in what is said of its lines
+LONGEST = 50_000  # characters; verl's whole configuration has forty thousand
+ABOUT = (
+    "Paste a command, a script, YAML, JSON, or the Python that makes the configuration: of TRL, verl, ms-swift, "
+    "NeMo-RL or axolotl. It is read, never run, and stays out of the address; gdpo check reads several files at once."
+)
+LIKE = 'algorithm.adv_estimator=gdpo +algorithm.gdpo_reward_keys=\'["accuracy","format"]\' …'
+
+
+def area() -> mo.ui.text_area:
+    """Return the text area."""
+    label = "Your configuration"
+    return mo.ui.text_area(placeholder=LIKE, label=label, rows=4, max_length=LONGEST, full_width=True)
+
+
+def controls(configuration: mo.ui.text_area) -> mo.Html:
+    """Return the text area below what it is for."""
+    heading = tag("h2", "Check a configuration before it runs", kind="part")
+    return show(heading, tag("p", ABOUT, kind="note"), configuration)
+
+
+def section(text: str) -> mo.Html | None:
+    """Return what the pasted configuration will run, or why it cannot be told; nothing without any."""
+    if not text.strip():
+        return None
+    try:
+        said = _told(call(check_config, {PASTED: text}))
+    except InputError as error:
+        said = tag("p", str(error), role="alert")
+    return show(report.STYLE, tag("section", said, kind="audit use checked"))
+
+
+def _told(check: ConfigCheck) -> Html:
+    facts = (tag("p", tag("b", name), " ", says) for name, says in check.facts.items())
+    wanted = [tag("p", "These lines make a log that can be audited:")] if check.lines else []
+    lines = (report.copy_box(line, "a log that can be audited") for line in check.lines)
+    none = [] if check.traps else [tag("p", tag("b", "No trap"), " that is known here.")]
+    return join(*facts, *wanted, *lines, *none, *map(_trap, check.traps))
+
+
+def _trap(trap: FoundTrap) -> Html:
+    where = f" {trap.place.removeprefix(PASTED).replace(':', 'line ', 1)}" * bool(trap.place)
+    title = tag("h3", f"{trap.severity}: {trap.id} ", tag("small", where))
+    read = tag("p", f"Read in {trap.read_in}.", kind="note")
+    return join(title, tag("p", trap.says), report.copy_box(trap.line, f"what mends {trap.id}"), read)
