@@ -112,7 +112,7 @@ def gather(
     facts = replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts))
     return replace(
         facts,
-        undecided=facts.run.undecided,
+        undecided=facts.run.count_undecided(),
         pays=pays_of_total(facts.run),
         prompt_texts=texts_of_worst_prompts(facts),
         characters=lengths_in_characters(facts),

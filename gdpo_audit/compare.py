@@ -15,7 +15,7 @@ from gdpo_audit.speeds import pooled_speeds
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing
 from gdpo_core.conventions import NAMES
-from gdpo_core.intervals import LEVEL, half_width
+from gdpo_core.intervals import CONFIDENCE, half_width
 
 __all__ = ["Changes", "changes", "headline"]
 
@@ -65,7 +65,7 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
         steps_b=min(map(len, tables_b)),
         figures=tuple(figures),
         speeds=_speeds(runs),
-        clear_by_seed=round(1 - LEVEL, 4) if several else SEEDS_CLEAR,
+        clear_by_seed=round(1 - CONFIDENCE, 4) if several else SEEDS_CLEAR,
     )
 
 

@@ -29,7 +29,7 @@ def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
     if prompts is None:
         return None
     worst, texts = worst_of(prompts), list[pl.DataFrame]()
-    for frame in f.run.others["text"]():
+    for frame in f.run.extracts["text"]():
         texts.append(frame.join(worst, on="_place", how="semi"))
         if sum(map(len, texts)) == len(worst):
             break
@@ -38,9 +38,9 @@ def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
 
 def lengths_in_characters(f: Facts) -> LengthSums[Array] | None:
     """Return the sums of the lengths in characters; None where the log has tokens, no texts, or too many of them."""
-    if f.run.has_length or "length" not in f.run.others or f.totals.responses > CHARACTERS_OF:
+    if f.run.has_length or "length" not in f.run.extracts or f.totals.responses > CHARACTERS_OF:
         return None
-    lengths = pl.concat(f.run.others["length"]())
+    lengths = pl.concat(f.run.extracts["length"]())
     basis = Basis(f.rewards, f.basis.weights, "paper", None, None)  # whose advantages nobody looks at
     counted = pl.col("batch").is_in(f.batches.batch.tolist())
     tables = (table.filter(counted) for table in f.run.tables())

@@ -36,7 +36,7 @@ def _dash(name: str) -> tuple[int, ...]:
     return tuple(map(int, VALUES[f"{name}-dash"].split()))
 
 
-METHODS = {
+LOOKS = {
     name.replace("-", "_"): Look(VALUES[name], _dash(name), VALUES[f"{name}-shape"])
     for name in ("grpo", "grpo-no-std", "gdpo")
 }

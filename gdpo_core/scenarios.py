@@ -14,9 +14,9 @@ import msgspec
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._json import as_type, read_json
-from gdpo_core.training import Setting, TrainingRun
+from gdpo_core.training import Setup, TrainingRun
 
-LEVEL = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
+LEARNT = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
 # Two medians count as equal if they are no further apart than so many epochs, or than this share of the larger one,
 # unless one of them is ALIKE_TIMES the other.
 ALIKE_EPOCHS, ALIKE_SHARE, ALIKE_TIMES = 2, 0.05, 1.5
@@ -43,7 +43,7 @@ class Scenario:
     lessons: dict[Comparison, Text] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = ENDS if self.setting.arms else VERDICTS
+        known = ENDS if self.setup.arms else VERDICTS
         for promise in (self.verdict, *self.verdicts.values()):
             expect(promise in known, "verdict", f"one of {', '.join(known)}", repr(promise))
 
@@ -53,13 +53,13 @@ class Scenario:
         return self.train.get("p0") == FROM_MARKS
 
     @cached_property
-    def setting(self) -> Setting:
+    def setup(self) -> Setup:
         """The checked arguments of `train`."""
-        unknown = set(self.train) - set(Setting.__dataclass_fields__)
+        unknown = set(self.train) - set(Setup.__dataclass_fields__)
         expect(not unknown, "train", "arguments of train", ", ".join(sorted(unknown)))
         many = len(self.coins)
         arguments = self.train | {"p0": [0.5] * many} if self.from_marks else self.train
-        setup = replace(as_type(arguments, Setting, "train"))  # msgspec leaves the defaults out of vars()
+        setup = replace(as_type(arguments, Setup, "train"))  # msgspec leaves the defaults out of vars()
         expect(len(setup.p0) == many, "train.p0", f"{many} numbers, as many as coins", len(setup.p0))
         try:
             setup.policy()
@@ -72,12 +72,12 @@ class Scenario:
         """Return what to learn from the scenario under this comparison."""
         return self.lessons.get(cast(Any, comparison), self.lesson)
 
-    def at(self, rates: Sequence[float]) -> Setting:
+    def at(self, rates: Sequence[float]) -> Setup:
         """Return the set-up, started from these pass rates if the scenario starts from marks."""
-        return replace(self.setting, p0=tuple(rates)) if self.from_marks else self.setting
+        return replace(self.setup, p0=tuple(rates)) if self.from_marks else self.setup
 
 
-def medians(run: TrainingRun, level: float = LEVEL) -> list[float]:
+def medians(run: TrainingRun, level: float = LEARNT) -> list[float]:
     """Return, per coin or arm, the lower median over seeds of the epoch at which it reaches the level, or infinity."""
     return run.steps_to(level).median(0).values.tolist()
 
@@ -112,7 +112,7 @@ def verdict_on_arms(grpo: float, gdpo: float) -> str:
     >>> verdict_on_arms(0.3, 0.99)
     'right under GDPO alone'
     """
-    right = grpo >= LEVEL, gdpo >= LEVEL
+    right = grpo >= LEARNT, gdpo >= LEARNT
     return ENDS[{(True, True): 0, (False, False): 1, (False, True): 2, (True, False): 3}[right]]
 
 

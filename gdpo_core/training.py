@@ -59,7 +59,7 @@ COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "ne
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setup:
     """A set-up: what to train and how, as the arguments of `train`. Equal set-ups of tuples have equal runs."""
 
     p0: tuple[float, ...]
@@ -88,14 +88,14 @@ class Setting:
         """The name of its match_scale."""
         return next(name for name, match in COMPARISONS.items() if match == self.match_scale)
 
-    def compared(self, comparison: str) -> "Setting":
+    def compared(self, comparison: str) -> "Setup":
         """Return this set-up under another comparison."""
         return replace(self, match_scale=COMPARISONS[comparison])
 
     def train(self, method: str) -> TrainingRun:
         """Train with one method, and return its runs.
 
-        >>> Setting((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
+        >>> Setup((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
         torch.Size([2, 4, 2])
         """
         return _simulate(method, self.policy(), self)
@@ -137,7 +137,7 @@ class Setting:
 
 
 class TrainingOptions(TypedDict, total=False):
-    """The fields of a `Setting` besides p0; `train` says what each is, and takes any numbers for tuples."""
+    """The fields of a `Setup` besides p0; `train` says what each is, and takes any numbers for tuples."""
 
     arms: ArrayLike | None
     scale: ArrayLike | None
@@ -155,7 +155,7 @@ class TrainingOptions(TypedDict, total=False):
     match_scale: bool | str
 
 
-with_options = shows_keywords_of(Setting, TrainingOptions.__annotations__)
+with_options = shows_keywords_of(Setup, TrainingOptions.__annotations__)
 
 
 @with_options
@@ -184,7 +184,7 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
     >>> [round(p, 1) for p in run.p[:, -1].mean(0).tolist()]
     [0.0, 1.0, 0.0]
     """
-    return Setting(cast(Any, p0), **cast(dict[str, Any], options)).train(method)
+    return Setup(cast(Any, p0), **cast(dict[str, Any], options)).train(method)
 
 
 @with_options
@@ -197,13 +197,13 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
     [0.931, 0.98]
     """
-    return Setting(cast(Any, p0), **cast(dict[str, Any], options)).mean_field(method)
+    return Setup(cast(Any, p0), **cast(dict[str, Any], options)).mean_field(method)
 
 
 # --- how they learn --------------------------------------------------------------------------------------------------
 
 
-def _simulate(method: str, policy: Policy, setup: Setting) -> TrainingRun:
+def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
     """Return the runs of all seeds at once, from one generator."""
     setup.check()
     method_named(method)
@@ -234,7 +234,7 @@ def _simulate(method: str, policy: Policy, setup: Setting) -> TrainingRun:
     return TrainingRun(method, policy.probabilities(path).permute(2, 1, 0))
 
 
-def _integrate(method: str, policy: Policy, setup: Setting) -> Tensor:
+def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     """Return p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
 
     Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
@@ -289,7 +289,7 @@ def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tenso
     return over_batch(batch, a).value
 
 
-def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setting) -> Tensor:
+def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setup) -> Tensor:
     """Return the logits before training and after each step, (epochs + 1, …)."""
     step, path = OPTIMIZERS[setup.optimizer](float(setup.lr)), [logits]
     for _ in range(setup.epochs):

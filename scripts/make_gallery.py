@@ -12,7 +12,7 @@ from typing import Any
 
 from gdpo_core import bfcl
 from gdpo_core.conventions import COMPARED
-from gdpo_core.scenarios import Scenario, Setting, load_scenarios, medians
+from gdpo_core.scenarios import Scenario, Setup, load_scenarios, medians
 from gdpo_core.training import COMPARISONS
 from views.train import cards
 from views.train.controls import pass_rates
@@ -21,8 +21,8 @@ from views.train.runs import train
 DATA = Path(__file__).resolve().parent.parent / "data"
 
 
-def final_values(setting: Setting, methods: Sequence[str]) -> dict[str, list]:
-    """Per method, for each weight and at last for the gate: [p of the right answer at the end, epochs to LEVEL]."""
+def final_values(setting: Setup, methods: Sequence[str]) -> dict[str, list]:
+    """Per method, for each weight and at last for the gate: [p of the right answer at the end, epochs to LEARNT]."""
     settings = [replace(setting, weights=(1.0, weight), gate=None) for weight in cards.WEIGHTS]
     settings.append(replace(setting, weights=None, gate=(1, 0)))
     endings: dict[str, list] = {m: [] for m in methods}

@@ -59,7 +59,7 @@ def test_imports_go_one_way(path):
         assert {*re.findall(r"^ *(?:from|import) gdpo_audit(?:\.| import )(\w+)", text, re.MULTILINE)} <= below
 
 
-READS_A_LOG = re.compile(r"\brun\.(?:tables|sample|table|others|undecided|_\w+)\b|\.tables\(\)")
+READS_A_LOG = re.compile(r"\brun\.(?:tables|sample|table|extracts|count_undecided|_\w+)\b|\.tables\(\)")
 
 
 def test_findings_and_report_open_no_log():

@@ -100,7 +100,7 @@ def test_what_waits_to_be_seen_is_drawn_later():
 
 
 def test_css_and_charts_have_one_theme():
-    for method, look in _theme.METHODS.items():
+    for method, look in _theme.LOOKS.items():
         assert f"--{method.replace('_', '-')}: {look.colour};" in _theme.css(":root")
     assert STYLE.startswith("/*") and _theme.css(".board") in STYLE and json.dumps(STYLE) in Board._esm
 

@@ -22,7 +22,7 @@ from gdpo_core.scenarios import (
     NEITHER,
     SAME,
     SLOWER,
-    Setting,
+    Setup,
     load_scenarios,
     medians,
     verdict,
@@ -37,7 +37,7 @@ from views.train.controls import linked_values, pass_rates, scenario_values, set
 DATA = Path("data")
 PATH = DATA / "scenarios.json"
 ALL = {scenario.id: scenario for scenario in load_scenarios(PATH)}
-COINS = {name: one for name, one in ALL.items() if not one.setting.arms}
+COINS = {name: one for name, one in ALL.items() if not one.setup.arms}
 KINDS = ("scales", "equal", "noise", "pays", "dense", "together")  # one of each; the others are slow
 MARKS = tuple(tuple(grades.vector) for grades in bfcl.grade_all(bfcl.load_tasks(DATA / "tasks")[0]))
 RATES = pass_rates(MARKS)
@@ -60,7 +60,7 @@ def plain(html):
         pytest.param(s, c, id=f"{s.id} {c}", marks=() if s.id in KINDS and c == "equal" else pytest.mark.slow)
         for s in ALL.values()
         for c in COMPARISONS
-        if c == s.setting.comparison or c in s.verdicts
+        if c == s.setup.comparison or c in s.verdicts
     ],
 )
 def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, comparison):
@@ -81,7 +81,7 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
 # The figures of the research note, from before this code: as published, 8 seeds.
 @pytest.mark.parametrize(("name", "grpo", "gdpo"), [("live", inf, 175), ("difficulty", 85, 69), ("rare", 97, 62)])
 def test_as_published_the_recorded_medians_come_out(name, grpo, gdpo):
-    setting = replace(ALL[name].setting.compared("published"), seeds=8)
+    setting = replace(ALL[name].setup.compared("published"), seeds=8)
     found = {m: max(medians(setting.train(m))) for m in runs.COMPARED}
     assert found["grpo"] == pytest.approx(grpo, abs=CLOSE)
     assert found["gdpo"] == pytest.approx(gdpo, abs=CLOSE)
@@ -93,7 +93,7 @@ def test_as_published_the_recorded_medians_come_out(name, grpo, gdpo):
 @pytest.mark.slow
 def test_the_stored_weights_are_those_that_are_trained():
     stored = FILE["weights"]["conflict"]["equal"]
-    for method, cells in make_gallery.final_values(ALL["conflict"].setting, list(stored)).items():
+    for method, cells in make_gallery.final_values(ALL["conflict"].setup, list(stored)).items():
         for (p, steps), (kept, before) in zip(cells, stored[method], strict=True):
             assert p == pytest.approx(kept, abs=0.02)
             assert (steps is None) == (before is None) and (steps is None or abs(steps - before) <= CLOSE)
@@ -154,7 +154,7 @@ def test_the_sentence_follows_from_the_medians_and_says_of_which_comparison_it_i
         reached = torch.tensor([101 if s is None else s for s in steps])
         return gc.TrainingRun("any", torch.where(torch.arange(101)[:, None] >= reached, 0.95, 0.1)[None])
 
-    setting, found = Setting((0.5, 0.5), epochs=100).compared(comparison), {"grpo": run(grpo), "gdpo": run(gdpo)}
+    setting, found = Setup((0.5, 0.5), epochs=100).compared(comparison), {"grpo": run(grpo), "gdpo": run(gdpo)}
     sentence = plain(verdicts.result(setting, ("first coin", "second coin"), found))
     assert verdict(found) == kind
     assert said in sentence and not re.search(r"inf|\b1 epochs", sentence)
@@ -169,7 +169,7 @@ def random_setting(draw):
     def some(values, share=0.5):
         return tuple(draw.choice(values) for _ in range(many)) if draw.random() < share else None
 
-    setting = Setting(
+    setting = Setup(
         tuple(draw.choice((0.05, 0.3, 0.5, 0.7, 0.89, 0.95)) for _ in range(many)),
         scale=some((0.1, 1.0, 3.0, 10.0), 0.7),
         weights=some((0.0, 0.2, 1.0, 2.0)),
@@ -283,7 +283,7 @@ def test_each_sentence_of_a_verdict_holds_at_random_settings():
 
 
 def test_a_coin_that_no_method_can_learn_is_told_apart_from_those_that_are_judged():
-    setting, coins = replace(ALL["scales"].setting, weights=(0.0, 1.0, 1.0)), ALL["scales"].coins
+    setting, coins = replace(ALL["scales"].setup, weights=(0.0, 1.0, 1.0)), ALL["scales"].coins
     said = plain(verdicts.result(setting, coins, {m: setting.train(m) for m in runs.COMPARED}))
     assert re.match(r"GDPO brings the second coin and the third coin to p = 0.9 in \d+ epochs, GRPO in \d+\.", said)
     assert said.endswith("The reward of the first coin does not count, so neither method trains it.")
@@ -293,21 +293,21 @@ def test_the_tolerance_is_two_epochs_or_five_percent_and_no_half_as_long_again()
     for grpo, gdpo, kind in ((20, 18, SAME), (20, 17, FASTER), (95, 100, SAME), (94, 100, SLOWER), (4, 2, FASTER)):
         assert verdict_on_coins([grpo], [gdpo]) == kind
     rule = "by at most 2 epochs or 5 %; in either case the larger one has to be less than 1.5 times the smaller"
-    assert rule in plain(words.how_it_learns(Setting((0.5,))))
+    assert rule in plain(words.how_it_learns(Setup((0.5,))))
 
 
 def test_the_headline_is_one_line_that_its_own_cards_bear_out():
     assert words.HEADLINES["equal"] == "Unequal scales: GDPO helps. Tuned weights, noise: it hurts."
     assert all(len(title) <= 60 for title in (*words.HEADLINES.values(), words.PREDICT))
-    coins = [s for s in COINS.values() if s.setting.comparison == "equal"]
-    faster, slower = ([s.setting for s in coins if s.verdict == kind] for kind in (FASTER, SLOWER))
+    coins = [s for s in COINS.values() if s.setup.comparison == "equal"]
+    faster, slower = ([s.setup for s in coins if s.verdict == kind] for kind in (FASTER, SLOWER))
     assert all(max(s.scale) >= 3 * min(s.scale) and s.weights is None for s in faster)  # the sum drowns the small one
     assert all(s.noise or s.weights for s in slower)  # it had drowned the noise, or was balanced by weights
 
 
 def test_the_numbers_of_set_ups_are_those_of_the_cards():
     for comparison in COMPARISONS:
-        counted = [s for s in COINS.values() if s.setting.comparison in ("equal", comparison)]
+        counted = [s for s in COINS.values() if s.setup.comparison in ("equal", comparison)]
         promised = [s.verdicts.get(comparison, s.verdict) for s in counted]
         sketches = cards.sketches(ALL, FILE, comparison, LAB)
         assert sorted(cards.kinds(ALL, sketches, comparison)) == sorted(promised)
@@ -366,7 +366,7 @@ def linked(**params):
 def test_the_controls_as_they_start_are_the_scenario(scenario):
     values = scenario_values(scenario)
     made = controls.elements(scenario, values)
-    own = scenario.setting.comparison
+    own = scenario.setup.comparison
     for given in (values, made.value):
         setting = setting_of(scenario, own, given, LAB)
         assert setting == scenario.at(RATES)
@@ -382,7 +382,7 @@ def test_a_link_restores_every_control():
     told["more"] = "1_8_32_4_20_0.05_0_0.5_0.001"
     page, scenario, values = linked(**told)
     setting = setting_of(scenario, "published", controls.elements(scenario, values).value, LAB)
-    assert setting == Setting(
+    assert setting == Setup(
         (0.3, 0.85), scale=(3.0, 1.0), weights=(2.0, 0.5, 1.0), noise=(0.0, 0.5, 0.001), epochs=20, lr=0.05,
         optimizer="adam", seeds=4, match_scale="published",
     )  # fmt: skip
@@ -431,7 +431,7 @@ def test_the_labs_answers_bring_marks_pay_and_weights():
 
 @pytest.mark.parametrize("name", ["pays", "scales", "undone"])
 def test_the_program_prints_the_numbers_on_the_screen(name):
-    setting, methods = ALL[name].setting, [*runs.COMPARED, "grpo_no_std"]
+    setting, methods = ALL[name].setup, [*runs.COMPARED, "grpo_no_std"]
     lines, found = printed(runs.program(setting, methods)), runs.train(setting, methods)
     for line, (method, run) in zip(lines, found.items(), strict=True):
         shown = [round(p, 2) for p in run.p[:, -1].median(0).values.tolist()] if setting.arms else medians(run)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from gdpo_core._theme import METHODS
+from gdpo_core._theme import LOOKS
 from gdpo_core._words import percent
 from gdpo_core.successors import TITLES as NAMES
 
@@ -23,7 +23,7 @@ def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
         at = bar[-1]["to"] if bar else 0.0
         label = f"{percent(row['share'], 1 if row['share'] < 0.1 else 0)} {PARTS[row['part']]}"
         look = {
-            "colour": INK if row["part"] == "wrong" else METHODS[row["method"]].colour,
+            "colour": INK if row["part"] == "wrong" else LOOKS[row["method"]].colour,
             "opacity": 0.3 if row["part"] == "tied" else 1.0,
         }
         bar.append(dict(row) | look | {"bar": name, "at": at, "to": at + row["share"], "label": label})

@@ -10,11 +10,10 @@ from typing import Any, Literal
 import altair as alt
 import polars as pl
 
-from gdpo_core._theme import METHODS as LOOKS
-from gdpo_core._theme import VALUES
+from gdpo_core._theme import LOOKS, VALUES
 from gdpo_core._words import count, percent, signed
 from gdpo_core.conventions import COMPARED
-from gdpo_core.scenarios import LEVEL
+from gdpo_core.scenarios import LEARNT
 from gdpo_core.successors import TITLES as NAMES
 from views.chart_rows import INK, Lines, bars_of_pairs, moved_apart, points_of_lines
 
@@ -85,7 +84,7 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
 
     def y(name: str) -> alt.Y:
         # The same room on the left of each panel, with and without a title: their curves have one width.
-        at = alt.ExprRef(f"[bottom, 0.5, {LEVEL}, 1]")
+        at = alt.ExprRef(f"[bottom, 0.5, {LEARNT}, 1]")
         ticks = alt.Axis(values=at, format=".1~f", minExtent=LEFT, maxExtent=LEFT, titleX=15 - LEFT)
         return alt.Y(f"{name}:Q", title=upright or None, scale=alt.Scale(domain=[alt.ExprRef("bottom"), 1]), axis=ticks)
 
@@ -93,7 +92,7 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
     tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high", "limit")]
     base = alt.Chart(alt.NamedData("rows")).encode(x, color)
     marks = alt.Chart(alt.NamedData("marks")).encode(x, color)
-    line = alt.Chart(_inline([{"level": LEVEL}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=GREY.colour)
+    line = alt.Chart(_inline([{"level": LEARNT}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=GREY.colour)
     layers = [
         line.encode(y("level")),
         marks.mark_rule(strokeWidth=1.2, strokeDash=[3, 3], aria=False).encode(y=alt.value("height"), y2=alt.datum(1)),
@@ -110,7 +109,7 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
         text = marks.transform_filter(alt.datum.slot == slot).encode(ink, x="beside:Q", y=alt.datum(1), text="epoch:Q")
         layers.append(text.mark_text(align=align, dx=dx, dy=-11, **bold))
     # Where no number stands there is as much room for one.
-    room = alt.Chart(_inline([{"level": LEVEL}])).mark_point(opacity=0, size=4, aria=False).encode(y=alt.value(-20))
+    room = alt.Chart(_inline([{"level": LEARNT}])).mark_point(opacity=0, size=4, aria=False).encode(y=alt.value(-20))
     around = {"left": 0, "right": RIGHT, "top": 4, "bottom": 2}
     return _typed(alt.layer(*layers, room), "", "").properties(height=278, padding=around).to_dict()
 

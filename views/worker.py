@@ -19,7 +19,7 @@ import numpy as np
 
 from gdpo_audit import AuditReport, Run, audit, read_run
 from gdpo_core._errors import InputError, fault_of, is_fault
-from gdpo_core.scenarios import Setting
+from gdpo_core.scenarios import Setup
 from views import threads  # noqa: F401
 
 MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two minutes after its visitor left
@@ -99,7 +99,7 @@ def audit_upload(
         return facts, error
 
 
-def train_probabilities(setting: Setting, method: str, limit: bool) -> np.ndarray:
+def train_probabilities(setting: Setup, method: str, limit: bool) -> np.ndarray:
     """Return the probabilities of one method's runs, or of its infinite-group limit."""
     return (setting.mean_field(method) if limit else setting.train(method).p).numpy()
 

@@ -16,11 +16,12 @@ from gdpo_core._words import MISSING, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.forecasting import pool
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.intervals import LEVEL
+from gdpo_core.intervals import CONFIDENCE
 from gdpo_core.pushing import MEANING
 
 # The share of figures that was clear in simulated runs, of two single runs that differ in the seed alone: over all
-# set-ups that were tried, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at most.
+# set-ups that were tried, and in those with the fewest and the most. Of several runs a side it is at most
+# 1 − CONFIDENCE.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
 
 FIGURES = ("mean", "constant groups", "share of the update", "push", "groups with ties", "silent groups")
@@ -113,7 +114,7 @@ class Changes:
         tuple[PooledSpeed, ...],
         Meta(description="How fast each reward follows a push, over all runs; empty where a log does not tell it."),
     ]
-    level: Annotated[float, Meta(description="Of the intervals.")] = field(default=LEVEL, kw_only=True)
+    level: Annotated[float, Meta(description="Of the intervals.")] = field(default=CONFIDENCE, kw_only=True)
     clear_by_seed: Annotated[
         float, Meta(description="Share of the figures that are clear in simulated runs which differ in the seed alone.")
     ]
@@ -155,7 +156,7 @@ def figures_table(c: Changes) -> Table:
     """Return a table of the figures of both runs and their differences."""
     return Table(
         "What they did",
-        ["figure", "reward", "A", "B", "B − A", f"{percent(LEVEL)} interval", "clear"],
+        ["figure", "reward", "A", "B", "B − A", f"{percent(CONFIDENCE)} interval", "clear"],
         [_row(x, c.unit) for x in c.figures],
         caveat(c),
     )
@@ -199,7 +200,7 @@ def caveat(c: Changes) -> str:
         how = (
             f"The figures are means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B. "
             "The interval is Student’s t over runs; a difference is clear if its interval leaves out 0. "
-            f"Of {1 / (1 - LEVEL):.0f} figures that did not change, at most about one looks as if it had."
+            f"Of {1 / (1 - CONFIDENCE):.0f} figures that did not change, at most about one looks as if it had."
         )
     else:
         over = f"{count(c.steps_a, 'step')} that both runs hold, step by step."

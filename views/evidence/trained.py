@@ -7,7 +7,7 @@ import polars as pl
 
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
-from gdpo_core.intervals import LEVEL
+from gdpo_core.intervals import CONFIDENCE
 from views import charts, html
 from views.experiment import ANSWERS, PARAMETERS, SAME, VERDICTS, Comparison, Experiment, load, verdict
 from views.html import Cell, Html, callout, join, paragraphs, table, tag
@@ -71,8 +71,8 @@ def _says(experiment: Experiment) -> list[str]:
         f"difference” each time would have held in {never}.",
         f"Counting every difference of {point} or more, **GDPO leads in {len(experiment.ahead('gdpo', least))} and "
         f"GRPO in {len(experiment.ahead('grpo', least))}** of the {many} comparisons. Counting every difference whose "
-        f"{percent(LEVEL)} interval excludes 0, **GDPO leads in {gdpo} and GRPO in {grpo}**; chance alone would give "
-        f"about {decimal((1 - LEVEL) * many, 1)}.",
+        f"{percent(CONFIDENCE)} interval excludes 0, **GDPO leads in {gdpo} and GRPO in {grpo}**; chance alone would "
+        f"give about {decimal((1 - CONFIDENCE) * many, 1)}.",
         *(_surprise(experiment, comparison) for comparison in not_held),
     ]
 
@@ -158,7 +158,7 @@ def results_table() -> Html:
         ]
         for comparison in experiment.comparisons
     ]
-    head = ["set-up", "reward", "predicted of GDPO", "coins", "model", f"{percent(LEVEL)} interval", "verdict"]
+    head = ["set-up", "reward", "predicted of GDPO", "coins", "model", f"{percent(CONFIDENCE)} interval", "verdict"]
     return join(
         table(head, rows, "figures", "GDPO − GRPO of the mean pass rate over all steps, in points"),
         tag("p", RULE, kind="note"),

@@ -15,13 +15,13 @@ from gdpo_core.board.state import State
 from gdpo_core.scenarios import (
     ENDS,
     FASTER,
-    LEVEL,
+    LEARNT,
     NEITHER,
     SAME,
     SLOWER,
     VERDICTS,
     Scenario,
-    Setting,
+    Setup,
     load_scenarios,
     medians,
     verdict_on_arms,
@@ -50,7 +50,7 @@ WIDTH, HEIGHT = 160, 22
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
-def sketch(setting: Setting) -> dict:
+def sketch(setting: Setup) -> dict:
     """Return what a small picture shows: per method the medians of all coins, and the curve of the slowest one.
 
     Of arms it is the right answer, and where it ends.
@@ -94,14 +94,14 @@ def load(data: Path) -> tuple[dict[str, Scenario], File]:
 
 
 def link(
-    scenario: Scenario, setting: Setting, methods: Sequence[str], values: Mapping[str, Any]
+    scenario: Scenario, setting: Setup, methods: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Return what the address says of the chapter, what it need not say, and the program of its medians."""
     third = methods[len(COMPARED)] if len(methods) > len(COMPARED) else ""
     names = {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third}
     untouched = {
         "train-scenario": next(iter(load(ROOT / "data")[0])),
-        "train-compare": scenario.setting.comparison,
+        "train-compare": scenario.setup.comparison,
         **link_values(scenario_values(scenario)),
     }
     return names | link_values(values), untouched, program(setting, methods)
@@ -154,14 +154,14 @@ def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
     def at(epoch: float, p: float) -> str:
         return f"{2 + (WIDTH - 8) * epoch / end:.1f} {HEIGHT - 2 - (HEIGHT - 4) * (p - low) / (1 - low):.1f}"
 
-    lines = [tag("path", kind="level", d=f"M{at(0, LEVEL)}L{at(end, LEVEL)}")]
+    lines = [tag("path", kind="level", d=f"M{at(0, LEARNT)}L{at(end, LEARNT)}")]
     for m in COMPARED:
         points = "L".join(at(epoch, p) for epoch, p in zip(sketch["epochs"], sketch[m]["curve"], strict=True))
         lines.append(tag("path", kind=f"curve {m}", d=f"M{points}"))
     there = [max(_never(sketch[m]["steps"][: 1 if arms else None])) for m in COMPARED]
     column = COLUMN[kind(sketch, arms)]
     if column != "same" and inf not in there:
-        lines.append(tag("path", kind=f"gap {column}", d=f"M{at(there[0], LEVEL)}L{at(there[1], LEVEL)}"))
+        lines.append(tag("path", kind=f"gap {column}", d=f"M{at(there[0], LEARNT)}L{at(there[1], LEARNT)}"))
     box = f"0 0 {WIDTH} {HEIGHT}"
     return tag("svg", *lines, viewBox=box, preserveAspectRatio="none", aria_hidden="true")
 
@@ -172,7 +172,7 @@ def facts(scenario: Scenario) -> str:
     >>> facts(load(Path("data"))[0]["varying"])
     'start 0.02, 0.1 · pay 1, 6 · noise 0, 1'
     """
-    s = scenario.setting
+    s = scenario.setup
     given = {"start": s.p0[:1] if s.arms else s.p0, "pay": s.scale, "weight": s.weights, "noise": s.noise}
     given["together"] = (s.together,) * (s.together > 0)
     parts = [f"{name} {', '.join(f'{x:g}' for x in values)}" for name, values in given.items() if values]
@@ -196,7 +196,7 @@ def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab
     """
     by_scenario = {}
     for s in scenarios.values():
-        compare = comparison if s.setting.comparison == "equal" else s.setting.comparison
+        compare = comparison if s.setup.comparison == "equal" else s.setup.comparison
         by_scenario[s.id] = file["sketches"][s.id][compare]
         setting = setting_of(s, compare, scenario_values(s), lab)
         if s.from_marks and setting != s.at(file["rates"]).compared(compare):
@@ -206,12 +206,12 @@ def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab
 
 def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
     """Return whether a scenario is about another comparison."""
-    return scenario.setting.comparison not in ("equal", comparison)
+    return scenario.setup.comparison not in ("equal", comparison)
 
 
 def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -> list[str]:
     """Return the verdicts on the set-ups of coins that the comparison is about."""
-    counted = [s for s in scenarios.values() if not s.setting.arms and not is_of_another_comparison(s, comparison)]
+    counted = [s for s in scenarios.values() if not s.setup.arms and not is_of_another_comparison(s, comparison)]
     return [kind(shown[s.id], False) for s in counted]
 
 
@@ -219,7 +219,7 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
     """Say how the set-ups end; of who predicts the score, once there is one, and no word of how they end."""
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
-    uncounted = sum(not s.setting.arms and is_of_another_comparison(s, comparison) for s in scenarios.values())
+    uncounted = sum(not s.setup.arms and is_of_another_comparison(s, comparison) for s in scenarios.values())
     return tag("p", counts(comparison, kinds(scenarios, shown, comparison), len(scenarios), uncounted))
 
 
@@ -227,7 +227,7 @@ def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
     """Return all cards in rows by their verdicts, or, where the reader guesses, in their order and without the rest."""
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
-        drawn, arms = shown[s.id], bool(s.setting.arms)
+        drawn, arms = shown[s.id], bool(s.setup.arms)
         row = "arms" if arms else COLUMN[kind(drawn, arms)]
         places[row if guesses is None or arms else "guessed"].append(_card(s, drawn, comparison, guesses))
     titles = ROWS if guesses is None else PREDICTED
@@ -237,7 +237,7 @@ def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 
 def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guesses | None) -> Html:
     """Return a title and a small picture named with its verdict, or with its make where the reader guesses."""
-    arms = bool(s.setting.arms)
+    arms = bool(s.setup.arms)
     another_comparison = is_of_another_comparison(s, comparison)
     ending = f"{label(drawn, arms)}{', by longer steps' if another_comparison else ''}"
     if guesses is None:
@@ -255,7 +255,7 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
 def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) -> str:
     """Say how many of the guesses were right."""
     guessed = [s for s in scenarios.values() if guesses[s.id]]
-    right = sum(kind(shown[s.id], bool(s.setting.arms)) == guesses[s.id] for s in guessed)
+    right = sum(kind(shown[s.id], bool(s.setup.arms)) == guesses[s.id] for s in guessed)
     if not guessed:
         return ""
     last = ", and that was the last one" if len(guessed) == len(scenarios) else ""
@@ -265,9 +265,9 @@ def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) 
 # --- the conflict ----------------------------------------------------------------------------------------------------
 
 
-def weights_table(file: File, scenario: Scenario, setting: Setting) -> Html | str:
+def weights_table(file: File, scenario: Scenario, setting: Setup) -> Html | str:
     """Show who wins at which weight of being concise, and behind the gate; empty where anything else was set."""
-    as_shipped = replace(scenario.setting, match_scale=setting.match_scale, weights=None, gate=None)
+    as_shipped = replace(scenario.setup, match_scale=setting.match_scale, weights=None, gate=None)
     if replace(setting, weights=None, gate=None) != as_shipped:
         return ""
     endings = file["weights"][scenario.id][setting.comparison]
@@ -281,7 +281,7 @@ def weights_table(file: File, scenario: Scenario, setting: Setting) -> Html | st
     each = listing([f"{NAMES[m]} {'none of these' if w is None else number(w)}" for m, w in need.items()])
     gate = (
         "Behind the gate the right answer wins under every method, at any weight."
-        if all(cells[-1][0] >= LEVEL for cells in endings.values())
+        if all(cells[-1][0] >= LEARNT for cells in endings.values())
         else "Behind this gate the right answer does not win: an answer that is not concise pays a penalty here, and "
         "the gate spares wrong answers this penalty."
     )
@@ -300,7 +300,7 @@ def weights_table(file: File, scenario: Scenario, setting: Setting) -> Html | st
 
 
 def _result(p: float, here: bool) -> Html:
-    name, sign = ("right", "✓") if p >= LEVEL else ("wrong", "✗") if p <= 1 - LEVEL else ("open", "~")
+    name, sign = ("right", "✓") if p >= LEARNT else ("wrong", "✗") if p <= 1 - LEARNT else ("open", "~")
     return tag("span", tag("b", sign), tag("small", probability(p)), kind=f"{name}{' here' if here else ''}")
 
 
@@ -308,7 +308,7 @@ def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
     """Return the largest weight from which on, downwards, the right answer wins."""
     largest = None
     for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):
-        if p < LEVEL:
+        if p < LEARNT:
             break
         largest = weight
     return largest

@@ -9,7 +9,7 @@ import marimo as mo
 
 from gdpo_core._html import Html, tag
 from gdpo_core.board.state import State
-from gdpo_core.scenarios import Scenario, Setting
+from gdpo_core.scenarios import Scenario, Setup
 from gdpo_core.training import COMPARISONS
 from views.html import div, element, fold, show
 from views.nav import Nav
@@ -54,7 +54,7 @@ def as_coins(lab: State) -> tuple[list[float], list[float]]:
 
 def scenario_values(scenario: Scenario) -> dict[str, Any]:
     """Say where the controls stand as the scenario has them."""
-    s, ones = scenario.setting, (1.0,) * scenario.setting.rewards
+    s, ones = scenario.setup, (1.0,) * scenario.setup.rewards
     return {
         "start": s.p0[:1] if s.arms else s.p0,  # of arms the right one's alone
         "pays": s.scale or (ones if s.arms else ones[: len(s.p0)]),
@@ -69,14 +69,14 @@ def scenario_values(scenario: Scenario) -> dict[str, Any]:
 
 def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
     """Return where the controls stand with what the address says of them, as far as it fits."""
-    values, arms = scenario_values(scenario), bool(scenario.setting.arms)
+    values, arms = scenario_values(scenario), bool(scenario.setup.arms)
     for name in ("start", "pays", "weights"):
         many = 0 if scenario.from_marks else len(values[name])  # the Lab sets those
         values[name] = page.given(f"train-{name}", default=values[name], many=many)
     if arms:
         values["start"] = (min(*values["start"], STEPS["start"][-1]),)
     values["gate"] = page.given("train-gate", ("0", "1") if arms else ("0",), str(int(values["gate"]))) == "1"
-    if scenario.setting.comparison != "equal":
+    if scenario.setup.comparison != "equal":
         values["compare"] = page.given("train-compare", default=values["compare"])
     if more := page.given("train-more", many=6 + len(values["noise"])):
         values["optimizer"] = OPTIMIZERS[more[0] == 1]
@@ -90,7 +90,7 @@ def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
 
 def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
     """Return how the methods are compared, and the third one: they stay when another scenario is chosen."""
-    compare = page.given("train-compare") if linked.setting.comparison == "equal" else "equal"
+    compare = page.given("train-compare") if linked.setup.comparison == "equal" else "equal"
     titles = {title: name for name, title in TITLES.items()}
     third = {"no third method": ""} | {f"+ {name}": m for m, name in THIRD.items()}
     method = page.given("train-method", list(third.values()))
@@ -104,7 +104,7 @@ def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
 
 def question(scenario: Scenario) -> mo.ui.radio:
     """Return what to predict of a scenario."""
-    asked, answers = QUESTIONS[bool(scenario.setting.arms)]
+    asked, answers = QUESTIONS[bool(scenario.setup.arms)]
     label = tag("span", asked, kind="question")
     return mo.ui.radio({words: kind for kind, words in answers.items()}, label=label, inline=True)
 
@@ -117,9 +117,9 @@ def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
         if not scenario.from_marks:
             sliders = [_slider(name, x, words, reward) for reward, x in zip(names, values[name], strict=False)]
             made[name] = mo.ui.array(sliders)
-    if scenario.setting.arms:
+    if scenario.setup.arms:
         made["gate"] = mo.ui.checkbox(values["gate"], label="gate: being concise counts only if right")
-    if scenario.setting.comparison != "equal":
+    if scenario.setup.comparison != "equal":
         made["compare"] = mo.ui.dropdown(
             {title: c for c, title in TITLES.items()}, TITLES[values["compare"]], label="Compared"
         )
@@ -131,7 +131,7 @@ def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
         made[name] = mo.ui.dropdown(options, f"{values[name]}", label=_aligned(title))
     for name, (title, low, high, step) in NUMBERS.items():
         made[name] = mo.ui.number(low, high, step, values[name], debounce=True, label=_aligned(title))
-    if not scenario.setting.arms:
+    if not scenario.setup.arms:
         made["noise"] = mo.ui.array(
             [
                 mo.ui.number(0, NOISIEST, 0.001, std, debounce=True, label=_aligned(f"Noise of {reward}"))
@@ -155,9 +155,9 @@ def _slider(name: str, value: float, kind: str, reward: str) -> mo.ui.slider:
 
 def rewards(scenario: Scenario) -> list[str]:
     """Return the rewards by name, those of noise alone included."""
-    if scenario.setting.arms:
+    if scenario.setup.arms:
         return ["being right", "being concise"]
-    return [*scenario.coins, *["noise"] * (scenario.setting.rewards - len(scenario.coins))]
+    return [*scenario.coins, *["noise"] * (scenario.setup.rewards - len(scenario.coins))]
 
 
 def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
@@ -182,17 +182,17 @@ def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.drop
     return show(div("line", *line, third, reset), more)
 
 
-def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setting:
+def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setup:
     """Return what the controls add up to; the Lab's answers bring starts, pays and weights."""
     if scenario.from_marks:
         starts, pays = as_coins(lab)
         values = {**values, "start": starts, "pays": pays, "weights": lab.weights}
     start = tuple(values["start"])
-    if scenario.setting.comparison != "equal":  # it is about another one, and says itself under which it is shown
+    if scenario.setup.comparison != "equal":  # it is about another one, and says itself under which it is shown
         comparison = values["compare"]
     return replace(
-        scenario.setting,
-        p0=(start[0], round(1 - REST - start[0], 6), REST) if scenario.setting.arms else start,
+        scenario.setup,
+        p0=(start[0], round(1 - REST - start[0], 6), REST) if scenario.setup.arms else start,
         scale=_unless_all(1, values["pays"]),
         weights=_unless_all(1, values["weights"]),
         noise=_unless_all(0, values.get("noise", ())),
@@ -220,12 +220,12 @@ def link_values(values: Mapping[str, Any]) -> dict[str, Any]:
 def address(
     scenario: Scenario,
     scenarios: Mapping[str, Scenario],
-    setting: Setting,
+    setting: Setup,
     third: str,
     values: Mapping[str, Any],
     given: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the values of the chapter's controls as the address has them, and their defaults."""
     chosen = {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third}
-    default = {"train-scenario": next(iter(scenarios)), "train-compare": scenario.setting.comparison}
+    default = {"train-scenario": next(iter(scenarios)), "train-compare": scenario.setup.comparison}
     return chosen | link_values(values), default | link_values(given)

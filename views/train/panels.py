@@ -10,7 +10,7 @@ from torch import Tensor
 from gdpo_core import _theme
 from gdpo_core._html import Html, Row, legend, table, tag
 from gdpo_core._words import count, percent
-from gdpo_core.scenarios import LEVEL, Scenario, Setting, medians
+from gdpo_core.scenarios import LEARNT, Scenario, Setup, medians
 from views import charts
 from views.html import element, show
 from views.train.runs import BAND, NAMES, Runs, curves, train
@@ -21,7 +21,7 @@ POINTS = 80  # of a curve, at most: as many as a panel can show apart, and no mo
 ROOM = 0.085  # of the epochs: as wide as a number is
 
 
-def draw(scenario: Scenario, setting: Setting, runs: Runs, limits: Mapping[str, Tensor]) -> Html:
+def draw(scenario: Scenario, setting: Setup, runs: Runs, limits: Mapping[str, Tensor]) -> Html:
     """Return a chart per coin or answer, side by side, with one pair of axes."""
     rows = curves(scenario.coins, runs, limits, every=-(-setting.epochs // POINTS))
     names = tuple(NAMES[m] for m in runs)
@@ -41,7 +41,7 @@ def draw(scenario: Scenario, setting: Setting, runs: Runs, limits: Mapping[str, 
 def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
     """Return where each method is there, and where its number stands: not on the line of another one."""
     marks = [
-        {"method": name, "epoch": epoch, "level": LEVEL, "beside": epoch, "slot": min(n, 1)}
+        {"method": name, "epoch": epoch, "level": LEARNT, "beside": epoch, "slot": min(n, 1)}
         for n, (epoch, name) in enumerate(there)
     ]
     for before, after in pairwise(marks[1:]):
@@ -58,13 +58,13 @@ def key(methods: Sequence[str]) -> Html:
 
 
 def _swatch(method: str) -> Html:
-    look = _theme.METHODS.get(method, _theme.METHODS["grpo_no_std"])
+    look = _theme.LOOKS.get(method, _theme.LOOKS["grpo_no_std"])
     line = tag("path", d="M0 6H30", stroke=look.colour, stroke_width=2.5, stroke_dasharray=look.dashes)
     mark = tag("path", d=look.shape, fill=look.colour, transform="translate(15 6) scale(5)")
     return tag("svg", line, mark, width=30, height=12, aria_hidden="true")
 
 
-def medians_table(scenario: Scenario, setting: Setting, methods: Sequence[str]) -> mo.Html:
+def medians_table(scenario: Scenario, setting: Setup, methods: Sequence[str]) -> mo.Html:
     """Return the median epoch at which each coin or answer is learnt, under each comparison."""
     rows = []
     for comparison, title in TITLES.items():
@@ -72,7 +72,7 @@ def medians_table(scenario: Scenario, setting: Setting, methods: Sequence[str]) 
             steps = ["–" if s == inf else f"{s:g}" for s in medians(run)]
             rows.append(Row([f"{title}, {NAMES[m]}", *steps], m))
     never = f"– where it is not reached in {count(setting.epochs, 'epoch')}"
-    caption = f"Epochs until p ≥ {LEVEL:g}, median over {count(setting.seeds, 'seed')}; {never}."
+    caption = f"Epochs until p ≥ {LEARNT:g}, median over {count(setting.seeds, 'seed')}; {never}."
     return show(table(["", *scenario.coins], rows, "figures", caption))
 
 

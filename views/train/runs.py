@@ -11,7 +11,7 @@ from torch import Tensor
 import gdpo_core as gc
 from gdpo_core.conventions import COMPARED as METHODS
 from gdpo_core.registry import ALL_METHODS
-from gdpo_core.scenarios import LEVEL, Setting
+from gdpo_core.scenarios import LEARNT, Setup
 from gdpo_core.successors import SUCCESSORS, TITLES
 from gdpo_core.training import TrainingRun
 from views import worker
@@ -27,17 +27,17 @@ Runs = Mapping[str, TrainingRun]
 
 
 @lru_cache(KEPT)
-def run(setting: Setting, method: str) -> TrainingRun:
+def run(setting: Setup, method: str) -> TrainingRun:
     """Train one method in a process of its own, so that no visitor's flip waits for it.
 
-    >>> run(Setting((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
+    >>> run(Setup((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
     """
     return TrainingRun(method, torch.from_numpy(worker.call(worker.train_probabilities, setting, method, False)))
 
 
 @lru_cache(KEPT)
-def limit(setting: Setting, method: str) -> Tensor:
+def limit(setting: Setup, method: str) -> Tensor:
     """Return the infinite-group limit of one method, (epochs + 1, coins)."""
     return torch.from_numpy(worker.call(worker.train_probabilities, setting, method, True))
 
@@ -48,17 +48,17 @@ def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float
     compute: `gdpo_core.train` or `gdpo_core.mean_field`. Raises InputError, as they do.
     """
     kept = {gc.train: run, gc.mean_field: limit}[compute]
-    setting = Setting(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
+    setting = Setup(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
     with ThreadPoolExecutor(len(methods)) as pool:  # as many at once as `worker` lets
         return dict(zip(methods, pool.map(partial(kept, setting), methods), strict=True))
 
 
-def further_options(setting: Setting) -> dict[str, Any]:
+def further_options(setting: Setup) -> dict[str, Any]:
     """Return the options of `gdpo_core.train` without p0, scale, weights and epochs."""
     return {name: value for name, value in vars(setting).items() if name not in ("p0", "scale", "weights", "epochs")}
 
 
-def train(setting: Setting, methods: Sequence[str] = COMPARED) -> Runs:
+def train(setting: Setup, methods: Sequence[str] = COMPARED) -> Runs:
     """Train each method from the same start with the same seeds."""
     return each(gc.train, methods, **vars(setting))
 
@@ -79,15 +79,15 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
     return rows
 
 
-def program(setting: Setting, methods: Sequence[str]) -> str:
+def program(setting: Setup, methods: Sequence[str]) -> str:
     """Return a program of at most 15 lines that prints the medians, or where the answers end, as on the screen."""
-    untouched = vars(Setting(setting.p0))
+    untouched = vars(Setup(setting.p0))
     given = {name: value for name, value in vars(setting).items() if value != untouched[name]}
     p0 = [round(p, 6) for p in setting.p0]
     result = (
         "[round(p, 2) for p in run.p[:, -1].median(0).values.tolist()]"
         if setting.arms
-        else f"run.steps_to({LEVEL:g}).median(0).values.tolist()"
+        else f"run.steps_to({LEARNT:g}).median(0).values.tolist()"
     )
     lines = [
         "import gdpo_core as gc",

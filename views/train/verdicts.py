@@ -5,7 +5,7 @@ from math import inf
 
 from gdpo_core._html import Html, join, tag
 from gdpo_core._words import count, listing
-from gdpo_core.scenarios import FASTER, LEVEL, NEITHER, SAME, Setting, alike, medians, verdict_on_coins
+from gdpo_core.scenarios import FASTER, LEARNT, NEITHER, SAME, Setup, alike, medians, verdict_on_coins
 from views.train.runs import COMPARED, NAMES, Runs
 from views.train.words import UNDER, method, probability
 
@@ -13,7 +13,7 @@ UNMOVED = 0.001  # of a probability, from where it started
 Steps = Mapping[str, Sequence[float]]  # by method, the median epoch at which each coin is learnt
 
 
-def result(setting: Setting, coins: Sequence[str], runs: Runs) -> Html:
+def result(setting: Setup, coins: Sequence[str], runs: Runs) -> Html:
     """Return the verdict on these runs: a bold sentence, what it leaves out, and what a third method does."""
     head, *more = _of_arms(setting, coins, runs) if setting.arms else _of_coins(setting, coins, runs)
     under = "" if setting.comparison == "equal" else f"{UNDER[setting.comparison]}: "
@@ -24,10 +24,10 @@ def result(setting: Setting, coins: Sequence[str], runs: Runs) -> Html:
 # --- coins -----------------------------------------------------------------------------------------------------------
 
 
-def learnable(setting: Setting) -> list[int]:
+def learnable(setting: Setup) -> list[int]:
     """Return the coins that a method can learn: those whose reward counts; where coins fall together, all or none.
 
-    >>> learnable(Setting((0.5, 0.5), weights=(0, 1))), learnable(Setting((0.5, 0.5), weights=(0, 1), together=0.5))
+    >>> learnable(Setup((0.5, 0.5), weights=(0, 1))), learnable(Setup((0.5, 0.5), weights=(0, 1), together=0.5))
     ([1], [0, 1])
     """
     many = range(len(setting.p0))
@@ -36,7 +36,7 @@ def learnable(setting: Setting) -> list[int]:
     return [*many] if counted and setting.together else counted
 
 
-def _of_coins(setting: Setting, coins: Sequence[str], runs: Runs) -> list[Html | str]:
+def _of_coins(setting: Setup, coins: Sequence[str], runs: Runs) -> list[Html | str]:
     judged = learnable(setting)
     if not judged:
         return ["Nothing is learnt: no coin's reward counts."]
@@ -46,7 +46,7 @@ def _of_coins(setting: Setting, coins: Sequence[str], runs: Runs) -> list[Html |
     kind = verdict_on_coins(*steps.values())
     if kind == NEITHER:
         within = f"within {count(setting.epochs, 'epoch')}"
-        sentences = [f"Neither method brings {every} to p = {LEVEL:g} {within}.", _some(steps)]
+        sentences = [f"Neither method brings {every} to p = {LEARNT:g} {within}.", _some(steps)]
     elif kind == SAME:
         sentences = [_pace(steps, every), *_apart(steps, names)]
     else:
@@ -88,10 +88,10 @@ def _pace(steps: Steps, every: str) -> Html:
     """Say when both methods are there, which are about as fast."""
     grpo, gdpo = (max(steps[m]) for m in COMPARED)
     if grpo == gdpo == 0:
-        return join(f"Nothing is left to learn: {every} starts at p = {LEVEL:g} or above.")
+        return join(f"Nothing is left to learn: {every} starts at p = {LEARNT:g} or above.")
     if grpo == gdpo:
-        return join(f"Both methods bring {every} to p = {LEVEL:g} in {count(grpo, 'epoch')}.")
-    first = join("GRPO brings ", every, f" to p = {LEVEL:g} in ", _epochs("grpo", grpo, True))
+        return join(f"Both methods bring {every} to p = {LEARNT:g} in {count(grpo, 'epoch')}.")
+    first = join("GRPO brings ", every, f" to p = {LEARNT:g} in ", _epochs("grpo", grpo, True))
     return join("No clear difference: ", first, ", GDPO in ", _epochs("gdpo", gdpo), ".")
 
 
@@ -112,7 +112,7 @@ def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
 def _first(steps: Steps, every: str, epochs: int) -> Html:
     """Say which method is first with its last coin; it leads the steps."""
     (first, ahead), (second, behind) = steps.items()
-    head = join(f"{NAMES[first]} brings {every} to p = {LEVEL:g} in ", _epochs(first, max(ahead), True), ", ")
+    head = join(f"{NAMES[first]} brings {every} to p = {LEARNT:g} in ", _epochs(first, max(ahead), True), ", ")
     if max(behind) == inf:
         return join(head, f"{NAMES[second]} does not within {epochs}.")
     return join(head, f"{NAMES[second]} in ", _epochs(second, max(behind)), ".")
@@ -133,9 +133,9 @@ def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | s
 # --- answers, and a third method -------------------------------------------------------------------------------------
 
 
-def _of_arms(setting: Setting, answers: Sequence[str], runs: Runs) -> list[Html | str]:
+def _of_arms(setting: Setup, answers: Sequence[str], runs: Runs) -> list[Html | str]:
     last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in COMPARED}
-    ends = {m: answers[p.index(max(p))] if max(p) >= LEVEL else "" for m, p in last.items()}
+    ends = {m: answers[p.index(max(p))] if max(p) >= LEARNT else "" for m, p in last.items()}
     if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setting.p0, strict=True)):
         head = "Nothing is learnt."
     elif not any(ends.values()):
@@ -159,7 +159,7 @@ def _end(p: float) -> str:
     return words if " " in words else f"at {words}"
 
 
-def _of_third(setting: Setting, coins: Sequence[str], key: str, runs: Runs) -> str:
+def _of_third(setting: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
     name, judged = NAMES[key], learnable(setting)
     if setting.arms:
         last = runs[key].p[:, -1, 0].median().item()

@@ -10,12 +10,12 @@ from gdpo_core.scenarios import (
     ALIKE_TIMES,
     ENDS,
     FASTER,
-    LEVEL,
+    LEARNT,
     NEITHER,
     SAME,
     SLOWER,
     Scenario,
-    Setting,
+    Setup,
 )
 from views import terms
 from views.train.runs import BAND
@@ -30,7 +30,7 @@ HEADLINES = {  # of 60 characters at most, so that each stays on one line
 PREDICT = "Which method learns faster? Predict first, then look."
 QUESTIONS = (  # of coins, of answers: the question, and of each verdict how one says it
     (
-        f"Which method brings all coins to {LEVEL:g} first?",
+        f"Which method brings all coins to {LEARNT:g} first?",
         {FASTER: "GDPO", SLOWER: "GRPO", SAME: "no difference", NEITHER: "neither gets there"},
     ),
     ("Which method learns the right answer?", {end: end.removeprefix("right under ") for end in ENDS}),
@@ -42,7 +42,7 @@ def headline(comparison: str, predicts: bool) -> str:
     return PREDICT if predicts else HEADLINES[comparison]
 
 
-def lead(setting: Setting) -> Html:
+def lead(setting: Setup) -> Html:
     """Say what is trained, and what to look at."""
     policy, epochs = terms.term("policy"), count(setting.epochs, "epoch")
     if setting.arms:
@@ -50,13 +50,13 @@ def lead(setting: Setting) -> Html:
         return join(trained, "Each answer earns what its marks pay. ", tag("b", "Look at which answer ends near 1."))
     trained = join("A Bernoulli ", policy, f", one coin per reward, is trained for {epochs}. ")
     earns = "A coin that shows 1 earns its reward. "
-    return join(trained, earns, tag("b", f"Look at the epoch at which each line crosses {LEVEL:g}."))
+    return join(trained, earns, tag("b", f"Look at the epoch at which each line crosses {LEARNT:g}."))
 
 
-def caption(setting: Setting) -> str:
+def caption(setting: Setup) -> str:
     """Say what the plot is of, in a line.
 
-    >>> caption(Setting((0.5, 0.5), noise=(0, 0, 1)))
+    >>> caption(Setup((0.5, 0.5), noise=(0, 0, 1)))
     'Bernoulli policy · 2 coins and a reward of noise alone · 32 seeds · 150 epochs · steps of equal size'
     """
     many = len(setting.p0)
@@ -102,14 +102,14 @@ def probability(p: float) -> str:
 # --- its reason ------------------------------------------------------------------------------------------------------
 
 
-def why(scenario: Scenario, setting: Setting, given: bool) -> Html:
+def why(scenario: Scenario, setting: Setup, given: bool) -> Html:
     """Say what to learn from the scenario."""
     about = "Why" if given else "You changed this set-up. Unchanged it shows"
     lesson = scenario.lesson_of(setting.comparison)
     return tag("p", tag("b", about), ": ", lesson, kind="why")
 
 
-def how_it_learns(setting: Setting) -> Html:
+def how_it_learns(setting: Setup) -> Html:
     """Say what is trained and how, in plain words."""
     drawn = (
         "The policy is a few coins, one per reward. A coin that shows 1 earns its reward; the policy sets how likely "

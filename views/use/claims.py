@@ -93,8 +93,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
 
 def _where_gdpo_is_behind() -> str:
     """Say where GDPO is behind: on coins, on a small model, among broken ties, and in the paper's own tables."""
-    coins = [s for s in load_scenarios(ROOT / "data" / "scenarios.json") if not s.setting.arms]
-    verdicts = [s.verdict for s in coins if s.setting.comparison == "equal"]
+    coins = [s for s in load_scenarios(ROOT / "data" / "scenarios.json") if not s.setup.arms]
+    verdicts = [s.verdict for s in coins if s.setup.comparison == "equal"]
     model = experiment.load()
     least = model.predictions["smallest_difference"]
     wrong = share_of_broken_ties_that_are_wrong()
