@@ -307,13 +307,15 @@ def _written(value: Any) -> str:
 def _values(rules: Rules, known: Known) -> dict[str, str]:
     names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
     n, w = (len(x) if isinstance(x, list) else 0 for x in (names, weights))
+    # The weights that are there go to the first rewards, as the trainers hand them out; a reward without one gets 1.
+    fitting = [*(weights[:n] if isinstance(weights, list) else []), *[1.0] * (n - w)]
     return {
         "reward_count": count(n, "reward"),
         "weight_count": count(w, "weight"),
         "weights": listing(f"{x}" for x in weights) if isinstance(weights, list) else "",
         "surplus": listing(map(str, weights[n:])) if isinstance(weights, list) else "",
-        "one_each": str([1.0] * n),
-        "spaced_each": " ".join(["1"] * n),
+        "fitting": f"[{', '.join(map(str, fitting))}]",
+        "spaced_fitting": " ".join(f"{x:g}" if isinstance(x, float) else str(x) for x in fitting),
     }
 
 
