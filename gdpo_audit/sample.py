@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 
 import polars as pl
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gdpo_audit.logs.run import Run
 from gdpo_audit.recipe.recipe import tensors_of
+from gdpo_audit.report.sample_score import SampleScore
 from gdpo_core._errors import expect
 from gdpo_core._groups import make_batch
 from gdpo_core._words import count, listing
@@ -19,22 +20,6 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.pushing import distances, push_of, push_parts
 from gdpo_core.registry import method_for
 from gdpo_core.ties import update_parts
-
-
-@dataclass(frozen=True)
-class SampleScore:
-    """What each reward of a sample would make of the update, and how much the update would raise it.
-
-    update_share, push: by reward; None where every advantage is 0. notes: what the figures stand on, in sentences.
-    """
-
-    path: str
-    answers: int
-    groups: int
-    weights: dict[str, float]
-    update_share: dict[str, float | None]
-    push: dict[str, float | None]
-    notes: tuple[str, ...]
 
 
 def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
@@ -62,7 +47,7 @@ def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
     a = prepared.zero_unrewarded(steps.advantages)
     shares, whole = (x.sum(-1) for x in update_parts(prepared, steps, a, prepared.all_responses))
     products, squares = (x.sum(-1) for x in push_parts(a, distances(batch), batch.all_responses))
-    of = f"The sample counts as {count(batches, 'batch', 'batches')} with {count(groups, 'group')}"
+    sizes = f"The sample counts as {count(batches, 'batch', 'batches')} with {count(groups, 'group')}"
     more = f"; the run has {count(check.groups or 0, 'group')} in each" * bool(
         check.groups and check.groups * batches != groups
     )
@@ -73,7 +58,7 @@ def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
         weights=weights,
         update_share=_by_name(run.rewards, shares / whole),
         push=_by_name(run.rewards, push_of(products, squares, whole)),
-        notes=(*notes, f"{of}{more}."),
+        notes=(*notes, f"{sizes}{more}."),
     )
 
 

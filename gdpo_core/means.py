@@ -103,7 +103,7 @@ def bound_shares(s: Scalars, method: str) -> Shares:
     low, high = np.maximum(low, least), np.minimum(high, most)
     low, high = np.where(sides.high <= _TINY, 0.0, low), np.where(sides.high <= _TINY, 0.0, high)
     for _ in range(2):  # shares sum to 1
-        low, high = np.maximum(low, 1 - _others(high)), np.minimum(high, 1 - _others(low))
+        low, high = np.maximum(low, 1 - _length_of_rest(high)), np.minimum(high, 1 - _length_of_rest(low))
     return Shares(low, high, _largest(low, high, sides if method != "grpo" or s.groups == 1 else None))
 
 
@@ -117,11 +117,11 @@ def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
     of_others = np.array([np.delete(high, k, 1).max(1, initial=-np.inf) for k in range(count)]).T
     above = low > of_others
     if sides is not None:
-        above |= sides.low > _others(sides.high)
+        above |= sides.low > _length_of_rest(sides.high)
     return np.where(above.any(1), above.argmax(1), -1)
 
 
-def _others(x: Array) -> Array:
+def _length_of_rest(x: Array) -> Array:
     """(steps, rewards) the sum over the other rewards; an infinite one makes it infinite."""
     return np.array([np.delete(x, k, 1).sum(1) for k in range(x.shape[1])]).T
 
@@ -142,7 +142,7 @@ def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
         low, high = _inside(s, weights)
         batch = np.nan_to_num(s.total_std * np.sqrt((rows - 1) * (1 + _SLACK)), nan=np.inf)
     sum_high = np.minimum(high.sum(1), batch)
-    sum_low = np.maximum((low - _others(high)).max(1), 0)
+    sum_low = np.maximum((low - _length_of_rest(high)).max(1), 0)
     if method != "gdpo":
         sum_low = np.maximum(sum_low, _smallest_sum(s))
         if s.groups == 1 and np.isfinite(s.total_std).all():
@@ -176,9 +176,9 @@ def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
     least = rest * (n - rest) / n
     most = (more * (each + 1) * (n - each - 1) + (s.groups - more) * each * (n - each)) / n
     of_batch = (s.size * s.groups - 1) * (weights * s.stds) ** 2
-    other = np.isnan(s.gaps)[None, :]
-    squares_low = np.where(other, of_batch * (1 - _SLACK) if s.groups == 1 else 0.0, s.gaps**2 * least)
-    squares_high = np.where(other, np.nan_to_num(of_batch, nan=np.inf) * (1 + _SLACK), s.gaps**2 * most)
+    unbounded = np.isnan(s.gaps)[None, :]
+    squares_low = np.where(unbounded, of_batch * (1 - _SLACK) if s.groups == 1 else 0.0, s.gaps**2 * least)
+    squares_high = np.where(unbounded, np.nan_to_num(of_batch, nan=np.inf) * (1 + _SLACK), s.gaps**2 * most)
     return np.sqrt(squares_low), np.sqrt(squares_high)
 
 
@@ -217,7 +217,7 @@ def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
         a_low, a_high = sides.low[:, k], sides.high[:, k]
         rest_low, rest_high = np.delete(sides.low, k, 1), np.delete(sides.high, k, 1)
         b_high = np.minimum(rest_high.sum(1), sides.sum_high + a_high)
-        b_low = np.maximum((rest_low - _others(rest_high)).max(1, initial=0), sides.sum_low - a_high)
+        b_low = np.maximum((rest_low - _length_of_rest(rest_high)).max(1, initial=0), sides.sum_low - a_high)
         b_low = np.clip(b_low, 0, b_high)
         t_high = np.minimum(sides.sum_high, a_high + b_high)
         t_low = np.minimum(np.maximum(sides.sum_low, np.maximum(a_low - b_high, b_low - a_high)), t_high)
@@ -237,9 +237,9 @@ def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Arr
         at = np.clip(try_at, t[0], t[1])
         with np.errstate(divide="ignore", invalid="ignore"):
             shortest = np.maximum(b[0], np.abs(a[1] - at))
-            found = 0.5 + (a[1] ** 2 - shortest**2) / (2 * at**2)
-            found = np.where(shortest > b[1] + _TINY, 1 + b[1] / at, found)
-        best = np.fmax(best, np.where(at > 0, found, np.inf))
+            share = 0.5 + (a[1] ** 2 - shortest**2) / (2 * at**2)
+            share = np.where(shortest > b[1] + _TINY, 1 + b[1] / at, share)
+        best = np.fmax(best, np.where(at > 0, share, np.inf))
     return best
 
 
@@ -259,7 +259,7 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
     with np.errstate(invalid="ignore", divide="ignore"):
         part = reached / (reached + (teaching - reached) * counts)
         part = np.where(reached == 0, 0.0, part)
-        alone = np.maximum(teaching - _others(sides.varies_high), 0)
+        alone = np.maximum(teaching - _length_of_rest(sides.varies_high), 0)
         alone = np.where(alone < teaching, alone * counts / (alone * counts + teaching - alone), 1.0)
         high = np.where(part > 0, np.maximum(most, 0) * part, 0.0)
         low = np.where(alone < 1, alone + (1 - alone) * np.minimum(least, 0), 1.0)

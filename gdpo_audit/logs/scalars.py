@@ -31,28 +31,30 @@ def refuse_means(tables: Sequence[Table], size: int | None) -> None:
     size: of a group, if the caller gave it.
     """
     names = dict.fromkeys(name for table in tables for name in table.schema)
-    found = [match for name in names if (match := _NAME.fullmatch(name)) and not _EVALUATION.search(name)]
-    if not found or any(name.rpartition("/")[2].lower() in ("completion", "completions", "prompt") for name in names):
+    matches = [match for name in names if (match := _NAME.fullmatch(name)) and not _EVALUATION.search(name)]
+    if not matches or any(name.rpartition("/")[2].lower() in ("completion", "completions", "prompt") for name in names):
         return
     framework = "ms_swift" if "global_step/max_steps" in names else "trl"
     line = FRAMEWORKS[framework].lines.log_every_step
-    rewards = listing(dict.fromkeys(match["reward"] for match in found), most=5)
+    rewards = listing(dict.fromkeys(match["reward"] for match in matches), most=5)
     got = f"one per step of a tracker: these are means per step, not responses, of {rewards}"
     text = (
         f"{tables[0].name}: expected a row per response, got {got}. A mean does not say which responses were compared "
     )
-    text += f"with which, so a log of means shows neither shares nor ties. {_follows(tables, found, size)} To log the "
+    text += (
+        f"with which, so a log of means shows neither shares nor ties. {_follows(tables, matches, size)} To log the "
+    )
     raise InputError(f"{text}completions, each with its rewards: {line}")
 
 
-def _follows(tables: Sequence[Table], found: Sequence[re.Match[str]], size: int | None) -> str:
+def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: int | None) -> str:
     """Return in sentences what follows from the means, or what it would take that something does."""
-    if len({match["of"] for match in found}) > 1:
+    if len({match["of"] for match in matches}) > 1:
         return "It holds several runs: with one alone this message would say what bounds follow."
-    names = [*dict.fromkeys(match["reward"] for match in found)]
+    names = [*dict.fromkeys(match["reward"] for match in matches)]
     if len(names) == 1:
         return "Its only reward makes the whole update under any method."
-    columns = _columns(tables, found)
+    columns = _columns(tables, matches)
     if any(f"{name}/std" not in columns for name in names):
         return "Without the stds nothing else follows."
     means = np.array([columns[f"{name}/mean"] for name in names]).T
@@ -64,10 +66,10 @@ def _follows(tables: Sequence[Table], found: Sequence[re.Match[str]], size: int 
     return _bounded(names, means[there], stds[there], columns, size)
 
 
-def _columns(tables: Sequence[Table], found: Sequence[re.Match[str]]) -> dict[str, Array]:
+def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[str, Array]:
     """The numbers of these columns and of those of the total beside them; NaN where a row has none."""
-    wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in found}
-    wanted |= {found[0]["of"] + name: name for name in ("reward", "reward_std", "frac_reward_zero_std")}
+    wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in matches}
+    wanted |= {matches[0]["of"] + name: name for name in ("reward", "reward_std", "frac_reward_zero_std")}
     parts = []
     for table in tables:
         there = {name: kind for name, kind in table.schema.items() if name in wanted and is_number_type(kind)}
@@ -83,9 +85,9 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
     """Return the bounds of the shares over the last half of the steps, under each method."""
     marks = [two_values(means[:, k], stds[:, k]) for k in range(len(names))]
     rows = {mark[2] for mark in marks if mark}
-    if others := [name for name, mark, std in zip(names, marks, stds.T, strict=True) if mark is None and std.any()]:
-        what = "does not show" if len(others) == 1 else "do not show"
-        why = f"{listing(others, most=5)} {what} two values alone and one batch per entry"
+    if untold := [name for name, mark, std in zip(names, marks, stds.T, strict=True) if mark is None and std.any()]:
+        what = "does not show" if len(untold) == 1 else "do not show"
+        why = f"{listing(untold, most=5)} {what} two values alone and one batch per entry"
         return f"Nothing more follows, as {why}."
     if len(rows) != 1:
         return "Nothing more follows, as no reward shows how many responses a step has."
@@ -103,8 +105,8 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
     bounds = {}
     for method in METHODS:
         under = unknown if method == "gdpo" else silent
-        found = bound_shares(Scalars(size, answers // size, weights, values, means, stds, total, under), method)
-        bounds[method] = found.low[half:].mean(0), found.high[half:].mean(0)
+        limits = bound_shares(Scalars(size, answers // size, weights, values, means, stds, total, under), method)
+        bounds[method] = limits.low[half:].mean(0), limits.high[half:].mean(0)
     steps, groups = count(len(means) - half, "step"), count(answers // size, "group")
     with_weights = f"the weights {listing(f'{w:g}' for w in weights)}" if known else "weights taken for 1"
     return f"Over the last {steps}, with {groups} of {size} and {with_weights}, {_verdict(names, bounds)}"
@@ -116,16 +118,16 @@ def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) ->
         method: next((names[k] for k in range(len(names)) if (low[k] > np.delete(high, k)).all()), None)
         for method, (low, high) in bounds.items()
     }
-    said = [f"under {_TITLES[method]} {name} had the largest share" for method, name in above.items() if name]
+    sentences = [f"under {_TITLES[method]} {name} had the largest share" for method, name in above.items() if name]
     if left := [method for method, name in above.items() if not name]:
         under = listing(_TITLES[method] for method in left)
-        said.append(f"it stays open under {under} which reward had the largest share")
+        sentences.append(f"it stays open under {under} which reward had the largest share")
     method = (left or [*bounds])[0]
     ranges = [
         f"{percent(a)} to {percent(b)} for {name}" if max(-a, b) < _MOST else f"none for {name}"
         for name, a, b in zip(names, *bounds[method], strict=True)
     ]
-    return f"{listing(said)}. The bounds under {_TITLES[method]} are {listing(ranges, most=5)}."
+    return f"{listing(sentences)}. The bounds under {_TITLES[method]} are {listing(ranges, most=5)}."
 
 
 def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
@@ -169,8 +171,8 @@ def _weights(means: Array, total: Array | None) -> tuple[list[float], bool]:
     ones = [1.0] * means.shape[1]
     if total is None or not np.isfinite(total).all():
         return ones, False
-    found, _, rank, _ = np.linalg.lstsq(means, total, rcond=None)
-    fits = np.abs(means @ found - total).max() <= 1e-4 * max(np.abs(total).max(), 1e-9)
+    solution, _, rank, _ = np.linalg.lstsq(means, total, rcond=None)
+    fits = np.abs(means @ solution - total).max() <= 1e-4 * max(np.abs(total).max(), 1e-9)
     if rank < means.shape[1] or not fits:
         return ones, bool(np.abs(means.sum(1) - total).max() <= 1e-5)
-    return [float(f"{w:.3g}") for w in found], True
+    return [float(f"{w:.3g}") for w in solution], True

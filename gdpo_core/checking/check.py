@@ -95,8 +95,8 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     ('verl', 'gdpo', ['verl-no-keys'])
     """
     asked, version = parse_trainer(trainer)
-    found = recognise(read_files(configuration), names_of(configuration), asked, version)
-    rules, known = found.rules, found.known
+    recognised = recognise(read_files(configuration), names_of(configuration), asked, version)
+    rules, known = recognised.rules, recognised.known
     fill = _Filled(_values(rules, known), known)
     runs, says_method = _method(rules, known)
     told = runs is None or not runs.stops
@@ -105,15 +105,15 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     groups, says_batch = _batch(rules, known, size, runs) if told else (None, "")
     chosen = {about: fact for about in ABOUT if told and (fact := _fact(rules, known, about))}
     unread = tuple(map(one_line, _unread(rules, known)))
-    facts = {"trainer": _says_trainer(found), "method": says_method}
+    facts = {"trainer": _says_trainer(recognised), "method": says_method}
     if told:
         facts |= _facts(chosen, fill, _says_rewards(rules, known, runs), says_batch)
-    facts |= _notes(unread, found)
+    facts |= _notes(unread, recognised)
     return ConfigCheck(
         files=names_of(configuration),
-        trainer=found.framework.id,
-        title=found.framework.title,
-        version=found.version,
+        trainer=recognised.framework.id,
+        title=recognised.framework.title,
+        version=recognised.version,
         method=runs.method if runs else None,
         convention=runs.convention if runs else None,
         rewards=rewards,
@@ -122,25 +122,25 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
         groups=groups,
         facts={name: one_line(says) for name, says in facts.items()},  # a configuration may hold any character
         lines=tuple(line for fact in chosen.values() if (line := fact.line.strip())),
-        traps=tuple(_traps(found, fill)),
+        traps=tuple(_traps(recognised, fill)),
         unread=unread,
     )
 
 
 def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
     """Return the sentences about rewards, batch and the rest, in order; a trainer may have its own about rewards."""
-    said = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
-    middle = {_TITLES[about]: says for about, says in said.items() if about not in ("rewards", "log")}
-    return {"rewards": said.get("rewards", says_rewards), **middle, "batch": says_batch, "log": said["log"]}
+    sentences = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
+    middle = {_TITLES[about]: says for about, says in sentences.items() if about not in ("rewards", "log")}
+    return {"rewards": sentences.get("rewards", says_rewards), **middle, "batch": says_batch, "log": sentences["log"]}
 
 
-def _notes(unread: Sequence[str], found: Recognised) -> dict[str, str]:
+def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
     """Return what could not be read, and what else the reader should know of what was."""
     notes = {}
     if unread:
         more = f" and {len(unread) - _NAMED} more" * (len(unread) > _NAMED)
         notes["not read"] = f"Only a run would tell {listing(unread[:_NAMED])}{more}."
-    return notes | ({"note": " ".join(found.notes)} if found.notes else {})
+    return notes | ({"note": " ".join(recognised.notes)} if recognised.notes else {})
 
 
 # --- what runs -------------------------------------------------------------------------------------------------------
@@ -203,10 +203,10 @@ def _whole(value: Any) -> int | None:
 
 def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
     """Return how many groups one batch step takes together, and a sentence with their size."""
-    of = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
+    sizes = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
     gdpo = runs is not None and runs.method == "gdpo"
     if runs and runs.convention == "axolotl_streaming":
-        return 1, f"{of}; every group has a batch step of its own."
+        return 1, f"{sizes}; every group has a batch step of its own."
     groups = _whole(known.value(rules.groups)) if rules.groups else None
     answers, missing = _product(rules, known)
     if answers and size and not missing and answers % size == 0:
@@ -216,11 +216,11 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
         step = "a batch step" if gdpo else "a batch"
         total = f", {count(groups * size, 'answer')}" if size else ""
         alone = " of its own" if groups == 1 else ""
-        return groups, f"{of}; {count(groups, 'group')} {has} {step}{alone}{total}."
+        return groups, f"{sizes}; {count(groups, 'group')} {has} {step}{alone}{total}."
     if answers:
         each = f" of each process, whose number ({_PROCESSES}) is not told" if missing else ""
-        return None, f"{of}; {'a batch step' if gdpo else 'a batch'} holds {count(answers, 'answer')}{each}."
-    return None, f"{of}; how many groups {'share a batch step' if gdpo else 'make a batch'} is not told."
+        return None, f"{sizes}; {'a batch step' if gdpo else 'a batch'} holds {count(answers, 'answer')}{each}."
+    return None, f"{sizes}; how many groups {'share a batch step' if gdpo else 'make a batch'} is not told."
 
 
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
@@ -247,16 +247,16 @@ def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
     return None
 
 
-def _says_trainer(found: Recognised) -> str:
+def _says_trainer(recognised: Recognised) -> str:
     version = (
-        f"{found.framework.title} {found.version}"
-        if found.version
-        else f"{found.framework.title}, of which no version is given"
+        f"{recognised.framework.title} {recognised.version}"
+        if recognised.version
+        else f"{recognised.framework.title}, of which no version is given"
     )
-    read = f"; its rules were read in {found.rules.read_version}"
-    files = listing(map(clip, found.parents), most=3)
+    read = f"; its rules were read in {recognised.rules.read_version}"
+    files = listing(map(clip, recognised.parents), most=3)
     parents = f". It builds on {files}, not given here: a key that is not named may have any value" * bool(
-        found.parents
+        recognised.parents
     )
     return f"{version}{read}{parents}."
 
@@ -264,17 +264,17 @@ def _says_trainer(found: Recognised) -> str:
 # --- traps -----------------------------------------------------------------------------------------------------------
 
 
-def _traps(found: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
+def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
     """Yield the traps that hold, the worst first."""
     held = []
-    for trap in found.rules.traps:
-        force = in_force(trap.since, trap.until, found.version)
-        if found.known.holds(trap.when) and (force or (force is None and trap.if_open)):
+    for trap in recognised.rules.traps:
+        force = in_force(trap.since, trap.until, recognised.version)
+        if recognised.known.holds(trap.when) and (force or (force is None and trap.if_open)):
             open_end = force is None
             severity: Severity = "info" if open_end and trap.until else trap.severity  # the newest has it no more
             says = f"{fill(trap.says, trap.when)}{_of_versions(trap) if open_end else ''}"
-            keys = [c.key for c in reversed(trap.when) if c.key in found.known.settings and c.key != "program"]
-            place = found.known.settings[keys[0]].place if keys else ""
+            keys = [c.key for c in reversed(trap.when) if c.key in recognised.known.settings and c.key != "program"]
+            place = recognised.known.settings[keys[0]].place if keys else ""
             line = printable(fill(trap.line, trap.when).strip())
             held.append(FoundTrap(trap.id, severity, one_line(says), line, one_line(place), trap.read_in))
     yield from sorted(held, key=lambda trap: SEVERITIES.index(trap.severity))

@@ -46,12 +46,12 @@ class Known:
         if "*" in c.key and c.set is False:
             return not any(fnmatchcase(key, c.key) for key in self.settings) if self.complete else None
         if "*" in c.key:
-            told = [self._of(key, c) for key in self.settings if fnmatchcase(key, c.key)]
+            told = [self._holds_of(key, c) for key in self.settings if fnmatchcase(key, c.key)]
             open_end = None in told or (not self.complete and c.set is None)  # what is asked for at all is rare
             return True if True in told else None if open_end else False
-        return self._of(c.key, c)
+        return self._holds_of(c.key, c)
 
-    def _of(self, key: str, c: Condition) -> bool | None:
+    def _holds_of(self, key: str, c: Condition) -> bool | None:
         value = self.value(key)
         maybe = isinstance(value, Unread) and value.maybe
         if c.set is not None and not maybe and (key in self.settings or self.complete):
@@ -64,8 +64,8 @@ class Known:
 
 def _test(value: Any, c: Condition, known: Known) -> bool | None:
     entries = [] if value is None else value if isinstance(value, list) else [value]
-    if other := c.longer_than or c.shorter_than:
-        theirs = known.entries(other)
+    if compared_key := c.longer_than or c.shorter_than:
+        theirs = known.entries(compared_key)
         if isinstance(theirs, Unread):
             return None
         both = value is not None and theirs is not None
@@ -73,8 +73,8 @@ def _test(value: Any, c: Condition, known: Known) -> bool | None:
     tests: dict[str, Callable[[], bool]] = {
         "equals": lambda: same(value, c.equals),
         "differs": lambda: not same(value, c.differs),
-        "one_of": lambda: any(same(value, one) for one in c.one_of),
-        "not_one_of": lambda: not any(same(value, one) for one in c.not_one_of),
+        "one_of": lambda: any(same(value, choice) for choice in c.one_of),
+        "not_one_of": lambda: not any(same(value, choice) for choice in c.not_one_of),
         "holds": lambda: any(same(entry, c.holds) for entry in entries),
         "lacks": lambda: not any(same(entry, c.lacks) for entry in entries),
         "like": lambda: re.search(str(c.like), str(value)) is not None,
@@ -86,14 +86,14 @@ def _test(value: Any, c: Condition, known: Known) -> bool | None:
     return next(test() for name, test in tests.items() if getattr(c, name) not in (None, ()))
 
 
-def same(value: Any, other: Any) -> bool:
+def same(value: Any, expected: Any) -> bool:
     """Return whether two values of a configuration mean the same.
 
     >>> same("GDPO", "gdpo"), same("False", False), same(1, True), same(1, 1.0)
     (True, True, False, True)
     """
-    value, other = (_WORDS.get(x.lower(), x.lower()) if isinstance(x, str) else x for x in (value, other))
-    return isinstance(value, bool) == isinstance(other, bool) and value == other
+    value, expected = (_WORDS.get(x.lower(), x.lower()) if isinstance(x, str) else x for x in (value, expected))
+    return isinstance(value, bool) == isinstance(expected, bool) and value == expected
 
 
 def version_of(text: str) -> tuple[int, ...]:

@@ -159,20 +159,21 @@ def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple
 
 def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
     """Yield what the program assigns to the attributes of the configuration after it was made."""
-    own = {name for name, value in names.values.items() if value is call}
-    for node in nodes if own else ():
+    configs = {name for name, value in names.values.items() if value is call}
+    for node in nodes if configs else ():
         if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id in own:
+            attributes = (target for target in node.targets if isinstance(target, ast.Attribute))
+            for target in attributes:
+                if isinstance(target.value, ast.Name) and target.value.id in configs:
                     yield from _given(target.attr, node.value, names, file)
 
 
 def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
     """Yield what the program puts later into a mapping that the call gets with **: it may or may not be there."""
-    own = {k.value.id for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name)}
-    for node in nodes if own else ():
+    mappings = {k.value.id for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name)}
+    for node in nodes if mappings else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
-            if isinstance(node.func.value, ast.Name) and node.func.value.id in own:
+            if isinstance(node.func.value, ast.Name) and node.func.value.id in mappings:
                 place = f"{file}:{node.lineno}"
                 for key in [k.arg or f"**{_written(k.value)}" for k in node.keywords]:
                     yield key, Setting(Unread(_written(node), maybe=True), place)
@@ -180,7 +181,7 @@ def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> 
                     yield f"**{_written(node.args[0])}", Setting(Unread(_written(node)), place)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
-                if isinstance(target, ast.Subscript) and _dotted(target.value) in own:
+                if isinstance(target, ast.Subscript) and _dotted(target.value) in mappings:
                     key = str(target.slice.value) if isinstance(target.slice, ast.Constant) else f"**{_written(target)}"
                     yield key, Setting(Unread(_written(node), maybe=True), f"{file}:{node.lineno}")
 

@@ -69,12 +69,12 @@ def _form_of(text: str) -> Callable[[str, str], list[Source]]:
 
 def _with_commands(source: Source) -> list[Source]:
     """Return a file of values, and the commands of a trainer that it holds as text, as those that start jobs do."""
-    found = [source]
+    sources = [source]
     for setting in source.settings.values():
         if isinstance(setting.value, str) and COMMAND.search(setting.value):
             line = int(setting.place.rpartition(":")[2])
-            found += read_shell(setting.value, source.file, first=line + ("\n" in setting.value))
-    return found
+            sources += read_shell(setting.value, source.file, first=line + ("\n" in setting.value))
+    return sources
 
 
 def _decoded(text: str | bytes, name: str) -> str:

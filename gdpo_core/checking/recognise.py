@@ -42,18 +42,19 @@ def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
         return None, None
     name, equals, version = (part.strip() for part in text.partition("=="))
     key = name.lower().replace("-", "_").replace(" ", "_")
-    found = next((k for k, f in trainers().items() if key in (k, *f.aliases, f.title.lower().replace("-", "_"))), None)
-    expect(found is not None, "trainer", f"NAME or NAME==VERSION, with one of {', '.join(trainers())}", repr(text))
+    spellings = {k: (k, *f.aliases, f.title.lower().replace("-", "_")) for k, f in trainers().items()}
+    trainer = next((k for k, names in spellings.items() if key in names), None)
+    expect(trainer is not None, "trainer", f"NAME or NAME==VERSION, with one of {', '.join(trainers())}", repr(text))
     expect(not equals or bool(_VERSION.fullmatch(version)), "trainer", "a version such as 0.9.1", repr(version))
-    return found, version.lstrip("v") or None
+    return trainer, version.lstrip("v") or None
 
 
 def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None, version: str | None) -> Recognised:
     """Return the trainer that the sources in files are for; asked: the one that a caller names. Raises InputError."""
     strong = [_strong(source) for source in sources]
     weak = [_weak(source) for source in sources]
-    seen = {key: why for found in strong for key, why in found.items()} or {
-        k: w for found in weak for k, w in found.items()
+    seen = {key: why for reasons in strong for key, why in reasons.items()} or {
+        k: w for reasons in weak for k, w in reasons.items()
     }
     if asked is None:
         _expect_one(sources, files, seen)
@@ -62,15 +63,15 @@ def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None
         expect(asked in seen or not seen, listing(map(clip, files), most=3), wanted, _told(seen))
         expect(bool(sources), listing(map(clip, files), most=3), wanted, "no setting at all")
     key = asked or next(iter(seen))
-    own = [
+    chosen = [
         source
         for source, s, w in zip(sources, strong, weak, strict=True)
         if key in s or (not s and (key in w or not source.mark or asked))
     ]
-    return _of(FRAMEWORKS[key], own, version)
+    return _settings_of(FRAMEWORKS[key], chosen, version)
 
 
-def _of(framework: Framework, sources: Sequence[Source], version: str | None) -> Recognised:
+def _settings_of(framework: Framework, sources: Sequence[Source], version: str | None) -> Recognised:
     rules = framework.rules
     assert rules is not None
     settings: dict[str, Setting] = {}
@@ -87,7 +88,7 @@ def _of(framework: Framework, sources: Sequence[Source], version: str | None) ->
         settings["program"] = Setting(" ".join(marks), next(s.place for s in sources if s.mark))
     given = {name_of(source.file) for source in sources}
     named = dict.fromkeys(name for source in sources for name in source.parents if name_of(name) not in given)
-    parents = tuple(name for name in named if not any(re.search(own, name) for own in rules.own_files))
+    parents = tuple(name for name in named if not any(re.search(pattern, name) for pattern in rules.own_files))
     version = version or _version(rules, sources, settings)
     return Recognised(
         framework,
@@ -137,8 +138,8 @@ def _marks(framework: Framework) -> Sequence[str]:
 
 def _fits(source: Source, framework: Framework) -> bool:
     """Return whether a source has no key that only a fork of the trainer has."""
-    others = framework.rules.not_keys if framework.rules else ()
-    return not any(fnmatchcase(key, other) for other in others for key in source.settings)
+    fork_keys = framework.rules.not_keys if framework.rules else ()
+    return not any(fnmatchcase(key, pattern) for pattern in fork_keys for key in source.settings)
 
 
 def _by_keys(source: Source) -> Iterator[tuple[str, str]]:
@@ -151,12 +152,12 @@ def _by_keys(source: Source) -> Iterator[tuple[str, str]]:
 
 def _weak(source: Source) -> dict[str, str]:
     """Return the trainers that a source may be for, by two keys or more that they share with others."""
-    found = {}
+    reasons = {}
     for key, framework in trainers().items():
         hits = [name for name in source.settings if framework.rules and name in framework.rules.common]
         if len(hits) > 1:
-            found[key] = f"{listing(map(clip, hits), most=3)} in {source.file}"
-    return found
+            reasons[key] = f"{listing(map(clip, hits), most=3)} in {source.file}"
+    return reasons
 
 
 def _expect_one(sources: Sequence[Source], files: Sequence[str], seen: Mapping[str, str]) -> None:

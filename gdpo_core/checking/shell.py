@@ -79,10 +79,10 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
     return sources
 
 
-def _lines_of(found: re.Match[str], text: str, first: int) -> tuple[int, int]:
+def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
     """Return the first line of a function and the one after its last."""
-    end = re.compile(r"^\s*\}", re.MULTILINE).search(text, found.end())
-    begun, ended = (text.count("\n", 0, at) for at in (found.start(), end.start() if end else len(text)))
+    end = re.compile(r"^\s*\}", re.MULTILINE).search(text, head.end())
+    begun, ended = (text.count("\n", 0, at) for at in (head.start(), end.start() if end else len(text)))
     return begun + first, ended + first + 1
 
 

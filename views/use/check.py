@@ -35,10 +35,10 @@ def section(text: str) -> mo.Html | None:
     if not text.strip():
         return None
     try:
-        said = _told(call(check_config, {PASTED: text}))
+        answer = _told(call(check_config, {PASTED: text}))
     except InputError as error:
-        said = tag("p", str(error), role="alert")
-    return show(report.STYLE, tag("section", said, kind="audit use checked"))
+        answer = tag("p", str(error), role="alert")
+    return show(report.STYLE, tag("section", answer, kind="audit use checked"))
 
 
 def _told(check: ConfigCheck) -> Html:
