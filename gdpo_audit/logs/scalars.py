@@ -42,9 +42,9 @@ def refuse_means(tables: Sequence[Table], size: int | None) -> None:
         f"{tables[0].name}: expected a row per response, got {got}. A mean does not say which responses were compared "
     )
     text += (
-        f"with which, so a log of means shows neither shares nor ties. {_follows(tables, matches, size)} To log the "
+        f"with which, so a log of means shows neither shares nor ties. {_follows(tables, matches, size)} To log "
     )
-    raise InputError(f"{text}completions, each with its rewards: {line}")
+    raise InputError(f"{text}the completions, each with its rewards: {line}")
 
 
 def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: int | None) -> str:
