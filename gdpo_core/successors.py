@@ -157,12 +157,12 @@ def _papo(batch: Batch) -> Steps:
     whose outcome is above 0, and these alone get it: ScopeHLS/Process-Aware-Policy-Optimization@4d48531
     roll/utils/functionals.py:778, where one λ stands for the weights. Leave-one-out is an InputError.
     """
-    c, outcome, others = batch.convention, batch.rewards[:1], batch.rewards[1:]
+    c, outcome, process = batch.convention, batch.rewards[:1], batch.rewards[1:]
     expect(not c.leave_one_out, "convention", "one with whole groups, for papo normalises in a part of them", c.name)
     whole = normalise_in_groups(batch, outcome, c.group_eps)
     among_right = skipping_missing(batch.group)
-    right = normalise(others.masked_fill(~(outcome > 0), torch.nan), among_right, ddof=c.ddof, eps=c.group_eps)
-    lost = others if batch.skips_missing else batch.group.broadcast(batch.group.total(others))
+    right = normalise(process.masked_fill(~(outcome > 0), torch.nan), among_right, ddof=c.ddof, eps=c.group_eps)
+    lost = process if batch.skips_missing else batch.group.broadcast(batch.group.total(process))
     z = right.value.nan_to_num().masked_fill(lost.isnan(), torch.nan)  # 0 for a wrong rollout
     pairs = ((whole.mean, right.mean), (whole.std, right.std), (whole.value, z), (whole.by, right.by))
     mean, std, z, by = (torch.cat([torch.as_tensor(a), torch.as_tensor(b)]) for a, b in pairs)

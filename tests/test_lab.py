@@ -69,8 +69,8 @@ def test_each_task_shows_its_case(sheet, levels, tied, share, push, inverted):
     assert both[0].collapsed.tied_pairs == pytest.approx(tied, abs=5e-4)
     assert tuple(round(one.shares[0], 2) for one in both) == share
     facts = facts_of(state, *both)
-    assert tuple(round(side.push, 2) for side in (facts.base, facts.other)) == push
-    assert (len(facts.base.wrong_order), len(facts.other.wrong_order), len(facts.pairs)) == inverted
+    assert tuple(round(side.push, 2) for side in (facts.base, facts.chosen)) == push
+    assert (len(facts.base.wrong_order), len(facts.chosen.wrong_order), len(facts.pairs)) == inverted
 
 
 def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():

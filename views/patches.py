@@ -124,10 +124,10 @@ def send_no_editor() -> None:
     assets = import_module("marimo._server.api.endpoints.assets")
     template, folder = assets.notebook_page_template, assets.root
     # The module of all languages, imported for its debugger's panel, and one that is there anyhow, with the same names.
-    languages, other = "esm-CQuf--zt.js", "cn-ldLVeaqm.js"
+    languages, replacement = "esm-CQuf--zt.js", "cn-ldLVeaqm.js"
     used = (folder / "index.html").read_text("utf-8")
     spared = {languages, *re.findall(r'"\./([\w.-]+\.js)"', (folder / "assets" / languages).read_text("utf-8"))}
-    told = {f"./assets/{name}": f"./assets/{other}" for name in sorted(spared) if f'/{name}"' not in used}
+    told = {f"./assets/{name}": f"./assets/{replacement}" for name in sorted(spared) if f'/{name}"' not in used}
     places = (Path(__file__).parent / "import_map.html").read_text("utf-8").replace("PLACES", json.dumps(told))
 
     def page(*, html: str, **named: Any) -> str:

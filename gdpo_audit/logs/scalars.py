@@ -41,9 +41,7 @@ def refuse_means(tables: Sequence[Table], size: int | None) -> None:
     text = (
         f"{tables[0].name}: expected a row per response, got {got}. A mean does not say which responses were compared "
     )
-    text += (
-        f"with which, so a log of means shows neither shares nor ties. {_follows(tables, matches, size)} To log "
-    )
+    text += f"with which, so a log of means shows neither shares nor ties. {_follows(tables, matches, size)} To log "
     raise InputError(f"{text}the completions, each with its rewards: {line}")
 
 

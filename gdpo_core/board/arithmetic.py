@@ -7,16 +7,16 @@ from gdpo_core._words import number, signed
 from gdpo_core.board.result import Result
 
 
-def arithmetic(one: Result) -> list[str]:
+def arithmetic(side: Result) -> list[str]:
     """Per answer, the whole computation of its advantage, in one line.
 
     ⟨0|…⟩ is what the first reward adds, and the result stands between two `**`.
     """
-    e, n = one.explained, len(one.sums)
+    e, n = side.explained, len(side.sums)
     mean, std = (e.group_means, e.group_stds) if e.z is None else (e.batch_mean, e.batch_std)
     means, stds = ([0.0] * n, [1.0] * n) if std is None else (_per_answer(mean, n), _per_answer(std, n))
-    rows = zip(one.terms, one.sums, one.factors, means, stds, one.advantages, strict=True)
-    return [_line(one, *row) for row in rows]
+    rows = zip(side.terms, side.sums, side.factors, means, stds, side.advantages, strict=True)
+    return [_line(side, *row) for row in rows]
 
 
 def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
@@ -25,11 +25,11 @@ def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
     return value if isinstance(value, list) else [value] * answers
 
 
-def _line(one: Result, terms: list[float], total: float, share: float, mean: float, std: float, a: float) -> str:
-    c, method, raw = one.explained.convention, one.explained.method, one.explained.z is None
+def _line(side: Result, terms: list[float], total: float, share: float, mean: float, std: float, a: float) -> str:
+    c, method, raw = side.explained.convention, side.explained.method, side.explained.z is None
     result = f"**{signed(a)}**"
     pieces = []
-    for k, (w, x) in enumerate(zip(one.explained.weights.tolist(), terms, strict=True)):
+    for k, (w, x) in enumerate(zip(side.explained.weights.tolist(), terms, strict=True)):
         w, sign = (w, "") if raw else (abs(w), "−" if w * x < 0 else "+")
         times = "" if w == 1 else f"{_plain(w)}·"
         pieces.append(f"⟨{k}|{sign}{times}{_plain(x if raw else abs(x))}⟩")

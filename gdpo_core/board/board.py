@@ -231,7 +231,7 @@ class Board(anywidget.AnyWidget):
         fits = len(marks) == many and all(
             isinstance(row, list | tuple) and len(row) == width and all(map(_fits, row, self._levels)) for row in marks
         )
-        kinds = ["a finite number" if one is None else f"{one[0]:g} or {one[1]:g}" for one in self._levels]
+        kinds = ["a finite number" if pair is None else f"{pair[0]:g} or {pair[1]:g}" for pair in self._levels]
         each = f"marks, {kinds[0]}" if len(set(kinds)) == 1 else f"marks: {'; '.join(kinds)}"
         return _accepted(fits, "marks", f"{many} rows of {width} {each}", marks)
 

@@ -22,35 +22,35 @@ def draw(state: State) -> dict:
     facts = facts_of(state, left, right)
     return {
         "state": {name: getattr(state, name) for name in SET_BY_READERS},
-        "a": [one.advantages for one in both],
-        "said": [[signed(a) for a in one.advantages] for one in both],
+        "a": [side.advantages for side in both],
+        "said": [[signed(a) for a in side.advantages] for side in both],
         "sums_said": [_sum(x, 2 if state.binary else 3) for x in left.sums],
         "order": sorted(range(len(state.marks)), key=lambda i: (-right.level[i], -left.level[i], i)),
         "right": state.right,
-        "parts": [[[round(x, 4) for x in row] for row in one.parts] for one in both],
+        "parts": [[[round(x, 4) for x in row] for row in side.parts] for side in both],
         "ties": [left.ties, right.ties],
         # of the pairs of a wrong and a right answer, under the method on the right
-        "wrong_first": [len(facts.other.wrong_order), len(facts.pairs)],
+        "wrong_first": [len(facts.chosen.wrong_order), len(facts.pairs)],
         "claim": headline(facts),
         "notes": notes(facts),
         "verdict": [str(sentence) for sentence in verdict(facts)],
-        "shares": [one.shares for one in both],
-        "percents": [[_share(x) for x in one.shares or ()] for one in both],
+        "shares": [side.shares for side in both],
+        "percents": [[_share(x) for x in side.shares or ()] for side in both],
         "share_notes": share_notes(facts),
-        "pushes": [[signed(x) for x in one.collapsed.push] for one in both],
+        "pushes": [[signed(x) for x in side.collapsed.push] for side in both],
         "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
     }
 
 
 def share_notes(facts: Facts) -> list[str]:
     """Return what has to be said of shares that are below 0 or more than the whole, and where there is no update."""
-    both = (facts.base, facts.other)
+    both = (facts.base, facts.chosen)
     named = [(facts.state.name_of(k), x, side) for side in both for k, x in enumerate(side.shares or ())]
     against = [f"{name} {_share(x)} ({side.name})" for name, x, side in named if x <= -SHOWN]
     beyond = [f"{name} {_share(x)} ({side.name})" for name, x, side in named if x >= 1 + SHOWN]
-    said = [f"works against the update: {listing(against)}"] if against else []
-    said += [f"more than the whole, as others work against it: {listing(beyond)}"] if beyond else []
-    return said + [f"no update under {side.name}" for side in both if side.shares is None]
+    sentences = [f"works against the update: {listing(against)}"] if against else []
+    sentences += [f"more than the whole, as others work against it: {listing(beyond)}"] if beyond else []
+    return sentences + [f"no update under {side.name}" for side in both if side.shares is None]
 
 
 def _sum(x: float, digits: int) -> str:

@@ -41,7 +41,7 @@ class Facts:
 
     state: State
     base: Side
-    other: Side
+    chosen: Side
     right: tuple[bool, ...] | None  # whether each answer is right; None where no reward says so
     pairs: Pairs  # all pairs (wrong answer, right answer)
     mixes: int  # how many combinations of marks there are
@@ -51,23 +51,23 @@ class Facts:
     @cached_property
     def silent(self) -> bool:
         """Return whether nothing is learnt under either method."""
-        return self.base.silent and self.other.silent
+        return self.base.silent and self.chosen.silent
 
     @cached_property
     def difference(self) -> float:
         """Return the largest difference between the two advantages of an answer."""
-        return max(abs(x - y) for x, y in zip(self.base.advantages, self.other.advantages, strict=True))
+        return max(abs(x - y) for x, y in zip(self.base.advantages, self.chosen.advantages, strict=True))
 
     @cached_property
     def same_order(self) -> bool:
         """Return whether both put the answers in the same order, ties included."""
-        return self.base.level == self.other.level
+        return self.base.level == self.chosen.level
 
     @cached_property
     def factor(self) -> float | None:
         """Return the factor from the left method's advantages to the other's; None where there is none."""
-        x, y = self.base.advantages, self.other.advantages
-        if self.base.silent or self.other.silent:
+        x, y = self.base.advantages, self.chosen.advantages
+        if self.base.silent or self.chosen.silent:
             return None
         times = sum(a * b for a, b in zip(x, y, strict=True)) / sum(a * a for a in x)
         off = max(abs(b - times * a) for a, b in zip(x, y, strict=True))
@@ -76,7 +76,7 @@ class Facts:
     @cached_property
     def new_ties(self) -> Pairs:
         """Return the pairs that the other method ties and the left one tells apart."""
-        return self.other.tied - self.base.tied
+        return self.chosen.tied - self.base.tied
 
     @cached_property
     def open_pairs(self) -> Pairs:
@@ -86,12 +86,12 @@ class Facts:
     @cached_property
     def well_broken(self) -> Pairs:
         """Return the ties of a wrong and a right answer in which the other method puts the right one above."""
-        return frozenset((i, j) for i, j in self.open_pairs if self.other.level[i] < self.other.level[j])
+        return frozenset((i, j) for i, j in self.open_pairs if self.chosen.level[i] < self.chosen.level[j])
 
     @cached_property
     def badly_broken(self) -> Pairs:
         """Return the ties of a wrong and a right answer in which the other method puts the wrong one above."""
-        return self.open_pairs & self.other.wrong_order
+        return self.open_pairs & self.chosen.wrong_order
 
     @cached_property
     def weight(self) -> float | None:
@@ -101,21 +101,21 @@ class Facts:
     @cached_property
     def mostly_wrong(self) -> bool:
         """Return whether more than half of the right–wrong pairs are in the wrong order under both methods."""
-        return min(len(self.base.wrong_order), len(self.other.wrong_order)) * 2 > len(self.pairs)
+        return min(len(self.base.wrong_order), len(self.chosen.wrong_order)) * 2 > len(self.pairs)
 
 
 def facts_of(state: State, left: Result, right: Result) -> Facts:
     """Return the facts of a state from what the two methods make of it."""
     passed = state.right
     pairs = frozenset(
-        (i, j) for i, one in enumerate(passed or ()) if not one for j, other in enumerate(passed or ()) if other
+        (i, j) for i, low in enumerate(passed or ()) if not low for j, high in enumerate(passed or ()) if high
     )
     base = _side(NAMES[BASE], state, left, pairs)
-    other = _side(METHODS[state.method], state, right, pairs)
+    chosen = _side(METHODS[state.method], state, right, pairs)
     at = 0 if base.ties else 1
-    ties = (base, other)[at].ties
+    ties = (base, chosen)[at].ties
     pile = max(ties, key=lambda tie: (_mixed(tie, passed), len(tie)), default=())
-    return Facts(state, base, other, passed, pairs, len(set(state.marks)), at, pile)
+    return Facts(state, base, chosen, passed, pairs, len(set(state.marks)), at, pile)
 
 
 def tied(side: Side, pair: tuple[int, int]) -> bool:

@@ -18,30 +18,30 @@ def headline(facts: Facts) -> str:
 def pushed_down(facts: Facts) -> tuple[int, int]:
     """Return how many right answers have an advantage below 0, under the left method and under the other."""
     right = facts.right or ()
-    base, other = (
+    base, chosen = (
         sum(passed and a <= PUSHED_DOWN for passed, a in zip(right, side.advantages, strict=False))
-        for side in (facts.base, facts.other)
+        for side in (facts.base, facts.chosen)
     )
-    return base, other
+    return base, chosen
 
 
 def _headlines(facts: Facts) -> Iterator[str]:
-    base, other = facts.base, facts.other
+    base, chosen = facts.base, facts.chosen
     if facts.silent:
         yield "Nothing to learn here."
-    elif base.silent or other.silent:
-        none, some = (base, other) if base.silent else (other, base)
+    elif base.silent or chosen.silent:
+        none, some = (base, chosen) if base.silent else (chosen, base)
         yield f"{none.name} teaches nothing here; {some.name} does."
     elif facts.difference < SAME:
         yield "Both methods agree."
     elif facts.same_order and facts.factor is not None:
-        yield f"Same order; {other.name} takes {'longer' if facts.factor > 1 else 'shorter'} steps."
+        yield f"Same order; {chosen.name} takes {'longer' if facts.factor > 1 else 'shorter'} steps."
     elif facts.same_order:
         yield "Same order, unequal pushes."
     elif set(facts.pile) & {answer for pair in facts.open_pairs for answer in pair}:
         yield from _of_right_and_wrong(facts)
-    elif not base.ties and other.ties:
-        yield f"{other.name} ties {word(len(facts.pile))} answers, {base.name} none."
+    elif not base.ties and chosen.ties:
+        yield f"{chosen.name} ties {word(len(facts.pile))} answers, {base.name} none."
     else:
         yield from _of_order(facts)
     yield "The two methods put the answers in different orders."
@@ -49,7 +49,7 @@ def _headlines(facts: Facts) -> Iterator[str]:
 
 def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
     """Say what becomes of the tie of right and wrong answers that is outlined, or of all such ties."""
-    right, level, name = facts.right or (), facts.other.level, facts.other.name
+    right, level, name = facts.right or (), facts.chosen.level, facts.chosen.name
     wrong = [i for i in facts.pile if not right[i]]
     passed = [i for i in facts.pile if right[i]]
     verb, pronoun = ("is", "it") if len(wrong) == 1 else ("are", "which")
@@ -59,7 +59,7 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
     elif len({level[i] for i in facts.pile}) == 1:
         yield f"{these} Neither method sees {pronoun}."
     below = [i for i in passed if level[i] < max(level[j] for j in wrong)]
-    was, now = facts.base.advantages, facts.other.advantages
+    was, now = facts.base.advantages, facts.chosen.advantages
     down = [i for i in below if now[i] <= PUSHED_DOWN < was[i]]
     if below == down and len(below) == 1 and _odd(facts, below[0]):
         yield f"Here the odd one out is right, and {name} pushes it down."
@@ -68,39 +68,39 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
         yield f"{name} pushes {_answers(after, 'right')} down, {facts.base.name} {_none(before)}."
     ties = "right–wrong tie" if len(facts.open_pairs) == 1 else "right–wrong ties"
     well, badly = len(facts.well_broken), len(facts.badly_broken)
-    of = f"Of {len(facts.open_pairs)} {ties} {name} decides"
+    start = f"Of {len(facts.open_pairs)} {ties} {name} decides"
     if well and badly:
-        yield f"{of} {well} rightly, {badly} wrongly."
+        yield f"{start} {well} rightly, {badly} wrongly."
         yield f"{name} decides {well} ties rightly, {badly} wrongly."
     elif well or badly:
         many, how = (well, "rightly") if well else (badly, "wrongly")
         every = of_all(many, many, "right–wrong tie")
-        yield f"{name} decides {every} {how}." if many == len(facts.open_pairs) else f"{of} {many} {how}."
+        yield f"{name} decides {every} {how}." if many == len(facts.open_pairs) else f"{start} {many} {how}."
 
 
 def _of_order(facts: Facts) -> Iterator[str]:
     """Say how many pairs are in the wrong order; where that is equal under both, what is tied."""
-    base, other = facts.base, facts.other
-    before, after = len(base.wrong_order), len(other.wrong_order)
-    if not base.ties and not other.ties and not before and after:
-        wrong = {low for low, _ in other.wrong_order}
-        yield f"No ties, but {other.name} prefers {_answers(len(wrong), 'wrong')} to a right one."
+    base, chosen = facts.base, facts.chosen
+    before, after = len(base.wrong_order), len(chosen.wrong_order)
+    if not base.ties and not chosen.ties and not before and after:
+        wrong = {low for low, _ in chosen.wrong_order}
+        yield f"No ties, but {chosen.name} prefers {_answers(len(wrong), 'wrong')} to a right one."
     if before != after:
         pairs = f"{before or 'no'} pair{'' if before <= 1 else 's'}"
-        yield f"Wrong order: {pairs} under {base.name}, {after or 'none'} under {other.name}."
+        yield f"Wrong order: {pairs} under {base.name}, {after or 'none'} under {chosen.name}."
     elif not base.ties:
         yield "No two kinds of answers share an advantage."
-    elif len({other.level[i] for i in facts.pile}) == 1:
-        yield f"{base.name} and {other.name} both tie {word(len(facts.pile))} answers."
+    elif len({chosen.level[i] for i in facts.pile}) == 1:
+        yield f"{base.name} and {chosen.name} both tie {word(len(facts.pile))} answers."
     else:
-        yield f"{other.name} parts {word(len(facts.pile))} answers that {base.name} ties."
+        yield f"{chosen.name} parts {word(len(facts.pile))} answers that {base.name} ties."
 
 
 def _odd(facts: Facts, answer: int) -> bool:
     """Return whether the other method puts this answer, alone in its marks, below all of its tie."""
-    others = [i for i in facts.pile if i != answer]
-    marks, level = facts.state.marks, facts.other.level
-    return all(marks[i] != marks[answer] and level[i] > level[answer] for i in others)
+    rest = [i for i in facts.pile if i != answer]
+    marks, level = facts.state.marks, facts.chosen.level
+    return all(marks[i] != marks[answer] and level[i] > level[answer] for i in rest)
 
 
 def _answers(many: int, kind: str) -> str:

@@ -17,14 +17,14 @@ def notes(facts: Facts) -> list[dict]:
     """
     if not facts.pile:
         return _overtaken(facts)
-    side, right = (facts.base, facts.other)[facts.side], facts.other.advantages
+    side, right = (facts.base, facts.chosen)[facts.side], facts.chosen.advantages
     shared = f"{len(facts.pile)} answers, one advantage: {signed(side.advantages[facts.pile[0]])}"
     whose = f"{len({facts.state.marks[i] for i in facts.pile})} combinations of marks"
     collapse = f"advantage collapse: {whose if facts.right is None else _whose(facts, facts.pile)}"
     noted = [{"side": facts.side, "answers": list(facts.pile), "lines": [shared, collapse]}]
     for part in [] if facts.side else _clusters(facts.pile, right):
-        said = list(dict.fromkeys(signed(right[i]) for i in part))
-        where = f"{said[0]} to {said[-1]}" if len(said) > 2 else listing(said)
+        words = list(dict.fromkeys(signed(right[i]) for i in part))
+        where = f"{words[0]} to {words[-1]}" if len(words) > 2 else listing(words)
         noted.append({"side": 1, "answers": part, "lines": [_whose(facts, part), where]})
     return noted
 
@@ -32,13 +32,13 @@ def notes(facts: Facts) -> list[dict]:
 def _overtaken(facts: Facts) -> list[dict]:
     """Return a note on the left method's line, at the right answer that the most wrong ones overtake, if one does."""
     level = facts.base.level
-    turned = sorted(high for low, high in facts.other.wrong_order if level[low] < level[high])
+    turned = sorted(high for low, high in facts.chosen.wrong_order if level[low] < level[high])
     if not turned:
         return []
     most = max(turned, key=turned.count)
     many = turned.count(most)
-    said = f"{word(many)} wrong answer{' overtakes' if many == 1 else 's overtake'} it"
-    return [{"side": 0, "answers": [most], "lines": [_whose(facts, [most]), said]}]
+    words = f"{word(many)} wrong answer{' overtakes' if many == 1 else 's overtake'} it"
+    return [{"side": 0, "answers": [most], "lines": [_whose(facts, [most]), words]}]
 
 
 def _clusters(answers: tuple[int, ...], a: tuple[float, ...]) -> list[list[int]]:

@@ -28,7 +28,7 @@ class Result:
     def shares(self) -> list[float] | None:
         """Return each reward's share of the update; None where there is none."""
         share = self.collapsed.update_share
-        return list(share) if all(one == one for one in share) else None
+        return list(share) if all(part == part for part in share) else None
 
 
 @lru_cache(maxsize=512)

@@ -21,12 +21,12 @@ ONE_SPREAD = (
 def verdict(facts: Facts) -> list[Html]:
     """Return what this state shows: first what is told apart, then what that is worth."""
     if facts.silent:
-        said = ["**Every advantage is 0, so nothing is learnt from these answers.**", _why_silent(facts)]
-    elif facts.base.silent or facts.other.silent:
-        said = [_one_silent(facts), worth(facts)]
+        sentences = ["**Every advantage is 0, so nothing is learnt from these answers.**", _why_silent(facts)]
+    elif facts.base.silent or facts.chosen.silent:
+        sentences = [_one_silent(facts), worth(facts)]
     else:
-        said = [" ".join(filter(None, [_told_apart(facts), *_remarks(facts)])), worth(facts)]
-    return [prose(sentence) for sentence in said if sentence]
+        sentences = [" ".join(filter(None, [_told_apart(facts), *_remarks(facts)])), worth(facts)]
+    return [prose(sentence) for sentence in sentences if sentence]
 
 
 # --- nothing to learn -------------------------------------------------------------------------------------------------
@@ -42,16 +42,16 @@ def _why_silent(facts: Facts) -> str:
     weighed = [column for column, w in zip(zip(*state.marks, strict=True), state.weights, strict=True) if w]
     if all(len(set(column)) == 1 for column in weighed):
         return "The answers differ only in rewards of weight 0."
-    names = facts.base.name, facts.other.name
+    names = facts.base.name, facts.chosen.name
     if not method_named(facts.state.method).decoupled:
         return "Under both methods the rewards of every answer have the same sum."
-    why = _why_zero(facts) if facts.other.left_out else f"Under {names[1]} {_why_zero(facts)}"
+    why = _why_zero(facts) if facts.chosen.left_out else f"Under {names[1]} {_why_zero(facts)}"
     return f"Under {names[0]} the rewards of every answer have the same sum. {why}."
 
 
 def _one_silent(facts: Facts) -> str:
     """Say that one method learns nothing, and why."""
-    none, some = (facts.base, facts.other) if facts.base.silent else (facts.other, facts.base)
+    none, some = (facts.base, facts.chosen) if facts.base.silent else (facts.chosen, facts.base)
     why = "The rewards of every answer have the same sum." if none is facts.base else f"Here {_why_zero(facts)}."
     first = f"**{none.name} gives every answer an advantage of 0 and teaches nothing; {some.name} teaches something.**"
     return f"{first} {why}"
@@ -59,12 +59,13 @@ def _one_silent(facts: Facts) -> str:
 
 def _why_zero(facts: Facts) -> str:
     """Say why the other method gives every answer 0: it drops the answers whose rewards disagree, or they cancel."""
-    other = facts.other
-    stay = len(other.advantages) - other.left_out
-    if not other.left_out:
+    chosen = facts.chosen
+    stay = len(chosen.advantages) - chosen.left_out
+    if not chosen.left_out:
         normalised = "normalised " * method_named(facts.state.method).decoupled
         return f"the {normalised}rewards of every answer have the same sum"
-    dropped = f"{other.name} drops {of_all(other.left_out, len(other.advantages), 'answer')}, as their rewards disagree"
+    answers = of_all(chosen.left_out, len(chosen.advantages), "answer")
+    dropped = f"{chosen.name} drops {answers}, as their rewards disagree"
     return dropped + (
         "" if not stay else ", and one has nothing to be compared with" if stay == 1 else ", and the others are alike"
     )
@@ -75,37 +76,38 @@ def _why_zero(facts: Facts) -> str:
 
 def _told_apart(facts: Facts) -> str:
     """Say in bold which tie is outlined, or that there is none; then how many combinations are told apart."""
-    base, other = facts.base, facts.other
+    base, chosen = facts.base, facts.chosen
     mixes = count(facts.mixes, *COMBINATION)
     if not facts.pile:
         each = "each has an advantage of its own"
         return (
-            f"**Neither {base.name} nor {other.name} ties any of the {mixes}: {each}.** {_only_by_pay(facts)}".strip()
+            f"**Neither {base.name} nor {chosen.name} ties any of the {mixes}: {each}.** {_only_by_pay(facts)}".strip()
         )
     who = _tied_answers(facts)
     if not base.ties:
-        lost = count(len(other.tied), "pair")
-        gets = "gets" if len(other.tied) == 1 else "get"
-        first = f"**{other.name} gives {who} the same advantage; {base.name} ties none.**"
+        lost = count(len(chosen.tied), "pair")
+        gets = "gets" if len(chosen.tied) == 1 else "get"
+        first = f"**{chosen.name} gives {who} the same advantage; {base.name} ties none.**"
         loss = (
-            f"That is a loss: {lost} of answers with different marks {gets} the same advantage under {other.name} only."
+            f"That is a loss: {lost} of answers with different marks {gets} the same advantage under {chosen.name} "
+            "only."
         )
         return f"{first} {loss} {_only_by_pay(facts)}".strip()
-    then = "tells them apart" if len({other.level[i] for i in facts.pile}) > 1 else "ties them too"
-    return f"**{base.name} gives {who} the same advantage; {other.name} {then}.** {_levels(facts)}"
+    then = "tells them apart" if len({chosen.level[i] for i in facts.pile}) > 1 else "ties them too"
+    return f"**{base.name} gives {who} the same advantage; {chosen.name} {then}.** {_levels(facts)}"
 
 
 def _levels(facts: Facts) -> str:
     """Say how many advantages either method has for how many combinations of marks, and whether equal pay is why."""
-    base, other = facts.base, facts.other
-    few, many = (len(set(side.level)) for side in (base, other))
+    base, chosen = facts.base, facts.chosen
+    few, many = (len(set(side.level)) for side in (base, chosen))
     mixes = count(facts.mixes, *COMBINATION)
     if few == many:
         return f"For {mixes} both methods have only {count(few, 'advantage')}."
     if many < few:
-        return f"For {mixes} {base.name} has {count(few, 'advantage')}; {other.name} has only {many}."
+        return f"For {mixes} {base.name} has {count(few, 'advantage')}; {chosen.name} has only {many}."
     start = "All marks pay and weigh the same, so for" if _equal(facts) else "For"
-    return f"{start} {mixes} {base.name} has only {count(few, 'advantage')}; {other.name} has {many}."
+    return f"{start} {mixes} {base.name} has only {count(few, 'advantage')}; {chosen.name} has {many}."
 
 
 def _tied_answers(facts: Facts) -> str:
@@ -127,7 +129,7 @@ def _only_by_pay(facts: Facts) -> str:
     marks = facts.state.marks
     if not facts.state.binary or facts.base.ties:
         return ""
-    pairs = sum(sum(one) == sum(other) and one != other for one, other in combinations(marks, 2))
+    pairs = sum(sum(first) == sum(second) and first != second for first, second in combinations(marks, 2))
     return f"With equal pay and weights {facts.base.name} would tie {count(pairs, 'pair')}." if pairs else ""
 
 
@@ -138,27 +140,27 @@ def _remarks(facts: Facts) -> list[str]:
 
 def _ties_of_the_other(facts: Facts) -> list[str]:
     """Say how many ties the other method keeps and makes, which only an ε parts, and why marks look alike."""
-    other, base = facts.other, facts.base
-    if not other.tied:
+    chosen, base = facts.chosen, facts.base
+    if not chosen.tied:
         return []
-    said = []
-    new, kept = len(facts.new_ties), len(other.tied & base.tied)
+    sentences = []
+    new, kept = len(facts.new_ties), len(chosen.tied & base.tied)
     if base.ties and 0 < kept < len(base.tied):
-        said.append(f"{other.name} still ties {of_all(kept, len(base.tied), 'pair')}.")
+        sentences.append(f"{chosen.name} still ties {of_all(kept, len(base.tied), 'pair')}.")
     if base.ties and new:
-        said.append(f"{other.name} also ties {count(new, 'pair')} that {base.name} tells apart, which is a loss.")
-    if other.by_eps:
-        which = of_all(other.by_eps, len(other.tied), "pair")
-        differ = "differs" if other.by_eps == 1 else "differ"
+        sentences.append(f"{chosen.name} also ties {count(new, 'pair')} that {base.name} tells apart, which is a loss.")
+    if chosen.by_eps:
+        which = of_all(chosen.by_eps, len(chosen.tied), "pair")
+        differ = "differs" if chosen.by_eps == 1 else "differ"
         less = f"by less than {percent(APART)} of the largest advantage"
-        said.append(
-            f"{which[0].upper()}{which[1:]} that {other.name} ties {differ} through the ε in its divisor alone, "
+        sentences.append(
+            f"{which[0].upper()}{which[1:]} that {chosen.name} ties {differ} through the ε in its divisor alone, "
             f"{less}; so "
             "small a difference counts as a tie."
         )
     if _one_spread(facts):
-        said.append(ONE_SPREAD.format(other.name))
-    return said
+        sentences.append(ONE_SPREAD.format(chosen.name))
+    return sentences
 
 
 def _one_spread(facts: Facts) -> bool:
@@ -171,7 +173,7 @@ def _one_spread(facts: Facts) -> bool:
 
 def _distances(facts: Facts) -> str:
     """Say where both have one order: how far apart their advantages are."""
-    base, other = facts.base, facts.other
+    base, chosen = facts.base, facts.chosen
     if facts.difference < SAME:
         return f"No advantage differs by as much as {SAME}."
     if not facts.same_order:
@@ -180,23 +182,23 @@ def _distances(facts: Facts) -> str:
         steps = "longer" if facts.factor > 1 else "shorter"
         digits = 4 if number(facts.factor, 3) == "1" else 3
         times = f"{number(facts.factor, digits)} times those of {base.name}"
-        return f"The advantages of {other.name} are {times}: {steps} steps in the same direction."
-    gaps = [abs(x - y) for x, y in zip(base.advantages, other.advantages, strict=True)]
+        return f"The advantages of {chosen.name} are {times}: {steps} steps in the same direction."
+    gaps = [abs(x - y) for x, y in zip(base.advantages, chosen.advantages, strict=True)]
     most = gaps.index(max(gaps))
-    before, after = signed(base.advantages[most]), signed(other.advantages[most])
-    gets = f"answer {most + 1} gets {before} under {base.name} and {after} under {other.name}"
+    before, after = signed(base.advantages[most]), signed(chosen.advantages[most])
+    gets = f"answer {most + 1} gets {before} under {base.name} and {after} under {chosen.name}"
     return f"Both put the answers in the same order, but {gets}."
 
 
 def _score(facts: Facts) -> str:
     """Say how much of either update belongs to the rewards that are scores, beside passes and fails."""
-    state, both = facts.state, (facts.base, facts.other)
+    state, both = facts.state, (facts.base, facts.chosen)
     if not 0 < len(state.numbers) < len(state.pays):
         return ""
-    base, other = (percent(sum((side.shares or ())[k] for k in state.numbers)) for side in both)
+    base, chosen = (percent(sum((side.shares or ())[k] for k in state.numbers)) for side in both)
     names = listing(state.name_of(k) for k in state.numbers)
     score, have = ("score", "has") if len(state.numbers) == 1 else ("scores", "have")
-    shares = f"{base} in {both[0].name}'s update and of {other} in {both[1].name}'s"
+    shares = f"{base} in {both[0].name}'s update and of {chosen} in {both[1].name}'s"
     return f"The {score}, {names}, {have} a share of {shares}."
 
 

@@ -15,41 +15,41 @@ def worth(facts: Facts) -> str:
         whole = "All answers are right" if facts.right[0] else "No answer is right"
         return f"{whole}, so nothing here raises {first}: the other rewards alone decide."
     no = _not_as_it_stands(facts, first)
-    said = [no or _broken(facts), "" if facts.mostly_wrong else _wrong_order(facts), _pushes(facts, first)]
-    return " ".join(filter(None, said))
+    sentences = [no or _broken(facts), "" if facts.mostly_wrong else _wrong_order(facts), _pushes(facts, first)]
+    return " ".join(filter(None, sentences))
 
 
 def _not_as_it_stands(facts: Facts, first: str) -> str:
     """Say that neither method serves the primary reward: it weighs nothing, or most pairs are in the wrong order."""
-    base, other, weight = facts.base, facts.other, facts.weight or 0
-    said = []
+    base, chosen, weight = facts.base, facts.chosen, facts.weight or 0
+    sentences = []
     if weight == 0:
-        said.append(f"{first} weighs 0, so neither method looks at it.")
+        sentences.append(f"{first} weighs 0, so neither method looks at it.")
     elif weight < 0:
-        said.append(f"{first} weighs less than 0, so more of it earns less.")
+        sentences.append(f"{first} weighs less than 0, so more of it earns less.")
     if facts.mostly_wrong:
-        shares = [percent(len(side.wrong_order) / len(facts.pairs)) for side in (base, other)]
-        each = f"under {base.name} and {shares[1]} under {other.name}"
+        shares = [percent(len(side.wrong_order) / len(facts.pairs)) for side in (base, chosen)]
+        each = f"under {base.name} and {shares[1]} under {chosen.name}"
         where = "under both methods" if shares[0] == shares[1] else each
-        said.append(f"{shares[0]} of the {PAIR}s are in the wrong order {where}.")
-    return f"**Not as it stands:** {' '.join(said)}" if said else ""
+        sentences.append(f"{shares[0]} of the {PAIR}s are in the wrong order {where}.")
+    return f"**Not as it stands:** {' '.join(sentences)}" if sentences else ""
 
 
 def _broken(facts: Facts) -> str:
     """Say which answer comes above in the left method's ties of a right and a wrong one; empty without any."""
     ties, well, badly = len(facts.open_pairs), len(facts.well_broken), len(facts.badly_broken)
-    if not ties or facts.base.silent or facts.other.silent:
+    if not ties or facts.base.silent or facts.chosen.silent:
         return ""
-    name, kept = facts.other.name, ties - well - badly
+    name, kept = facts.chosen.name, ties - well - badly
     first = f"{facts.base.name} ties a right answer with a wrong one in {_pairs(ties)}."
     if kept == ties:
         return f"{first} {name} ties {'it' if ties == 1 else 'these'} too."
     if ties in (well, badly):
         where = "there" if ties == 1 else "in both" if ties == 2 else f"in all {ties}"
-        such = f" ({_example(facts.other)})" if badly and facts.other.wrong_order == facts.badly_broken else ""
+        such = f" ({_example(facts.chosen)})" if badly and facts.chosen.wrong_order == facts.badly_broken else ""
         return f"{first} {name} puts the {'right' if well else 'wrong'} one above {where}{such}."
     parts = [f"the right one above in {well}" if well else "", f"the wrong one above in {badly}" if badly else ""]
-    such = f" ({_example(facts.other)})" if badly and facts.other.wrong_order == facts.badly_broken else ""
+    such = f" ({_example(facts.chosen)})" if badly and facts.chosen.wrong_order == facts.badly_broken else ""
     still = f" It still ties {'the other' if kept == 1 else f'the other {kept}'}." if kept else ""
     return f"{first} {name} puts {listing(filter(None, parts))}{such}.{still}"
 
@@ -60,35 +60,35 @@ def _pairs(many: int) -> str:
 
 def _wrong_order(facts: Facts) -> str:
     """Say in how many pairs a wrong answer ranks above a right one, under either method."""
-    base, other = facts.base, facts.other
-    before, after = len(base.wrong_order), len(other.wrong_order)
-    if base.silent or other.silent:
-        some = other if base.silent else base
+    base, chosen = facts.base, facts.chosen
+    before, after = len(base.wrong_order), len(chosen.wrong_order)
+    if base.silent or chosen.silent:
+        some = chosen if base.silent else base
         many = len(some.wrong_order) or "none"
         return f"{some.name} has {many} of {count(len(facts.pairs), PAIR)} in the wrong order."
     if not before and not after:
         return "Under neither method does a wrong answer rank above a right one."
-    if not before and other.wrong_order == facts.badly_broken:
+    if not before and chosen.wrong_order == facts.badly_broken:
         return ""  # those are told among the ties
     if not before or not after:
-        none, some = (base, other) if after else (other, base)
-        such = f", {_example(some)}" if some is other else ""
+        none, some = (base, chosen) if after else (chosen, base)
+        such = f", {_example(some)}" if some is chosen else ""
         happens = f"under {some.name} that happens in {_pairs(len(some.wrong_order))}{such}"
         return f"Under {none.name} no wrong answer ranks above a right one; {happens}."
-    if base.wrong_order == other.wrong_order:
+    if base.wrong_order == chosen.wrong_order:
         return _both_still(facts)
-    return f"In {before} of {count(len(facts.pairs), PAIR)} {base.name} has the wrong order, {other.name} in {after}."
+    return f"In {before} of {count(len(facts.pairs), PAIR)} {base.name} has the wrong order, {chosen.name} in {after}."
 
 
 def _both_still(facts: Facts) -> str:
     """Say which pairs are in the wrong order under both methods, by their answers where all are meant."""
-    pairs = facts.other.wrong_order
+    pairs = facts.chosen.wrong_order
     low, high = (sorted({pair[k] + 1 for pair in pairs}) for k in (0, 1))
     still = "still " if facts.well_broken else ""
     if len(low) * len(high) == len(pairs):
         return f"Both methods {still}rank the wrong {_numbered(low)} above the right {_numbered(high)}."
-    of = f"{len(pairs)} of {count(len(facts.pairs), PAIR)}"
-    return f"Both methods {still}have the same {of} in the wrong order, {_example(facts.other)}."
+    in_wrong_order = f"{len(pairs)} of {count(len(facts.pairs), PAIR)}"
+    return f"Both methods {still}have the same {in_wrong_order} in the wrong order, {_example(facts.chosen)}."
 
 
 def _numbered(answers: list[int]) -> str:
@@ -105,15 +105,15 @@ def _example(side: Side) -> str:
 
 def _pushes(facts: Facts, first: str) -> str:
     """Return the push of both methods on the primary reward, and whose update raises it more."""
-    base, other = facts.base, facts.other
-    before, after = (round(side.push or 0.0, 2) for side in (base, other))  # what is printed as 0 is none
-    said = [signed(before), signed(after)]
-    if said[0] == said[1]:
-        return f"The push on {first} is {said[0]} under both methods."
-    told = f"The push on {first} is {said[0]} under {base.name} and {said[1]} under {other.name}"
+    base, chosen = facts.base, facts.chosen
+    before, after = (round(side.push or 0.0, 2) for side in (base, chosen))  # what is printed as 0 is none
+    numbers = [signed(before), signed(after)]
+    if numbers[0] == numbers[1]:
+        return f"The push on {first} is {numbers[0]} under both methods."
+    told = f"The push on {first} is {numbers[0]} under {base.name} and {numbers[1]} under {chosen.name}"
     if max(before, after) <= 0:
         return f"{told}: neither update raises it."
-    more, less = (other, base) if after > before else (base, other)
+    more, less = (chosen, base) if after > before else (base, chosen)
     if min(before, after) <= 0:
         return f"{told}: {more.name}'s update raises it, {less.name}'s does not."
-    return f"{told}, so {other.name}'s update raises it {'more' if after > before else 'less'}."
+    return f"{told}, so {chosen.name}'s update raises it {'more' if after > before else 'less'}."
