@@ -102,7 +102,7 @@ SUCCESSORS = {
     ),
 }
 
-TITLES = NAMES | {key: one.name for key, one in SUCCESSORS.items()}  # of every method, by its key
+TITLES = NAMES | {key: method.name for key, method in SUCCESSORS.items()}  # of every method, by its key
 
 
 def _dvao(batch: Batch) -> Steps:

@@ -104,12 +104,12 @@ def test_a_board_to_play_with_is_written_beside_the_numbers(capsys, tmp_path):
         assert code == 2 and named in err
 
 
-def unpacked(file) -> tuple[str, list[str]]:
+def unpacked(file) -> tuple[str, str]:
     """A board's file without what is packed in it, its numbers to nine digits; and what is packed."""
     text = file.read_text(encoding="utf-8")
     packed = re.search(r'id="packed">(.*?)</script>', text)[1]
     said = re.sub(r"-?\d+\.\d{9,}(e-?\d+)?", lambda number: f"{float(number[0]):.9g}", text.replace(packed, ""))
-    return said, [gzip.decompress(b64decode(one)).decode() for one in json.loads(packed)]
+    return said, gzip.decompress(b64decode(json.loads(packed))).decode()
 
 
 def test_the_board_in_docs_is_the_one_that_the_command_writes(capsys, tmp_path):

@@ -20,7 +20,7 @@ SPELLED = {  # what the names at the heads of the panels stand for
     "grpo": "Group Relative Policy Optimization",
     "gdpo": "Group reward-Decoupled Normalization Policy Optimization",
     "grpo_no_std": "Group Relative Policy Optimization that only centres, as Dr. GRPO, Tinker and prime-rl do",
-} | {name: one.title for name, one in SUCCESSORS.items()}
+} | {name: method.title for name, method in SUCCESSORS.items()}
 UNDEFINED = [["corr_grpo", key] for key, c in CONVENTIONS.items() if c.leave_one_out]  # (method, convention)
 Marks = tuple[tuple[float, ...], ...]  # (answers, rewards)
 
