@@ -7,10 +7,13 @@ const AGREED = 1e-9; // how far the two may be apart
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
+// The frame that shows a change comes before the message about it, which would hold it up.
+const afterPaint = (send) => (document.hidden ? send() : requestAnimationFrame(() => setTimeout(send)));
+
 function makeExchange({ model, choices, changed }) {
   const now = () => Object.fromEntries(SET_BY_READERS.map((name) => [name, model.get(name)]));
   let instant = null; // the last drawing without words
-  let [inTheAir, newer, late, timer, patience] = [false, false, false, 0, PATIENCE[0]];
+  let [waiting, inTheAir, newer, late, timer, patience] = [false, false, false, false, 0, PATIENCE[0]];
 
   const confirmed = () => same(model.get("drawing").state, now());
 
@@ -52,9 +55,12 @@ function makeExchange({ model, choices, changed }) {
   }
 
   function push() {
-    if (choices.alone) return;
+    if (choices.alone || waiting) return;
     if (inTheAir) newer = true;
-    else if (!confirmed()) send();
+    else if (!confirmed()) {
+      waiting = true;
+      afterPaint(() => ((waiting = false), inTheAir || confirmed() || send()));
+    }
   }
 
   // The core has answered.
