@@ -156,7 +156,7 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
-    """Return the recipe of each batch where weights that change explain what the run's recipe does not; else none."""
+    """Return the recipe of each batch where weights that change explain what the run's recipe does not; else {}."""
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
         return {}
@@ -165,7 +165,7 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 
 
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
-    """Return what the run is computed with if one recipe, or none that is known, made all of it."""
+    """Return the basis of the run's sums if one recipe, or with None an unknown one, made all of its advantages."""
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
     return Basis(

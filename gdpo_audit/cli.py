@@ -249,7 +249,9 @@ def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
 def _audit_runs(
     runs: Sequence[Sequence[str]], audit_args: Options, read_args: Options, targets: Mapping[str, Path], engine: str
 ) -> list[AuditReport]:
-    """Return the reports of runs, each given by its paths; audit_args, read_args: of `audit` and `read_run`."""
+    """Return the reports of runs, each given by its paths. audit_args, read_args: of `audit` and `read_run`; targets:
+    files that must not be the log; engine: local or ray.
+    """
     reports = []
     for paths in runs:
         path = paths if len(paths) > 1 else paths[0]
@@ -317,7 +319,7 @@ def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
 
 
 def _targets(options: Options) -> dict[str, Path]:
-    """Return the files to write, by their options."""
+    """Return the files to write, by their options. Raises InputError for one that cannot be written."""
     given = {"html": options["html"], "json": None if options["json_"] == Path("-") else options["json_"]}
     targets = {option: path for option, path in given.items() if path is not None}
     for option, path in targets.items():
@@ -327,7 +329,9 @@ def _targets(options: Options) -> dict[str, Path]:
 
 
 def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
-    """Write each text beside its file first, so that a report that was there stays whole where the disk is full."""
+    """Write the text of each option, beside its file first, so that a report that was there stays whole if the disk is
+    full.
+    """
     for option, path in targets.items():
         real = beside = path
         try:
@@ -378,7 +382,7 @@ def run_compare(options: Options) -> None:
 
 
 def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write what a configuration will run; 1 where --strict meets a trap of severity error, else 0."""
+    """Print and write what a configuration will run; return 1 where --strict meets a trap of severity error, else 0."""
     targets = _targets({"html": None, "json_": options["json_"]})
     check = check_config(options["configurations"], options["trainer"])
     sample = None if options["log"] is None else score_sample(check, read_run(options["log"]))

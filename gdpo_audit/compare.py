@@ -105,7 +105,7 @@ def _names(side: Sequence[AuditReport]) -> list[str]:
 
 
 def _method_of(side: Sequence[AuditReport]) -> str:
-    """Return the method of the runs of one side, under which their figures are computed."""
+    """Return the method of the runs of one side, under which their figures are computed; InputError for several."""
     methods = dict.fromkeys(shown_method(report)[0] or "grpo" for report in side)
     first, got = side[0].source["path"], f"{listing(NAMES[m] for m in methods)}"
     expect(len(methods) == 1, f"{first} and the runs beside it", "runs by one method", got)
@@ -113,7 +113,9 @@ def _method_of(side: Sequence[AuditReport]) -> str:
 
 
 def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFrame], bool]:
-    """Return the rows of the steps that all runs share, in one order, and True; all rows where these are too few."""
+    """Return the rows of the steps that all runs share, in one order, and True; all rows, and False, where these are
+    too few or a step has several rows.
+    """
     keys = ["step", "step_last"]
     if any(
         table.select(keys).is_duplicated().any() for table in tables
@@ -131,7 +133,7 @@ def _values(rows: pl.DataFrame, column: str) -> Array:
 
 
 def _mean(values: Array) -> float | None:
-    """Return the mean of the values that are known."""
+    """Return the mean of the values that are not NaN; None where all are."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else None
 

@@ -29,9 +29,10 @@ Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # the recipe that ma
 
 
 def another_reading(run: Run, solve: Solve) -> Reading | None:
-    """Return the run as it has to be read so that a method makes all of its advantages; None where no reading does.
+    """Return the run read so that a method makes all of its advantages, a sample of it and the recipe; None if no
+    reading does.
 
-    solve: returns a recipe that makes every advantage of a sample, or None.
+    solve: returns the recipe that makes every advantage of a sample, or None.
     """
     if run._read_with is None or run._source.clues is None:
         return None
@@ -49,7 +50,9 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
 
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
-    """Return a column that was not read and makes the advantages together with the rewards, and their recipe."""
+    """Return a column that was not read and makes the advantages together with the rewards, and their recipe; None
+    where no column does.
+    """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
             reread = _with_one_more(run, name)
@@ -136,7 +139,9 @@ def _without_zeros(run: Run, counts: bool) -> Run:
 
 
 def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
-    """Return the run whose advantages of 0 were left out, with what they have in common: a column, or the sign."""
+    """Return the run with what its advantages of 0 that were left out have in common, a column or the sign, in its
+    issue about them; unchanged without one.
+    """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:
         return run

@@ -19,7 +19,7 @@ FEWEST_STEPS = 20
 
 
 def what_is_lacking(f: Facts) -> tuple[str, str] | None:
-    """Return what a forecast takes and what the log has in its place; None where the log has all of it."""
+    """Return, in words, what a forecast takes and what the log has in its place; None where the log has all of it."""
     conditions = (
         (not f.run.total_only, "a log with each reward in a column of its own", "one total"),
         (bool((f.totals.rewards.degrees > 0).any()), "groups of several responses", "none"),
@@ -34,7 +34,10 @@ def what_is_lacking(f: Facts) -> tuple[str, str] | None:
 
 
 class LoggedGroups:
-    """The parts of a log that its forecasts need: its course, and the groups on which pushes are measured."""
+    """Hold the parts of a log that its forecasts need: its course, and the groups on which pushes are measured.
+
+    Raises InputError for a log that lacks something.
+    """
 
     def __init__(self, f: Facts) -> None:
         if lacking := what_is_lacking(f):
@@ -118,7 +121,7 @@ class LoggedGroups:
         )
 
     def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
-        """Return (responses,) what a method makes of these rewards."""
+        """Return (responses,) the advantages that a method makes of the rewards in a table."""
         convention = ALL_CONVENTIONS[self.facts.basis.convention]
         log = tensors_of(table, self.facts.rewards)
         if convention.last_step == "tokens" and log.lengths is None:

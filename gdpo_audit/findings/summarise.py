@@ -49,9 +49,8 @@ class Summary(NamedTuple):
 
 
 def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped = map) -> Summary:
-    """Summarise the tables of a run, its batches in the order of the steps.
-
-    mapped: computes the parts, here by default.
+    """Summarise the tables of a run, its batches in the order of the steps. mapped: what computes the parts, by default
+    `map`, in this process.
     """
     all_of_them = _joined(mapped(partial(summarise, basis=basis), pieces(tables)))
     batches = all_of_them.batches
@@ -126,7 +125,9 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 
 def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
-    """Summarise batches of one kind, with one basis."""
+    """Summarise batches of one kind, with one basis; float32, timed: whether all rewards are float32 numbers, and all
+    lengths known.
+    """
     part = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
     log = tensors_of(part, basis.rewards)
     convention = ALL_CONVENTIONS[basis.convention]
@@ -150,7 +151,9 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
 
 
 def _best(score: Array, most: int) -> Array:
-    """Return the groups with the highest scores, at most `most`, of equal ones the first; none without a score."""
+    """Return the indices of the groups with the highest scores, at most `most`, of equal ones the first; groups without
+    a score are left out.
+    """
     shown = np.flatnonzero(score == score)
     if len(shown) <= most:
         return shown
@@ -174,9 +177,10 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
 
 
 def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
-    """Return how well each group shows each finding, (groups,) by its id and the number of a reward; NaN: not at all.
+    """Return how well each group shows each finding: arrays (groups,), NaN for not at all, by the finding's id.
 
-    first: the number of the reward that matters most, of whose best responses `punished` is.
+    The id of a finding about a reward is followed by the number of the reward. first: the number of the reward that
+    matters most, of whose best responses `punished` is.
     """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -48,9 +48,10 @@ def rms(x: Tensor) -> float:
 def along_direction(
     solution: Solution, wanted: Tensor, factor: float | None = None, error: float = math.inf
 ) -> list[Guess]:
-    """Return weights along the one direction that fits: the simplest, and those that fit best.
+    """Return weights along the one direction that fits: the simplest if there are any, and those that fit best.
 
-    factor: turns the direction into weights, if the log shows their scale, with this relative error.
+    Of each its complexity too. wanted: the weights where the log leaves them open. factor: turns the direction into
+    weights, if the log shows their scale, with the relative error `error`.
     """
     direction = solution.directions[:, 0]
     scales = [float(largest) for largest in _LARGEST]
@@ -88,7 +89,8 @@ def open_weights(solution: Solution) -> list[int]:
 
 
 def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
-    """Return the simplest weights within three standard errors; None where one of them is near no round number.
+    """Return the simplest weights within three standard errors, and their complexity; None where one weight is near no
+    round number.
 
     Weights that the log leaves open stay about as they are.
     """

@@ -115,7 +115,7 @@ def solve(
 
 
 def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: Recipe) -> Recipe | None:
-    """Return the recipe, of the method of `like`, whose weights make all advantages of these tables.
+    """Return the recipe, of the method and convention of `like`, whose weights make all advantages of these tables.
 
     None where no weights do, or the tables are too small to show it.
     """
@@ -149,7 +149,9 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
 
 
 def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | None:
-    """Return the likeliest attempt that reproduces the log about as well as the best one does."""
+    """Return the likeliest attempt that reproduces the log about as well as the best one does; None where none
+    reproduces enough.
+    """
     attempts: list[Attempt] = []
     for attempt in _attempts(log, framework, given):
         attempts.append(attempt)
@@ -267,7 +269,7 @@ def _attempt(
 def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
     """Return the attempts that are about as good as the best one, in their order.
 
-    They reproduce nearly as many batches, with at most `slack` times its error.
+    They reproduce nearly as many batches, with at most `slack` times the smallest error. attempts: at least one.
     """
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
@@ -278,7 +280,9 @@ def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
 
 
 def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
-    """Return the share of the live batches that are reproduced, and the root mean square error in these."""
+    """Return the share of the live batches that are reproduced, and the root mean square error in these; 0 and infinity
+    where nothing is.
+    """
     comparison = compare_with(log, method, batch)
     error, index = comparison.error, log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (error > comparison.allowed).float())
