@@ -46,7 +46,7 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
 
 
 def _error(batches: Sums[Array]) -> str:
-    """Return, as a text, the largest distance of a logged advantage in these batches from what the recipe makes."""
+    """Return as a text the largest distance of a logged advantage in these batches from what the recipe makes."""
     return number(float(batches.logged.max_error.max()), 2)
 
 

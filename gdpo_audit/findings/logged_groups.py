@@ -19,7 +19,7 @@ FEWEST_STEPS = 20
 
 
 def what_is_lacking(f: Facts) -> tuple[str, str] | None:
-    """Return, in words, what a forecast takes and what the log has in its place; None where the log has all of it."""
+    """Return in words what a forecast takes and what the log has in its place; None where the log has all of it."""
     conditions = (
         (not f.run.total_only, "a log with each reward in a column of its own", "one total"),
         (bool((f.totals.rewards.degrees > 0).any()), "groups of several responses", "none"),

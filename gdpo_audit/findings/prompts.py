@@ -45,7 +45,7 @@ def worst_of(prompts: pl.DataFrame) -> pl.DataFrame:
 
 
 def prompts_of(f: Facts) -> PromptsPart | None:
-    """Return, as a part of the report, how many prompts there are, how many of them taught nothing, and the worst; None
+    """Return how many prompts a run has, how many of them taught nothing, and the worst, as a part of the report; None
     where the log has no prompts.
     """
     prompts = visited_prompts(f)
@@ -66,8 +66,8 @@ def prompts_of(f: Facts) -> PromptsPart | None:
 
 
 def lengths_of(f: Facts) -> LengthsPart | None:
-    """Return, as a part of the report, how long the completions are, in tokens or else in characters, and how each
-    reward is correlated with that; None where neither is known.
+    """Return how long the completions are, in tokens or else in characters, and how that is correlated with each
+    reward, as a part of the report; None where the lengths are not known.
     """
     batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():

@@ -83,9 +83,10 @@ def choose_rewards(
 def known_weights(
     form: Form, chosen: RewardChoice, candidates: Sequence[str], alone: bool
 ) -> tuple[Mapping[str, float] | None, str | None]:
-    """Return the weights of the rewards and their origin: the configuration, the log, or a total; None without any.
+    """Return the weights of the rewards and their origin: the configuration, the log, or a total; None for both without
+    any.
 
-    alone: the only reward is a total.
+    alone: whether the only reward is a total.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.settings, functions, form.rewards)
@@ -110,7 +111,9 @@ def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOpt
 
 
 def examined_always(form: Form) -> set[str]:
-    """Return the names of columns in which text is looked at for numbers, whatever rewards the caller names."""
+    """Return the names of columns in which text is looked at for numbers, whatever rewards the caller names; none where
+    the form of a framework says which columns are rewards.
+    """
     return {*ADVANTAGES, *LENGTHS} if form.asks else set()
 
 

@@ -133,7 +133,7 @@ class Columns:
 
     @property
     def read(self) -> list[str]:
-        """All columns that are read of the log."""
+        """All columns of the log that are read."""
         beside = (self.identity, self.once, None if self.mask is None else self.mask.column)
         return [*dict.fromkeys([*self.names, *(name for name in beside if name)])]
 
@@ -255,7 +255,7 @@ def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, lis
 
 
 def is_numeric_text(text: str) -> bool:
-    """Return whether a text is a number, also with a unit or inside what printed it, such as 85% and tensor(0.5)."""
+    """Return whether a text is a number or a truth value, also with a unit or inside what printed it: 85%, int(5)."""
     made = _MADE.fullmatch(text.strip())
     text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
     try:

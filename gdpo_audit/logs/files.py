@@ -66,7 +66,7 @@ class LogFile:
             return file.read()
 
     def start(self, size: int) -> bytes:
-        """Return the first bytes of the file, unpacked."""
+        """Return the first bytes of the file, unpacked, at most `size`."""
         with self._open() as file:
             return file.read(size)
 
@@ -158,7 +158,7 @@ def format_of(file: LogFile) -> str:
 
 
 def _at(path: str) -> LogFiles:
-    """Return the log at a path or a glob."""
+    """Return the log at a path or a glob. Raises InputError where there is none, or it cannot be read."""
     expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
     here = expand_home(path)
     database, separator, run = path.partition("::")

@@ -83,7 +83,9 @@ def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame:
-    """Return a row per item of these lists, which have one length in each row."""
+    """Return a row per item of these lists, which have one length in each row; rows whose list `by` is empty are left
+    out.
+    """
     there = [name for name in lists if name in table.collect_schema()]
     return renumbered(table.filter(pl.col(by).list.len() > 0).explode(there))
 
@@ -104,7 +106,7 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
 
 
 def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
-    """Return whether a list has one item per reward in each row.
+    """Return whether a list has as many items as the first of these rewards in each row.
 
     Raises InputError where a list that has to fit does not, and rows hold several rewards.
     """

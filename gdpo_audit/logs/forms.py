@@ -241,10 +241,11 @@ def _nemo_responses(
 def _prompt_of(
     kinds: Schema, tables: Sequence[Table], to_responses: Callable[[pl.LazyFrame], pl.LazyFrame]
 ) -> pl.Expr | None:
-    """Return the prompt of a response: its token ids, its messages before the assistant's, or its first texts.
+    """Return an expression for the prompt of a response: its token ids, its messages before the assistant's, or first
+    texts.
 
     Texts without roles are [system,] user, answer. The first text is the prompt, together with the next one if all the
-    first texts are equal. None: the log has neither.
+    first texts are equal. None where the log has neither ids nor content.
     """
     content = kinds.get("content")
     if "prompt_ids" in kinds:
@@ -331,9 +332,9 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
 
 
 def _all_differ(lists: Iterable[Sequence]) -> bool:
-    """Return whether there are several values and none comes twice.
+    """Return whether there are several values and none comes twice; lists: the values in parts.
 
-    It reads no further than the first that comes again.
+    No part is read after the first value that comes again.
     """
     seen = set[object]()
     for values in lists:

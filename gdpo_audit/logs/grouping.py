@@ -104,7 +104,9 @@ def with_clues(run: Run) -> Run:
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the sizes of the batches, and the prompts, of the steps that are asked for."""
+    """Return the sizes of the batches, and the prompts, of the steps that are asked for; None for prompts if there are
+    none.
+    """
     rows = run._source
     prompts = None if rows.prompts is None else select_steps(rows.prompts, run.window)
     return select_steps(rows.batches, run.window), prompts
@@ -125,7 +127,9 @@ def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
 
 
 def _in_blocks(run: Run, blocks: Blocks) -> Run:
-    """Return the run in groups of so many rows from the start of each batch, with issues for cut batches."""
+    """Return the run in groups of so many rows from the start of each batch, with issues for batches that are cut and
+    prompts that several groups share.
+    """
     sizes, prompts = _in_window(run)
     size = size_at(blocks)
     ragged = sizes.filter(pl.col("rows") % size != 0).with_columns(size.alias("size"))
@@ -194,7 +198,10 @@ def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
 
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
-    """Return the groups with the size that is usual where they stand, and where it changes: () if it does not."""
+    """Return the groups with the size that is usual where they stand, and where that size changes: () if it does not.
+
+    usual: the size where it does not change. changes: whether to look for changes.
+    """
     changing: Blocks = ()
     if changes:
         mode = pl.col("rows").mode().min()
@@ -210,7 +217,7 @@ def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.Data
 
 
 def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
-    """Return the prompts of each batch, without the last batch, which the sample may have cut off."""
+    """Return the prompts of each batch, without the last of several, which the sample may have cut off; [] for none."""
     if prompts is None or not len(prompts):
         return []
     parts = [part["_key"].to_numpy() for part in prompts.partition_by("batch", maintain_order=True)]

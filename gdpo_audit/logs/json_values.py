@@ -55,7 +55,10 @@ def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
 
 
 def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Series:
-    """Return JSON values as a column: numbers, lists and objects as they are; other or mixed kinds as text."""
+    """Return JSON values as a column: numbers, lists and objects as they are; other or mixed kinds as text.
+
+    odd: takes the name of the column if it is text but mostly numbers.
+    """
     name = _utf8(name)
     values = [value.item() if getattr(value, "shape", None) == () else value for value in values]  # of numpy or torch
     kinds = {type(value) for value in values} - {type(None)}

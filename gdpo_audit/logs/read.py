@@ -307,7 +307,9 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
 def _issues(
     framework: str, form: Form, left_out: Sequence[str], chosen: RewardChoice, alone: bool
 ) -> tuple[LogIssue, ...]:
-    """Return the issues that may mislead a reader of the files. left_out: files, and rows of them, in words."""
+    """Return the issues that may mislead a reader of the files. left_out: files, and rows of them, in words; alone:
+    whether the form's total is the only reward.
+    """
     issues = [*chosen.issues, *form.issues]
     if alone or (form.asks and len(chosen.rewards) == 1 and chosen.total is None):
         v1 = {"trainer": "v1"} if framework == "verl" and form.key == "uid" else {}

@@ -53,7 +53,9 @@ def _restarted(rows: pl.DataFrame) -> bool:
 
 
 def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
-    """Return the groups that stand in several files, or passes of a file, if most are whole in each of them."""
+    """Return the groups that stand in several files, or passes of a file, if most are whole in each of them, else none;
+    part: the column that numbers the files or the passes.
+    """
     parts = [pl.len().alias("rows")]
     if "advantage" in rows.columns:  # the advantages of a whole group add up to 0
         parts += [pl.col("advantage").sum().alias("sum"), pl.col("advantage").abs().sum().alias("size")]

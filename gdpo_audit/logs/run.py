@@ -214,7 +214,9 @@ class Run:
 
     @property
     def extracts(self) -> Extracts:
-        """Return what reads the start of each prompt's text and the length of each completion, if the log has them."""
+        """The functions that read the start of each prompt's text and the length of each completion, if the log has
+        them.
+        """
         return {} if self._rows is None else self._rows.extracts
 
     @cached_property
@@ -273,7 +275,7 @@ class KeptFrames:
         self._room = IN_MEMORY
 
     def __call__(self) -> Iterator[pl.DataFrame]:
-        """Yield the frames, from memory if an earlier pass kept them."""
+        """Yield the log's frames, from memory after a first full pass if they fit there, else read anew."""
         if self._kept is not None:
             yield from self._kept
             return

@@ -113,7 +113,10 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
-    """Return the steps as whole numbers, or, in a log without such a column, the number of the file from 1."""
+    """Return the steps as whole numbers, or, in a log without such a column, the number of the file from 1.
+
+    Raises InputError for a value that is no whole number.
+    """
     if name is None:
         return pl.col(FILE) + 1
     steps = frame[name]
@@ -139,7 +142,7 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
 
 
 def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return a number for each value of a column, the same for equal values.
+    """Return an expression for a number for each value of a column, the same for equal values.
 
     A chat is hashed as JSON, because old versions of polars cannot hash it otherwise.
     """
@@ -147,7 +150,7 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def as_text(name: str, kind: pl.DataType) -> pl.Expr:
-    """Return the values of a column as texts, nested ones as JSON."""
+    """Return an expression for the values of a column as texts, nested ones as JSON."""
     return pl.struct(name).struct.json_encode() if kind.is_nested() else pl.col(name).cast(pl.String)
 
 

@@ -179,7 +179,7 @@ def fields_of(kind: object) -> Schema:
 
 
 def is_number_type(kind: object) -> bool:
-    """Return whether a column of this type can be a reward."""
+    """Return whether this is a type of numbers or booleans, so that a column of it can be a reward."""
     return isinstance(kind, pl.DataType) and (kind.is_numeric() or kind == pl.Boolean)
 
 
@@ -264,7 +264,7 @@ def _names(file: LogFile, names: list[str]) -> list[str]:
 
 
 def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
-    """Return a column of text as numbers or booleans if all its values are."""
+    """Return a column of text as numbers or booleans if all its values are; odd: takes its name if most are."""
     filled = len(texts) - texts.null_count()
     if not filled:
         return pl.Series(texts.name, [None] * len(texts), pl.Null)

@@ -35,7 +35,7 @@ def is_torch(name: str, start: bytes) -> bool:
 
 
 def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
-    """Return the rows in a file of torch.
+    """Return the rows in a file of torch; odd: filled with the columns that are numbers but for a few values.
 
     Raises InputError for a file without rows, with advice on how to convert it.
     """
@@ -87,9 +87,10 @@ def _expect_small(name: str, path: Path) -> None:
 
 
 def _dense(value: Any, name: str) -> Any:
-    """Return a tensor of one number as that number, any other one dense and not quantised, other values as they are.
+    """Return a tensor as a dense, dequantised one, one without dimensions as a plain number, and anything else
+    unchanged.
 
-    Raises InputError for a tensor without values, and for one that is too large once it is dense.
+    Raises InputError for a tensor without values, a nested one, and one that is too large once it is dense.
     """
     if not hasattr(value, "to_dense"):
         return value
@@ -139,7 +140,9 @@ def _size(value: Any) -> int | None:
 
 
 def _usual(sizes: Mapping[str, int]) -> int | None:
-    """Return the number of responses: the length of columns called a reward, or else the most usual length."""
+    """Return the number of responses: the length of columns called a reward, or else the most usual length; None
+    without columns.
+    """
     called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
     every = called or [*sizes.values()]
     return max(every, key=every.count) if every else None

@@ -42,7 +42,9 @@ def expect_one_run(where: str, names: Sequence[str]) -> None:
 
 
 def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """Return the table of a `*.table.json`, which has names in `columns` and rows in `data`."""
+    """Return the table of a `*.table.json`, which has names in `columns` and rows in `data`; odd: filled with the
+    columns that are numbers but for a few values. Raises InputError for another form.
+    """
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
     content: Any = document(file, wanted)
     names: Any
@@ -62,7 +64,9 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
 
 
 def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
-    """Return the tables of completions of one run of a database, with their names, in the order of logging."""
+    """Return the tables of completions of one run of a database, with their names, in the order of logging; odd: filled
+    with the columns that are numbers but for a few values. Raises InputError.
+    """
     tables: list[tuple[str, pl.DataFrame]] = []
     try:
         with closing(_open(file)) as database:

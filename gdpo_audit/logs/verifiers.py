@@ -116,11 +116,13 @@ class _Traces:
         return logged
 
     def value(self, *path: str, numbers: bool = False) -> pl.Expr:
-        """Return the value at this path of an episode or a trace; numbers: it has to be a number."""
+        """Return an expression for the value at this path of an episode or a trace; numbers: whether it has to be a
+        number.
+        """
         return _field(pl.Struct({**self.names, "traces": self.trace}), path, self.where, numbers)
 
     def number(self, *path: str) -> pl.Expr:
-        """Return the number at this path of a trace."""
+        """Return an expression for the number at this path of a trace."""
         return self.value("traces", *path, numbers=True)
 
     @cached_property
@@ -193,7 +195,7 @@ class _Responses:
 
 
 def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> dict[str, list[float]]:
-    """Return the different weights of each reward. Raises InputError for one that is not finite."""
+    """Return the different weights of each reward, by its name. Raises InputError for one that is not finite."""
     weights = {name: rows[_WEIGHT + name].drop_nulls().unique(maintain_order=True).to_list() for name in rewards}
     odd = [name for name, values in weights.items() if not all(map(isfinite, values))]
     expect(not odd, where, f"finite numbers in the weights of {', '.join(odd)}", "others")

@@ -63,9 +63,7 @@ class Change:
 
 @dataclass(frozen=True)
 class HowMade:
-    """Describe one property in which the making of two runs differs: its name, and its value in run a and in run b, in
-    words.
-    """
+    """Describe one difference in how two runs were made: its name, and its value in run a and in run b, in words."""
 
     name: Annotated[str, Meta(examples=list(MADE))]
     a: str

@@ -143,7 +143,7 @@ def courses(report: AuditReport) -> Html:
 
 
 def courses_of(report: AuditReport) -> dict[str, list[Course]]:
-    """Return, by the name of a reward, the series to draw: its mean, and push and share where methods are compared.
+    """Return the series to draw of each reward, by its name: its mean, and push and share where methods are compared.
 
     Of many rewards the first `DRAWN` are drawn.
     """

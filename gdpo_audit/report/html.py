@@ -100,7 +100,7 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
-    """Return, by the title of its fold, a function that builds each part behind the first screen."""
+    """Return a function for each part behind the first screen, which builds it, by the title of the fold."""
     return {fold: partial(_behind, report, fold, say) for fold in (RUN, TABLES, NOTES)}
 
 
