@@ -186,7 +186,7 @@ def _push(report: AuditReport) -> Answer:
 
 
 def _with_forecast(report: AuditReport, change: _PushChange) -> tuple[str, str, str]:
-    """Return the effect by push and forecast, a sentence on what is forecast, and the headline unless all is well."""
+    """Return the effect by push and forecast, a sentence on the forecast, and the headline; these may be empty."""
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
     less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."
     forecast = _forecast(report, change)
@@ -288,7 +288,7 @@ def _order(report: AuditReport) -> Answer | None:
 
 
 def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
-    """Say that training goes by the push, where a figure and the push do not go together; else return an empty text."""
+    """Say that training goes by the push where a figure's effect is another than the push's; empty elsewhere."""
     change = _change_of_primary(report)
     if not differs or change is None or effect in ("helps", "hurts"):
         return ""

@@ -182,7 +182,9 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample and the recipe; in other groups or readings where only these give the advantages."""
+    """Return the run, a sample and the recipe, None for one that is unknown; in other groups or readings where only
+    these give the advantages.
+    """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
     if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
@@ -233,7 +235,9 @@ def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Seque
 
 
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """Return the recipe of the sample's advantages; if several make the same ones, that of the intended method."""
+    """Return the recipe of the sample's advantages, if several make the same ones that of the intended method; None for
+    none.
+    """
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
     recipe = solve(sample, run.rewards, run.framework, hint)
@@ -328,7 +332,9 @@ def _without_foreign_batches(f: Facts) -> Facts:
 
 
 def _smaller_groups(f: Facts, parts: Sequence[pl.DataFrame]) -> int | None:
-    """Return the size of smaller groups in which the recipe makes all of these batches, as of evaluations; or None."""
+    """Return the size of smaller groups in which the recipe makes all of these batches, as of evaluations; None for
+    none. parts: the rows of the batches.
+    """
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:
         return None

@@ -80,7 +80,9 @@ def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
 def _columns(
     both: Sequence[str], method_a: str, method_b: str, runs: Sequence[AuditReport]
 ) -> Iterator[tuple[str, str | None, str, str]]:
-    """Yield each figure with its reward and its column in the steps of A and of B; both: rewards that all runs have."""
+    """Yield each figure with its reward, None for a figure of all rewards, and its column in the steps of A and of B;
+    both: rewards that all runs have.
+    """
     for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
         yield from ((figure, name, column(what, name), column(what, name)) for name in both)
     if all(map(comparable, runs)):
@@ -139,7 +141,8 @@ def _mean(values: Array) -> float | None:
 
 
 def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
-    """Return the difference of two series with its interval; runs: the numbers are of runs, else of steps in order.
+    """Return the difference of two series with its interval. paired: whether they are compared pair by pair. runs:
+    whether the numbers are of runs, else of steps in order.
 
     >>> c = _change("mean", "x", np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.5, 3.5]), True)
     >>> c.difference, round(c.low, 3), round(c.high, 3)

@@ -51,7 +51,7 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
     """Return a column that was not read and makes the advantages together with the rewards, and their recipe; None
-    where no column does.
+    where no column does. solve: as in `another_reading`.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
@@ -63,7 +63,9 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
 
 def added(run: Run, solve: Solve) -> Added | None:
-    """Return a column that was added to the advantages after a method had made them; None where none was."""
+    """Return a column that was added to the advantages after a method had made them; None where none was. solve: as in
+    `another_reading`.
+    """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
             sample = spread(_with_one_more(run, name).sample, SAMPLE)
@@ -132,7 +134,9 @@ def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
 
 
 def _without_zeros(run: Run, counts: bool) -> Run:
-    """Return the run without its rows whose advantage is 0, or without their advantages, in groups that hold others."""
+    """Return the run without its rows whose advantage is 0, or, if `counts`, without their advantages alone; it says so
+    in an issue.
+    """
     mask = Mask(None, 0.0, counts)
     reread = _read_with(run, mask=mask)
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
@@ -160,7 +164,9 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
 
 
 def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
-    """Return which rows a mask leaves out, how many, of how many, and whether they count in the statistics."""
+    """Return which rows a mask leaves out, how many, of how many, and whether they count in the statistics; reread: the
+    run as it is read with the mask.
+    """
     rows = int(run._source.sizes["rows"].sum())
     left = rows - int(reread._source.sizes["rows"].sum())
     if mask.counts:

@@ -280,7 +280,9 @@ class Facts:
         return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
 
     def _by_weights(self, acts: Callable[[int], float]) -> Array:
-        """Return (rewards, batches) w² · acts beside their sum; acts: the share of groups in which reward i acts."""
+        """Return (rewards, batches) the shares of w² · acts in their sum; acts: the share of groups where reward i
+        acts.
+        """
         parts = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
         whole = parts.sum(0)
         return np.divide(parts, whole, out=np.full_like(parts, nan), where=whole > 0)

@@ -69,7 +69,7 @@ def _sign(f: Facts, k: int) -> float:
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
     """Return the drift of each reward, by its index, whose first and last quarter hold enough batches and groups to
-    judge it.
+    judge it; {} for a run of few batches.
     """
     quarter, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[quarter - 1] == step[-quarter]:

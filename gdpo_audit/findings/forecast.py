@@ -115,7 +115,7 @@ def forecast_of(
 
 def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, dict[str, float | None]]]:
     """Return a dict for each of several settings: by reward the forecast difference over the steps of the log, and the
-    ends of its interval. Raises InputError where the log does not tell enough.
+    ends of its interval, None where the log does not tell. Raises InputError where it tells nothing.
     """
     forecaster = _Forecaster(f)
     steps = int(forecaster.log.course.time[-1]) + 1

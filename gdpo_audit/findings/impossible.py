@@ -104,6 +104,8 @@ def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
 
 
 def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
-    """Return whether an advantage is what leave-one-out makes of n − 1 equal sums beside one of the other sign."""
+    """Return whether an advantage is what leave-one-out makes of n − 1 equal sums beside one of the other sign.
+    neighbour: another advantage of the group; n: the group's size.
+    """
     size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

@@ -68,7 +68,7 @@ class LoggedGroups:
 
     @cached_property
     def course(self) -> Course:
-        """Return the mean of each reward at each step, between its least and its largest value."""
+        """The course of the rewards: the mean of each at each step, between its least and its largest value."""
         batches = self.facts.batches
         step, which = np.unique(batches.step, return_inverse=True)
         total, present = (
@@ -142,7 +142,7 @@ class LoggedGroups:
 
     @cached_property
     def _differing(self) -> DifferingGroups:
-        """Count the groups that have different values of each reward, by its rate."""
+        """The share of the groups that hold different values of each reward, by its rate."""
         ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
         rates = self._rates(self.values)
         degrees = max(len(self.table) - len(self.starts), 1)

@@ -180,7 +180,9 @@ def _may_fall(row: Setting, name: str) -> bool:
 
 
 def _gain(row: Setting, ran: Setting, first: str) -> float:
-    """Return the gain in the push on the primary reward, less what the pushes on others lose."""
+    """Return the gain in the push on the reward `first`, less what the pushes on other rewards lose; ran: the run's
+    setting.
+    """
     moved = {name: row.push[name] - ran.push[name] for name in row.push}
     return moved.pop(first) + sum(min(x, 0.0) for x in moved.values() if not isnan(x))
 
@@ -208,7 +210,7 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
 
 def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
     """Return a list of one pair: the setting with the gate that raises the push on the primary reward most, and its
-    trial; [] where no gate raises it by more than noise. A gate changes the task.
+    trial; [] where none raises it by more than noise, or no reward is primary. A gate changes the task.
     """
     f = trials.facts
     on = f.basis.primary

@@ -26,8 +26,8 @@ def silent_responses(f: Facts) -> int | None:
 
 
 def visited_prompts(f: Facts) -> pl.DataFrame | None:
-    """Return a row per prompt, those that wasted most responses first; None where the log has no prompts, or no silent
-    groups are known.
+    """Return a row per prompt, those that wasted most responses first; None where the log has no prompts, or where it
+    is not known which groups were silent.
     """
     visits = _visits(f)
     if visits is None or "_prompt_key" not in visits.columns:

@@ -55,8 +55,8 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
 
 
 def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
-    """Return (units, rewards, rewards) the sums of the products x_k x_l of the terms, and the same array for d², which
-    is its sum by weights; None in place of that where nothing divides.
+    """Return (units, rewards, rewards) Σ x_k x_l of the terms in each unit, and the matrices D with which w'D w is the
+    square of what divides a unit; None in place of these where nothing divides.
     """
     f = trials.facts
     c = ALL_CONVENTIONS[f.basis.convention]

@@ -91,8 +91,9 @@ def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
 def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Basis, bool, bool]]:
     """Yield the table by kinds of batches, so that an unusual batch does not change how others are computed.
 
-    With each the basis of these batches, whether their rewards are float32 numbers, and whether all lengths are known.
-    Apart are also batches whose groups have different sizes, or of which one has a single response.
+    With each come the basis of these batches, whether their rewards are float32 numbers, and whether all lengths are
+    known. Apart are also batches whose groups have different sizes, or of which one has a single response. Raises
+    InputError where the rows of a batch or a group do not follow one another.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
     starts, first = starts_of(batch), starts_of(group)

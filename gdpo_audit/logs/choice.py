@@ -114,7 +114,9 @@ def _totals_among(names: Sequence[str]) -> list[str]:
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the rewards that the caller names, with the weights that the first of these totals to show any shows."""
+    """Return the rewards that the caller names, with the weights that a total shows exactly, or else nearly, if one
+    does.
+    """
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
     for total in totals:
@@ -357,8 +359,7 @@ def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
 
 
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
-    """Return the rewards that the total counts, in the order of `numbers`, with an issue for those that do not count.
-    """
+    """Return the rewards that the total counts, in the order of `numbers`, and an issue for those it does not count."""
     weights = score.weights
     if weights is None:  # several choices of weights fit, as where two columns are equal
         return RewardChoice(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)

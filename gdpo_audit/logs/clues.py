@@ -74,9 +74,9 @@ class Clues:
 
 
 def groupings_of(clues: Clues) -> list[Grouping]:
-    """Return the ways to tell groups apart that the advantages admit, the finest first.
+    """Return the ways to tell groups apart that the advantages admit, the finest first; [] for none.
 
-    Where none is found, rows that repeat the advantage of another one, and masks, are left out first.
+    Where none is found at first, rows that repeat the advantage of another row are left out.
     """
     admitted = [*_admitted(clues)]
     for once in _copied(clues) if not admitted else ():

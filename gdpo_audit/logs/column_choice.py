@@ -62,7 +62,7 @@ def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOp
 def choose_rewards(
     form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
 ) -> RewardChoice:
-    """Return which columns are rewards, and what a total beside them tells of their weights."""
+    """Return the choice of rewards among the candidates, and what a total beside them tells of their weights."""
     sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
     if form.rewards:
         return RewardChoice(options.rewards or form.rewards)

@@ -96,7 +96,7 @@ class ReadOptions:
 
     @property
     def key(self) -> str | None:
-        """The column that names a group; where several name it together, the one that is made of them."""
+        """The column that names a group; where several name it together, the one that is made of them; else None."""
         return " + ".join(self.groups) or None
 
 
@@ -247,7 +247,7 @@ def refuse_numeric_texts(
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
-    """Return, for each of these columns, its first values that are not missing, at most `rows` of them."""
+    """Return by column the first values that are not missing, at most `rows` of each."""
     if not names:
         return {}
     lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))

@@ -76,7 +76,7 @@ def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
 
 
 def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a row per trajectory of an episode; its group holds the trajectories of one name and one task."""
+    """Return a row per trajectory of an episode; a group holds the trajectories of one name and one task."""
     frame = frame.filter(pl.col("trajectories").list.len() > 0).explode("trajectories")
     schema = frame.collect_schema()
     fields = fields_of(schema["trajectories"])
@@ -100,7 +100,7 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
-    """Return the rows that repeat a row of an earlier table, by the number of their table.
+    """Return the rows that repeat a row of an earlier table, by the number of their table; {} where none is known to.
 
     They have the same id, and all else is the same. Only a column that is called like an id, and has a different value
     in each row of a table, tells this.

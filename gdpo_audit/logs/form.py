@@ -56,7 +56,7 @@ class Form(Columns):
 
 
 def advantage_in(names: Schema, options: ReadOptions) -> str | None:
-    """Return the column of advantages: the one that the caller names, or else the one that has a usual name."""
+    """Return the column of advantages: the one that the caller names, or else one that has a usual name; else None."""
     return options.named("advantage") or next((name for name in ADVANTAGES if name in others_in(names, options)), None)
 
 

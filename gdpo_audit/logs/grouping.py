@@ -38,7 +38,8 @@ def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
 def with_groups(run: Run, options: ReadOptions) -> Run:
     """Return the run in groups: those that a column identifies, or blocks of the size given, configured or inferred.
 
-    The size shows in the whole log; issues that may mislead a reader are those of the steps that are asked for.
+    The size shows in the whole log; issues that may mislead a reader are those of the steps that are asked for. Raises
+    NoGroups where nothing shows the groups, and InputError where the size given does not fit.
     """
     rows = run._source
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
@@ -80,7 +81,10 @@ def regroup(run: Run, size: int) -> Run:
 
 
 def with_clues(run: Run) -> Run:
-    """Return the run with all that shows its groups: sizes, first advantages and a sample, from one pass over it."""
+    """Return the run with all that shows its groups: sizes, first advantages and a sample, from one pass over it.
+
+    Raises InputError for a log without rows.
+    """
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
@@ -127,8 +131,9 @@ def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
 
 
 def _in_blocks(run: Run, blocks: Blocks) -> Run:
-    """Return the run in groups of so many rows from the start of each batch, with issues for batches that are cut and
-    prompts that several groups share.
+    """Return the run in blocks of rows from the start of each batch as groups.
+
+    blocks: the sizes, each from a batch on. Batches that are cut, and prompts that several groups share, are issues.
     """
     sizes, prompts = _in_window(run)
     size = size_at(blocks)

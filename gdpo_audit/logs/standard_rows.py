@@ -155,7 +155,10 @@ def as_text(name: str, kind: pl.DataType) -> pl.Expr:
 
 
 def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return the values of a column as text, whole numbers without decimals; null where a value is missing."""
+    """Return the values of a column as text, whole numbers without decimals; null where a value is missing.
+
+    Raises InputError for a column of other values.
+    """
     kind = frame.schema.get(name, pl.Null())
     where = f"{files[frame[FILE][0]] if len(frame) else ''}, column {name!r}"
     expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")

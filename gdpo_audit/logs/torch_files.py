@@ -54,7 +54,7 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
 
 
 def _loaded(name: str, path: Path | None) -> Any:
-    """Load a file with torch.load, which then runs none of its code."""
+    """Load a file with torch.load, which then runs none of its code. Raises InputError."""
     assert path is not None
     _expect_small(name, path)
     import torch  # the import takes seconds, and most logs are none of torch's files
@@ -149,7 +149,10 @@ def _usual(sizes: Mapping[str, int]) -> int | None:
 
 
 def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
-    """Return a value as JSON has it, tensors as numbers and lists. left: how many values may still come."""
+    """Return a value as JSON has it, tensors as numbers and lists. left: how many values may still come.
+
+    Raises InputError for more, and for values that are nested too deep.
+    """
     expect(depth < DEPTH, name, f"at most {DEPTH} levels of lists", "more")
     value = _dense(value, name)
     if hasattr(value, "tolist"):

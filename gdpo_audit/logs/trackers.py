@@ -103,7 +103,8 @@ def _open(file: LogFile) -> sqlite3.Connection:
 def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     """Return the expression that identifies runs, its value for the run that was asked for, and that run's name.
 
-    Without a run asked for, only runs count that logged a table of completions, if any did.
+    Without a run asked for, only runs count that logged a table of completions, if any did. Raises InputError unless
+    one run is left.
     """
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
     fits = {*_COLUMNS} <= {*columns}
@@ -128,7 +129,10 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
 
 
 def _rows(text: object, where: str) -> list[dict]:
-    """Return the rows of the table in one entry of a run; an empty list for an entry without a table."""
+    """Return the rows of the table in one entry of a run; an empty list for an entry without a table.
+
+    Raises InputError for a table of another form.
+    """
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     if not isinstance(text, str) or KEY not in text:
         return []

@@ -89,10 +89,10 @@ def open_weights(solution: Solution) -> list[int]:
 
 
 def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
-    """Return the simplest weights within three standard errors, and their complexity; None where one weight is near no
-    round number.
+    """Return the simplest weights near the direction times `scale`, and their complexity; None if one is near no round
+    number.
 
-    Weights that the log leaves open stay about as they are.
+    Near is within three standard errors. Weights that the log leaves open stay about as they are.
     """
     weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
     numbers, complexity = list[float](), 1
@@ -139,7 +139,8 @@ def round_weights(weights: Tensor) -> tuple[float, ...]:
 def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
     """Return whether someone may have chosen these weights; ones, and weights that were asked for, always pass.
 
-    unknown: indices of the weights that the log cannot tell. equations: see `degrees_of_freedom`.
+    unknown: indices of the weights that the log cannot tell. eps: what is added to the std. equations: see
+    `degrees_of_freedom`.
     """
     weights, complexity = guess
     if complexity == 0:

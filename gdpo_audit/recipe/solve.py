@@ -221,7 +221,10 @@ def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[o
 def _attempt(
     log: Tensors, method: str, convention: str, given: Weights | None, solved: Solved, by_chance: bool = False
 ) -> Attempt | None:
-    """Return the best weights for one method and convention; None if these cannot have made the log."""
+    """Return the best weights for one method and convention; None if these cannot have made the log.
+
+    given: weights to try first. solved: the terms and their solution. by_chance: as in `_attempts`.
+    """
     terms, solution = solved
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
     # Leave-one-out divides each response of a group by another std, so that weights cannot be solved for, only tried.
@@ -299,7 +302,9 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
 
 
 def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
-    """Return the simplest recipe that makes these advantages, without what other such recipes say differently."""
+    """Return the simplest recipe that makes these advantages, without what other such recipes say differently.
+    alternatives: attempts with any method and convention.
+    """
     recipe, count = chosen.recipe, len(chosen.recipe.weights)
     made_by, readings = (recipe.method, recipe.convention), [chosen]
     for attempt in alternatives:

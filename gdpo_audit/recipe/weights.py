@@ -61,7 +61,9 @@ class Terms:
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
 
     def mean(self, value: Tensor, trust: Tensor) -> Tensor:
-        """Return (…, responses) the mean over each response's unit that may have been subtracted; 0 where none was."""
+        """Return (…, responses) the mean over each response's unit that may have been subtracted; 0 where none was.
+        trust: the weight of each response in it.
+        """
         if not self.shifted:
             return torch.zeros_like(value)
         weight = self.total(trust)
@@ -248,7 +250,9 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
 
 
 def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
-    """Return (…, rewards) the direction with the smallest part orthogonal to a, where the rewards vary along it."""
+    """Return (…, rewards) the direction with the smallest part orthogonal to a, where the rewards vary along it; every,
+    orthogonal: as in `_Moments`.
+    """
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
     white = vector * root[..., None, :]

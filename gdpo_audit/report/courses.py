@@ -356,7 +356,9 @@ def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
 
 
 def _difference(difference: float, low: float, high: float, beside: Axes) -> Html:
-    """Draw the difference with its interval, right of the curves and on an axis of its own, which holds 0."""
+    """Draw the difference with its interval, right of the curves and on an axis of its own, which holds 0; beside: the
+    axes of the curves.
+    """
     y = Axes((0, 1), (min(low, 0.0), max(high, 0.0)), beside.width, beside.height).y
     at, (above, below) = beside.width - 62, (y(high), y(low))
     apart = max(0.0, 13 - (below - above)) / 2  # so that their numbers do not meet

@@ -183,7 +183,8 @@ def _figure(key: str, x: object) -> str:
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
     """Return a finding in one line, which opens to all of it: what it is, what to do about it, and where to read more.
 
-    way: leads to what we say about the finding; fix: draws the lines that change it; more: follows the figures.
+    way: leads to what we say about the finding; fix: draws the lines that change it; more: follows the figures; opened:
+    whether it is open at first.
     """
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
