@@ -127,7 +127,7 @@ class _PushChange:
 
 
 def _changes(report: AuditReport) -> list[_PushChange]:
-    """Return the change of the push on each reward that differs in some group."""
+    """Return the change of the push on each reward whose push is known under every method that is compared."""
     known = [(r["name"], {m: _number(r["push"][m]) for m in (*_before(report), "gdpo")}) for r in report.rewards]
     noise = PUSH_MOVED if report.source["groups"] == 1 else push_noise(report.source["responses"])
     changes = []
@@ -140,7 +140,7 @@ def _changes(report: AuditReport) -> list[_PushChange]:
 
 
 def _change_of_primary(report: AuditReport) -> _PushChange | None:
-    """Return the change of the push on the primary reward; None where none is named, or it never differs."""
+    """Return the change of the push on the primary reward; None where none is named, or its push is not known."""
     return next((change for change in _changes(report) if change.name == report.run["primary"]), None)
 
 

@@ -182,8 +182,8 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample and the recipe, None for one that is unknown; in other groups or readings where only
-    these give the advantages.
+    """Return the run, a sample and the recipe, or None in its place; in other groups or readings where only these give
+    the advantages.
     """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)

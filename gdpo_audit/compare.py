@@ -70,7 +70,7 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
 
 def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
-    """Return how fast each reward follows a push; empty where one of the logs does not tell it."""
+    """Return the speed at which each reward follows a push, over all runs; () where one log does not tell it."""
     try:
         return pooled_speeds(runs)
     except InputError:  # as of a log that is too short
@@ -95,7 +95,7 @@ def _columns(
 
 
 def _settings(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
-    """Return how the runs of both sides were made, where that differs."""
+    """Return the differences in how the runs of both sides were made."""
     made = {name: [" / ".join(dict.fromkeys(map(in_words, side))) for side in sides] for name, in_words in MADE.items()}
     return tuple(HowMade(name, a, b) for name, (a, b) in made.items() if a != b)
 

@@ -143,8 +143,8 @@ def _without_zeros(run: Run, counts: bool) -> Run:
 
 
 def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
-    """Return the run with what its advantages of 0 that were left out have in common, a column or the sign, in its
-    issue about them; unchanged without one.
+    """Return the run with what its advantages of 0 that were left out have in common, a column or the sign, in the
+    issue about them; unchanged without such an issue.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:

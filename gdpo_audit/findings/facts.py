@@ -152,7 +152,7 @@ class Facts:
 
     @cached_property
     def phases(self) -> "Sequence[Phase]":
-        """The weights that made the logged advantages, phase after phase; empty where the log does not show them."""
+        """The phases of the run with the weights that made its advantages; empty where the log does not show them."""
         turns, last = list[Phase](), self.recipe
         if last is None:
             return turns

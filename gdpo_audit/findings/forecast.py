@@ -142,7 +142,7 @@ class _Forecaster:
         self.speeds = fit_speeds(self.log.course, self.before)
 
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
-        """Return the forecast of each reward under a setting."""
+        """Return the forecast of each reward under a setting, by name; steps: how many the means are taken over."""
         after = self.log.pushes(trial.method, trial.weights, trial.gate)
         compared = _compare(self.speeds, self.before, after, steps)
         return {

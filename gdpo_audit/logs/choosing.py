@@ -135,7 +135,9 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return the names of files that are of some kind, by the folder of their run and the kind."""
+    """Return the names of files that are of some kind, by the folder of their run and the kind; kind_of: returns the
+    kind of a file by its name, or None.
+    """
     logs: Logs = {}
     for name in names:
         kind = kind_of(name)

@@ -26,9 +26,9 @@ FEW_VALUES, BY_RESPONSES = 12, 500_000
 
 
 def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
-    """Return a column of few texts, such as the task, which has one value for each prompt; None without one.
+    """Return a column of few texts, such as the task, which has one value for each prompt; None without such a column.
 
-    Some rows show it. beside: columns that are not read otherwise.
+    A sample of the rows decides. beside: columns that are not read otherwise.
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
     names = sorted((n for n in texts if n.lower() not in form.not_rewards), key=lambda n: n.lower() not in TASKS)

@@ -224,8 +224,8 @@ def refuse_numeric_texts(
 ) -> None:
     """Raise InputError for an unused column of text that holds numbers, or is called a reward.
 
-    Columns named like prompts, answers or ids may hold such texts. rewards: the ones that a caller may name, so that
-    the column is left out; needed: columns that are read all the same, in small letters.
+    Columns named like prompts, answers or ids may hold such texts. rewards: those that a caller may name, so that the
+    column is left out; needed: columns that are read all the same, in small letters.
     """
     examined = {*used}
     for table in tables:

@@ -26,9 +26,8 @@ def trainer_of(tables: Sequence[Table]) -> str | None:
 def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
     """Return a row per trajectory: its total reward, and the rewards that the environment's metrics hold.
 
-    total_reward is the sum of the rewards of a trajectory's steps and of the reward at its end. So a metric of its
-    steps is summed, too; where only one step has it, that is its value.
-
+    total_reward is the sum of the rewards of a trajectory's steps and of the reward at its end. So a metric of the
+    steps is summed, too; where only one step has the metric, the sum is its value there.
     reserved: names, in small letters, that mean something else where a column has them.
     """
     schema = frame.collect_schema()
@@ -82,7 +81,7 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
     fields = fields_of(schema["trajectories"])
 
     def inner(name: str, kind: type[pl.DataType]) -> pl.Expr:
-        """Return a field of the trajectory as this type; null where the log does not have it."""
+        """Return an expression for a field of the trajectory as this type; null where the log does not have it."""
         there = name in fields
         return (pl.col("trajectories").struct.field(name) if there else pl.lit(None)).cast(kind)
 
@@ -132,6 +131,6 @@ def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
 
 
 def without_rows(frame: pl.LazyFrame, rows: Sequence[int]) -> pl.LazyFrame:
-    """Return the rows but for the ones with these numbers."""
+    """Return the rows but for those with these numbers, from 0."""
     number = "__at"
     return frame.with_row_index(number).filter(~pl.col(number).is_in(rows)).drop(number)

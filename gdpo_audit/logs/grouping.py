@@ -230,7 +230,7 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
 
 
 def _with_sample(run: Run) -> Run:
-    """Return the run with an issue if no two rows of a batch share their prompt, as in a log that is a sample."""
+    """Return the run, with an issue if no two rows of a batch share their prompt, as in a log that is a sample."""
     _, prompts = _in_window(run)
     whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
     if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():

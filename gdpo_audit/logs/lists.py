@@ -37,7 +37,7 @@ class Lists:
 def lists_of_answers(
     tables: Sequence[Table], schema: Schema, named: Collection[str], alone: bool, prompts: Sequence[str]
 ) -> Lists | None:
-    """Return the columns whose lists hold a value per answer; None where rows are answers already.
+    """Return the columns whose lists hold a value per answer; None where no lists do, or rows are answers already.
 
     schema: of all tables. named: the rewards that the caller names. alone: no column of single numbers may be a reward.
     prompts: columns that say with the step which prompt a row is of. Raises InputError for lists of different lengths.

@@ -28,9 +28,9 @@ def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
 def _restarted(rows: pl.DataFrame) -> bool:
     """Return whether steps fall because the run went back to an earlier step, not because rows are in disorder.
 
-    After a restart a pass goes back to a step in between, or further on than the pass before. It holds each step up to
-    its last one, with as many rows as the steps that come once. A pass over the very same steps shows that only by its
-    groups.
+    After a restart a pass goes back to a step in between, or further on than the pass before. Such a pass holds each
+    step up to its last one, with as many rows as the steps that come once. A pass over the very same steps shows a
+    restart only by its groups.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
     if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]

@@ -193,7 +193,7 @@ def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
 
 
 def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return a column as texts: of a chat its last message, of any other nested value its JSON."""
+    """Return an expression for a column as texts: of a chat its last message, of any other nested value its JSON."""
     kind, text = frame.schema[name], pl.col(name)
     message = kind.inner if isinstance(kind, pl.List) else None
     if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:

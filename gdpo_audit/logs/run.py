@@ -166,7 +166,7 @@ class Run:
 
     @property
     def sample(self) -> list[pl.DataFrame]:
-        """Whole batches from all over the run: `SAMPLE` responses, or one batch if that is larger.
+        """Whole batches from all over the run: at most `SAMPLE` responses, or one batch if that is larger.
 
         Groups are numbered anew.
         """
@@ -200,7 +200,8 @@ class Run:
     def count_undecided(self) -> tuple[int, int]:
         """Return how many groups, and rows in them, are left out because a total in them has several sums of pays.
 
-        A log of totals whose parts pay what the caller says (`--parts`) is read once for that.
+        A log of totals whose parts pay what the caller says (`--parts`) is read once for that; for any other log both
+        are 0.
         """
         if self.weights_by != "parts":
             return 0, 0

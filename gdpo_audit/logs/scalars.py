@@ -115,7 +115,9 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
 
 
 def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) -> str:
-    """Return which methods leave open which share is the largest, and the bounds of one that does, or of the first."""
+    """Say under which methods a reward surely had the largest share, and the bounds under the first method that leaves
+    it open, or else under the first of all.
+    """
     above = {
         method: next((names[k] for k in range(len(names)) if (low[k] > np.delete(high, k)).all()), None)
         for method, (low, high) in bounds.items()

@@ -77,7 +77,9 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 
 
 def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
-    """Return whether the tables may need another shape: logs of a framework itself have the one that its form reads."""
+    """Return whether the tables may need another shape: logs of a framework itself have the one that its form reads.
+    known: the framework, if the caller named it.
+    """
     if framework == "ms_swift":  # its own events have a list of steps, too
         single_step = any(is_number_type(schema.get(name)) for name in STEPS)
         return known is None and single_step and isinstance(schema.get("completion"), pl.List)

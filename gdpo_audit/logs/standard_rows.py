@@ -106,16 +106,15 @@ def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Da
 
 
 def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return a column as Float64 with NaN where a value, or the whole column, is missing."""
+    """Return an expression for a column as Float64, NaN where a value, or the whole column, is missing."""
     if name not in frame.columns:
         return pl.lit(float("nan"))
     return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
 
 
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
-    """Return the steps as whole numbers, or, in a log without such a column, the number of the file from 1.
-
-    Raises InputError for a value that is no whole number.
+    """Return an expression for the steps as whole numbers, or, in a log without such a column, for the number of the
+    file from 1. Raises InputError for a value that is no whole number.
     """
     if name is None:
         return pl.col(FILE) + 1
@@ -133,7 +132,7 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Ex
 
 
 def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return the column that names the groups as numbers. Raises InputError for a missing value."""
+    """Return an expression for the column that names the groups, as numbers. Raises InputError for a missing value."""
     missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
@@ -155,9 +154,8 @@ def as_text(name: str, kind: pl.DataType) -> pl.Expr:
 
 
 def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return the values of a column as text, whole numbers without decimals; null where a value is missing.
-
-    Raises InputError for a column of other values.
+    """Return an expression for the values of a column as text, whole numbers without decimals; null where a value is
+    missing. Raises InputError for a column of other values.
     """
     kind = frame.schema.get(name, pl.Null())
     where = f"{files[frame[FILE][0]] if len(frame) else ''}, column {name!r}"

@@ -77,7 +77,9 @@ class AuditReport(Displayed):
 
     @cached_property
     def answers(self) -> Mapping[str, Any] | str | None:
-        """The groups from which a browser computes other settings, or why not; None of a report without its log."""
+        """The groups from which a browser computes other settings, or a sentence on why there are none; None for a
+        report without its log.
+        """
         try:
             return None if self._facts is None else data_of(self._facts, self._facts.run.tables())
         except InputError as error:  # the log is no longer there
