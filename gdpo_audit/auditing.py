@@ -182,8 +182,9 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample and the recipe, or None in its place; in other groups or readings where only these give
-    the advantages.
+    """Return the run, a sample and the recipe, None for no recipe.
+
+    The run is in other groups or read otherwise where only that gives the advantages.
     """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
@@ -235,9 +236,7 @@ def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Seque
 
 
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """Return the recipe of the sample's advantages, if several make the same ones that of the intended method; None for
-    none.
-    """
+    """Return the recipe of the sample's advantages, of several that of the intended method; None for no recipe."""
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
     recipe = solve(sample, run.rewards, run.framework, hint)

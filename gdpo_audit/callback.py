@@ -117,9 +117,7 @@ class AuditCallback(TrainerCallback):
 
 
 def metrics_of(report: AuditReport) -> dict[str, float]:
-    """Return the figures of a report as the metrics of `AuditCallback`, by their names; those without a value are left
-    out.
-    """
+    """Return the figures of a report as the metrics of `AuditCallback`, by name, without those that have no value."""
     method = shown_method(report)[0] or "grpo"
     measures = report.methods.get(method, {})
     metrics = {f"{name}/{method}": measures.get(name) for name in ("groups_with_ties", "silent_groups", "inversions")}

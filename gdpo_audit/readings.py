@@ -29,8 +29,7 @@ Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # the recipe that ma
 
 
 def another_reading(run: Run, solve: Solve) -> Reading | None:
-    """Return the run read so that a method makes all of its advantages, a sample of it and the recipe; None if no
-    reading does.
+    """Return the run read so that a method makes all of its advantages, a sample and the recipe; None if none does.
 
     solve: returns the recipe that makes every advantage of a sample, or None.
     """
@@ -50,8 +49,9 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
 
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
-    """Return a column that was not read and makes the advantages together with the rewards, and their recipe; None
-    where no column does. solve: as in `another_reading`.
+    """Return a column that was not read and makes the advantages together with the rewards, and their recipe, or None.
+
+    solve: as in `another_reading`.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
@@ -63,8 +63,9 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
 
 def added(run: Run, solve: Solve) -> Added | None:
-    """Return a column that was added to the advantages after a method had made them; None where none was. solve: as in
-    `another_reading`.
+    """Return a column that was added to the advantages after a method had made them; None where none was.
+
+    solve: as in `another_reading`.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
@@ -134,9 +135,7 @@ def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
 
 
 def _without_zeros(run: Run, counts: bool) -> Run:
-    """Return the run without its rows whose advantage is 0, or, if `counts`, without their advantages alone; it says so
-    in an issue.
-    """
+    """Return the run without its rows of advantage 0, or, if `counts`, without these advantages; an issue says so."""
     mask = Mask(None, 0.0, counts)
     reread = _read_with(run, mask=mask)
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))

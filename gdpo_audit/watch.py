@@ -69,9 +69,7 @@ def reports(
 
 
 def changed(path: str) -> Changed:
-    """Return the size and the time of the last change of each file at a path, also of what SQLite writes beside a
-    database.
-    """
+    """Return size and time of the last change of each file at a path, also of what SQLite writes beside a database."""
     place = os.path.expanduser(path.partition("::")[0])  # DATABASE::RUN
     names = Path(place).rglob("*") if os.path.isdir(place) else map(Path, [place, f"{place}-wal", *glob(place)])
     states = {}

@@ -142,9 +142,7 @@ class Facts:
 
     @property
     def reproduced(self) -> bool | None:
-        """Whether the recipe reproduces every logged advantage; None where none is logged, or every method reproduces
-        them.
-        """
+        """Whether the recipe reproduces every logged advantage; None if none is logged, or every method does so."""
         logged = self.totals.logged
         if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):
             return None
@@ -232,9 +230,7 @@ class Facts:
         return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """Return the share of nearly constant groups among those in which the reward differs; 0 where it differs in
-        none.
-        """
+        """Return the share of nearly constant groups among those in which the reward differs; 0 without these."""
         differs = self.totals.groups - self.totals.rewards.dead_groups[k]
         return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
 
@@ -245,7 +241,9 @@ class Facts:
         return float(self.totals.rewards.high[k])
 
     def worst(self, k: int) -> float:
-        """Return what a closed gate pays instead of the reward: the worse of 0 and its worst logged value."""
+        """Return what a closed gate pays instead of the reward: the worse of 0 and its worst logged value, which is its
+        highest where its weight is negative.
+        """
         # Under a weight below 0 the highest value is the worst one.
         if self.basis.weights[k] >= 0:
             return min(float(self.totals.rewards.low[k]), 0.0)
@@ -280,9 +278,7 @@ class Facts:
         return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
 
     def _by_weights(self, acts: Callable[[int], float]) -> Array:
-        """Return (rewards, batches) the shares of w² · acts in their sum; acts: the share of groups where reward i
-        acts.
-        """
+        """Return (rewards, batches) the shares of w² · acts in their sum; acts: in which share of groups i acts."""
         parts = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
         whole = parts.sum(0)
         return np.divide(parts, whole, out=np.full_like(parts, nan), where=whole > 0)
@@ -314,9 +310,7 @@ class Facts:
         return 1 / min(known) if known else 1.0
 
     def printed(self, weights: Iterable[float]) -> list[float]:
-        """Return weights as they are printed: times `unit`, with 12 digits, or with 5 where only their ratios are
-        known.
-        """
+        """Return weights as they are printed: times `unit`, with 12 digits, or 5 where ratios alone are known."""
         digits = 5 if self.ratios_alone else 12
         return [float(f"{self.unit * w:.{digits}g}") for w in weights]
 
@@ -342,14 +336,14 @@ class Facts:
         return [nan if name in self.alike else ratio(part, sums.squares) for name, part in shares]
 
     def push(self, method: str) -> list[float]:
-        """Return the push on each reward, as `gdpo_core.push`; unlike `shares`, also for rewards that are linked by a
-        relation.
-        """
+        """Return the push on each reward, as `gdpo_core.push`; unlike `shares`, also for rewards in a relation."""
         sums = self.totals.methods[method]
         return [float(x) for x in push_of(sums.pushed, sums.distances, sums.squares)]
 
     def punished(self, method: str) -> list[float]:
-        """Return for each reward the share with advantages of 0 or less among responses above their group's mean."""
+        """Return for each reward the share of the responses above their group's mean whose advantage is 0 or less; NaN
+        where no response is above it.
+        """
         sums = self.totals.methods[method]
         return [ratio(punished, above) for punished, above in zip(sums.punished, sums.above, strict=True)]
 

@@ -170,9 +170,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
 
 
 def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
-    """Return the severity, the title and a sentence of the finding that a multiple of a column was added to the
-    advantages.
-    """
+    """Return severity, title and sentence of the finding that a multiple of a column was added to the advantages."""
     recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "plus"
     weights = weights_in_words(dict(zip(f.rewards, recipe.weights, strict=True)), recipe.up_to_scale)
     made = f"{NAMES[recipe.method]}{f' with weights {weights}' * (len(f.rewards) > 1)}"

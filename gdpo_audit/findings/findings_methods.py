@@ -130,8 +130,7 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
 
 
 def round_up(weight: float) -> float:
-    """Return the smallest number of three digits that is not below the weight, so that what is said of the weights
-    above it holds.
+    """Return the smallest number of three digits not below the weight: above it all holds that holds above the weight.
 
     >>> round_up(1.2301), round_up(-0.5)
     (1.24, -0.5)

@@ -25,9 +25,7 @@ class _Drift(NamedTuple):
     beyond_chance: bool
 
     def moves(self, sign: int) -> bool:
-        """Return whether the change is for the better (sign 1) or worse (sign −1), by more than chance and by at least
-        `FALLS`.
-        """
+        """Return whether the change is for the better (sign 1) or worse (−1), beyond chance and at least `FALLS`."""
         return self.beyond_chance and sign * self.size >= t.FALLS
 
 

@@ -198,8 +198,9 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
 
 
 def _severity_of_starved(f: Facts, k: int) -> str:
-    """Return "info" for a starved reward that is pushed up all the same, or that is mostly noise in a run without GDPO;
-    else "warning".
+    """Return "info" for a starved reward that needs no warning, else "warning".
+
+    It needs none if it is pushed up all the same, or if it is mostly noise in a run without GDPO.
     """
     pushed = f.push(f.method)[k] >= t.PUSHED
     return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"
@@ -230,9 +231,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
 
 
 def _acting_rewards(f: Facts) -> list[int]:
-    """Return the indices of the rewards that have a weight and differ in some group; none where the log does not tell
-    what each reward does.
-    """
+    """Return the indices of weighted rewards that differ in some group; [] where the log does not tell their part."""
     if f.contradicted or f.relations:
         return []
     return [k for k in range(len(f.rewards)) if f.dead(k) < 1 and f.share_of_squares(k) > 0]
@@ -246,12 +245,11 @@ def _far_above(share: float, asks: float) -> bool:
 
 
 def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
-    """Say why the reward of index `most` makes most of the update; empty where neither scale nor how often it differs
-    does.
+    """Say why the reward of index `most` makes most of the update; empty where neither of two reasons holds.
 
-    It is the scale where GDPO moves the share, else that the other rewards differ in fewer groups. share, gdpo, asks:
-    of the reward that the finding is about, its share as it ran, its share under GDPO, and the one that its weight asks
-    for.
+    These are the scale, where GDPO moves the share, and else that the other rewards differ in fewer groups. share,
+    gdpo, asks: of the reward that the finding is about, its share as it ran, its share under GDPO, and the one that its
+    weight asks for.
     """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
         return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides."

@@ -255,9 +255,7 @@ def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Comp
 def _reward_forecast(
     log: LoggedGroups, speeds: Speeds, compared: _Compared, before: Pushes, after: Pushes, k: int
 ) -> RewardForecast:
-    """Return the forecast of the reward of index k, in its own unit; before, after: the pushes as it ran and under the
-    setting.
-    """
+    """Return the forecast of the reward of index k, in its unit; before, after: the pushes as it ran and as tried."""
     unit, least = float(log.range[k]), float(log.low[k])
     if np.isnan(unit):
         unit = 0.0

@@ -185,9 +185,7 @@ def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
 
 
 def _products(grouped: Grouped, distance: Tensor) -> Tensor:
-    """Return (rewards, rewards, groups) the sums of the products of the distances of any two rewards from their group's
-    mean.
-    """
+    """Return (rewards, rewards, groups) the sums of the products of any two rewards' distances from their means."""
     made = distance.new_empty(len(distance), len(distance), len(grouped.starts))
     for k, deviations in enumerate(distance):
         made[k, k:] = made[k:, k] = grouped.per_group(distance[k:] * deviations)

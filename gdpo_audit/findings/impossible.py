@@ -87,8 +87,7 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
 
 
 def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
-    """Return the index of the response of a group whose advantage leave-one-out divided by round-off; None for no such
-    one.
+    """Return the index of the response in a group whose advantage leave-one-out divided by round-off, or None.
 
     rewards: (responses, rewards).
 

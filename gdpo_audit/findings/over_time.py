@@ -100,8 +100,7 @@ def quarters(series: Series) -> tuple[float | None, float | None]:
 
 
 def noise(numbers: Sequence[float] | Array) -> float:
-    """Estimate the standard deviation of the noise in a series from how neighbouring numbers differ; 0 for a single
-    number.
+    """Estimate the standard deviation of the noise in a series from how neighbours differ; 0 for a single number.
 
     >>> noise([0.0, 1.0, 0.0]), noise([1.0])
     (0.7071067811865476, 0.0)
@@ -110,8 +109,7 @@ def noise(numbers: Sequence[float] | Array) -> float:
 
 
 def changed_at(steps: Sequence[int], series: Series) -> int | None:
-    """Return the step from which on the mean of a series differs; None where the change is no more than noise, or the
-    series is too short.
+    """Return the step from which on the mean of a series differs; None if by no more than noise, or if it is too short.
 
     That step parts the series so that the means before it and from it on differ most beside their error; the noise is
     that of one step to the next.
@@ -132,8 +130,7 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
 
 
 def sparkline(series: Series, between: tuple[float, float] | None = None, width: int = 10) -> str:
-    """Draw the course of the numbers in at most `width` block characters, each for a step or for a few; empty without
-    numbers.
+    """Draw the course of the numbers in at most `width` block characters, each for a step or a few; empty for none.
 
     between: the ends of the scale, by default the lowest and the highest number.
 

@@ -114,9 +114,7 @@ def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
 
 
 def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
-    """Return the setting of a trial with what the sample shows under it, and the trial itself; title, do: as in
-    Setting.
-    """
+    """Return the setting of a trial with what the sample shows under it, and the trial; title, do: as in Setting."""
     f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
     gate: dict[str, Any] | None = None
@@ -154,8 +152,7 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
 
 
 def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
-    """Return the setting under which the primary reward is learnt faster, at the least cost to others; None where there
-    is none.
+    """Return the setting under which the primary reward is learnt faster, at the least cost to others, or None.
 
     Its push on the primary reward has to rise by more than noise, and its forecast, if it has one, has to lie above 0
     with its whole interval. None too without a primary reward, as its owner alone can say then what is better, and
@@ -180,9 +177,7 @@ def _may_fall(row: Setting, name: str) -> bool:
 
 
 def _gain(row: Setting, ran: Setting, first: str) -> float:
-    """Return the gain in the push on the reward `first`, less what the pushes on other rewards lose; ran: the run's
-    setting.
-    """
+    """Return the gain in the push on the reward `first` over the run's setting `ran`, less what other pushes lose."""
     moved = {name: row.push[name] - ran.push[name] for name in row.push}
     return moved.pop(first) + sum(min(x, 0.0) for x in moved.values() if not isnan(x))
 

@@ -108,9 +108,7 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
 
 
 def _fit(t: Terms) -> Tensor | None:
-    """Return (rewards,) weights that make the advantages of nearly every group but for a factor; None where no weights
-    do.
-    """
+    """Return (rewards,) weights that make the advantages of nearly every group but for a factor, or None."""
     solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
     if not solution.is_direction:
         return None

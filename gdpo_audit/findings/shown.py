@@ -148,9 +148,7 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
 
 
 def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
-    """Return a title and a sentence on groups in which every advantage is 0 although the rewards differ; both empty
-    where there are few.
-    """
+    """Return a title and a sentence on groups whose advantages are all 0 though rewards differ; both empty for few."""
     sizes, groups = np.bincount(group), int(group.max()) + 1
     moved = np.bincount(group, np.abs(np.nan_to_num(a))) > 0
     first = np.unique(group, return_index=True)[1]

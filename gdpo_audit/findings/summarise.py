@@ -126,9 +126,7 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 
 def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
-    """Summarise batches of one kind, with one basis; float32, timed: whether all rewards are float32 numbers, and all
-    lengths known.
-    """
+    """Summarise batches of one kind; float32, timed: whether all rewards are float32 numbers, and all lengths known."""
     part = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
     log = tensors_of(part, basis.rewards)
     convention = ALL_CONVENTIONS[basis.convention]
@@ -152,9 +150,7 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
 
 
 def _best(score: Array, most: int) -> Array:
-    """Return the indices of the groups with the highest scores, at most `most`, of equal ones the first; groups without
-    a score are left out.
-    """
+    """Return the indices of the groups with the highest scores (NaN: none), at most `most`, of equal ones the first."""
     shown = np.flatnonzero(score == score)
     if len(shown) <= most:
         return shown

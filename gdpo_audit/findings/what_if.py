@@ -117,8 +117,9 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
 
 
 def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
-    """Return a setting and the figures under it as a dict; rewards: all to name, of which those that do not count have
-    weight and share 0.
+    """Return a setting and the figures under it as a dict.
+
+    rewards: all that it names; one that does not count has weight and share 0, and no push.
     """
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
     shares = dict.fromkeys(rewards, 0.0) | _by_reward(f, f.shares(method))

@@ -114,9 +114,7 @@ def _totals_among(names: Sequence[str]) -> list[str]:
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the rewards that the caller names, with the weights that a total shows exactly, or else nearly, if one
-    does.
-    """
+    """Return the rewards that the caller names, with the weights that a total shows exactly, or nearly, if one does."""
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
     for total in totals:
@@ -129,9 +127,7 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 
 
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the one reward that the caller names, a total by its name, with an issue if the columns beside it explain
-    much of it.
-    """
+    """Return the one reward that the caller names, a total by its name, with an issue if other columns explain it."""
     score = weights_of(sample([total, *parts]), parts, flags, total) if parts else None
     if score is None or score.explained < NEARLY:
         return RewardChoice((total,))
@@ -181,9 +177,7 @@ def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]
 
 
 def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = False) -> LogIssue:
-    """Return the issue of a total that is no weighted sum of the columns beside it; alone: whether a single column is
-    beside it.
-    """
+    """Return the issue of a total that is no weighted sum of the columns beside it; alone: whether that is only one."""
     details = {"score": total, "columns": [*parts], "error": score.error}
     if alone:
         return LogIssue("score-not-a-sum", details | {"explained": score.explained})

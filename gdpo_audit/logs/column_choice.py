@@ -83,8 +83,7 @@ def choose_rewards(
 def known_weights(
     form: Form, chosen: RewardChoice, candidates: Sequence[str], alone: bool
 ) -> tuple[Mapping[str, float] | None, str | None]:
-    """Return the weights of the rewards and their origin: the configuration, the log, or a total; None for both without
-    any.
+    """Return the weights of the rewards and their origin: configuration, log or a total; None for both without any.
 
     alone: whether the only reward is a total.
     """

@@ -20,9 +20,7 @@ def pickled(path: str) -> str:
 
 
 def advice(path: str) -> str:
-    """Return the words that say why a file of pickled objects is not loaded, and the command that makes JSON lines of
-    it.
-    """
+    """Return words on why a file of pickled objects is not loaded, and the command that makes JSON lines of it."""
     return f"loading it runs what is in it; if you trust it, this makes a log of it: {conversion(path)}"
 
 

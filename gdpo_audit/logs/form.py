@@ -83,9 +83,7 @@ def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame:
-    """Return a row per item of these lists, which have one length in each row; rows whose list `by` is empty are left
-    out.
-    """
+    """Return a row per item of these lists, of one length in each row, without rows in which the list `by` is empty."""
     there = [name for name in lists if name in table.collect_schema()]
     return renumbered(table.filter(pl.col(by).list.len() > 0).explode(there))
 

@@ -244,8 +244,7 @@ def _nemo_responses(
 def _prompt_of(
     kinds: Schema, tables: Sequence[Table], to_responses: Callable[[pl.LazyFrame], pl.LazyFrame]
 ) -> pl.Expr | None:
-    """Return an expression for the prompt of a response: its token ids, its messages before the assistant's, or first
-    texts.
+    """Return an expression for the prompt of a response: its token ids, its messages before an answer, or first texts.
 
     Texts without roles are [system,] user, answer. The first text is the prompt, together with the next one if all the
     first texts are equal. None where the log has neither ids nor content.
@@ -277,9 +276,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     usual = {name: by_lower[name] for name in (*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES) if name in by_lower}
 
     def column(what: str, usually: tuple[str, ...], texts: bool = True) -> str | None:
-        """Return the column of the step, advantage or length: as named, or with a usual name, numbers before texts, or
-        None.
-        """
+        """Return the column of the step, advantage or length, as named or with a usual name, numbers first; or None."""
         there = [usual[name] for name in usually if name in usual]
         numbers = next((name for name in there if name in numeric), None)
         return options.named(what) or numbers or next(iter(there if texts else []), None)

@@ -108,9 +108,7 @@ def with_clues(run: Run) -> Run:
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the sizes of the batches, and the prompts, of the steps that are asked for; None for prompts if there are
-    none.
-    """
+    """Return the sizes of the batches, and the prompts or None, of the steps that are asked for."""
     rows = run._source
     prompts = None if rows.prompts is None else select_steps(rows.prompts, run.window)
     return select_steps(rows.batches, run.window), prompts

@@ -215,9 +215,7 @@ class Run:
 
     @property
     def extracts(self) -> Extracts:
-        """The functions that read the start of each prompt's text and the length of each completion, if the log has
-        them.
-        """
+        """The functions that read each prompt's start and each completion's length, as far as the log has them."""
         return {} if self._rows is None else self._rows.extracts
 
     @cached_property

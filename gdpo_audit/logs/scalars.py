@@ -65,9 +65,7 @@ def _follows(tables: Sequence[Table], found: Sequence[re.Match[str]], size: int 
 
 
 def _columns(tables: Sequence[Table], found: Sequence[re.Match[str]]) -> dict[str, Array]:
-    """Return the numbers of these columns and of those of the total beside them, by short names; NaN where a row has
-    none.
-    """
+    """Return the numbers of these columns and of the total's beside them, by short names; NaN where a row has none."""
     wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in found}
     wanted |= {found[0]["of"] + name: name for name in ("reward", "reward_std", "frac_reward_zero_std")}
     parts = []
@@ -82,9 +80,7 @@ def _columns(tables: Sequence[Table], found: Sequence[re.Match[str]]) -> dict[st
 
 
 def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[str, Array], size: int | None) -> str:
-    """Return sentences on the bounds of the shares over the last half of the steps, under each method; or on what keeps
-    them from being known.
-    """
+    """Return sentences on the bounds of the shares over the last half of the steps by method, or on what hides them."""
     marks = [two_values(means[:, k], stds[:, k]) for k in range(len(names))]
     rows = {mark[2] for mark in marks if mark}
     if others := [name for name, mark, std in zip(names, marks, stds.T, strict=True) if mark is None and std.any()]:

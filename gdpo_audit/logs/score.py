@@ -33,8 +33,7 @@ class Score:
 def weights_of(
     table: pl.DataFrame, rewards: Collection[str], flags: Collection[str] = (), score: str = "score"
 ) -> Score | None:
-    """Fit `score` as a weighted sum of the rewards and return the fit; its weights are None unless it is exact and
-    unique.
+    """Fit `score` as a weighted sum of the rewards and return the fit, without weights unless it is exact and unique.
 
     None where too few rows are complete, no reward varies, or `score` does not.
     table: rows with these columns. With the group of each row in GROUP_OF_ROW, a fit inside every group is exact too,

@@ -132,9 +132,7 @@ def _with_texts_read(shape: Shape) -> Shape:
 
 
 def _with_rollouts_apart(shape: Shape) -> Shape:
-    """Return the shape with each list of rollouts, objects with their rewards, as a list per member with a value per
-    answer.
-    """
+    """Return the shape with each list of rollouts, objects with rewards, as a list per member, a value per answer."""
     schema = union_schema(shape.tables)
     members = {name: lists.members_of_rollouts(kind) for name, kind in schema.items()}
     members = {name: [m for m in names if m not in schema] for name, names in members.items() if names}

@@ -87,8 +87,7 @@ def _expect_small(name: str, path: Path) -> None:
 
 
 def _dense(value: Any, name: str) -> Any:
-    """Return a tensor as a dense, dequantised one, one without dimensions as a plain number, and anything else
-    unchanged.
+    """Return a tensor as a dense, dequantised one, or as a number if it has no dimensions; anything else unchanged.
 
     Raises InputError for a tensor without values, a nested one, and one that is too large once it is dense.
     """
@@ -140,9 +139,7 @@ def _size(value: Any) -> int | None:
 
 
 def _usual(sizes: Mapping[str, int]) -> int | None:
-    """Return the number of responses: the length of columns called a reward, or else the most usual length; None
-    without columns.
-    """
+    """Return the number of responses: the length of columns called a reward, or else the most usual length, or None."""
     called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
     every = called or [*sizes.values()]
     return max(every, key=every.count) if every else None

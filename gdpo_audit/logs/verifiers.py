@@ -116,9 +116,7 @@ class _Traces:
         return logged
 
     def value(self, *path: str, numbers: bool = False) -> pl.Expr:
-        """Return an expression for the value at this path of an episode or a trace; numbers: whether it has to be a
-        number.
-        """
+        """Return an expression for the value at this path of an episode or a trace; numbers: whether it is a number."""
         return _field(pl.Struct({**self.names, "traces": self.trace}), path, self.where, numbers)
 
     def number(self, *path: str) -> pl.Expr:

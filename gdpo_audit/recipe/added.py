@@ -28,8 +28,7 @@ Solve = Callable[[list[pl.DataFrame]], Recipe | None]  # returns the recipe that
 
 
 def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column: str, solve: Solve) -> Added | None:
-    """Return the column with how much of it was added to the advantages of these tables; None where that explains
-    nothing.
+    """Return the column and how much of it was added to the advantages of these tables; None if that explains nothing.
 
     In a group the advantages are then a linear function of the rewards and the column, and what belongs to the column
     is the same number in every group. tables: with the column among the rewards, as the last one. solve: returns the

@@ -59,9 +59,7 @@ def _attempt(
 
 
 def _with_rows(log: Tensors, recipe: Recipe) -> Recipe:
-    """Return the recipe with the number of rows of its step over the batch, or unchanged where its factors show no
-    whole numbers.
-    """
+    """Return the recipe with the number of rows of its batch step; unchanged where no whole numbers show."""
     if recipe.method != "gdpo":
         return recipe
     convention = ALL_CONVENTIONS[recipe.convention]

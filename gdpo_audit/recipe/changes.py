@@ -25,8 +25,7 @@ _HOPELESS = 50
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
-    """Return the recipe of one of the first batches if its method, with weights that may differ, makes each of them by
-    itself.
+    """Return the recipe of one of the first batches, of a method that makes each of them by itself with some weights.
 
     None where no method does, where the sample holds a single batch with advantages, and where the method divides by
     nothing and yet the scale of its weights stays open.

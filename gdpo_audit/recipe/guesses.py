@@ -89,8 +89,7 @@ def open_weights(solution: Solution) -> list[int]:
 
 
 def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
-    """Return the simplest weights near the direction times `scale`, and their complexity; None if one is near no round
-    number.
+    """Return the simplest weights near the direction times `scale`, and their complexity; None if one is not simple.
 
     Near is within three standard errors. Weights that the log leaves open stay about as they are.
     """

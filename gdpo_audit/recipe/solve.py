@@ -149,9 +149,7 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
 
 
 def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | None:
-    """Return the likeliest attempt that reproduces the log about as well as the best one does; None where none
-    reproduces enough.
-    """
+    """Return the likeliest attempt that reproduces the log about as well as the best one; None if none does enough."""
     attempts: list[Attempt] = []
     for attempt in _attempts(log, framework, given):
         attempts.append(attempt)
@@ -283,9 +281,7 @@ def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
 
 
 def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
-    """Return the share of the live batches that are reproduced, and the root mean square error in these; 0 and infinity
-    where nothing is.
-    """
+    """Return the share of the live batches that are reproduced, and the root mean square error there; 0, ∞ for none."""
     comparison = compare_with(log, method, batch)
     error, index = comparison.error, log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (error > comparison.allowed).float())

@@ -269,11 +269,10 @@ def eps_of(c: Convention, method: str) -> float:
 
 
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
-    """Return what the divisors of the units say of the scale: a factor, its relative error, and the share of units that
-    fit.
+    """Return what the divisors of the units say of the scale: a factor, its relative error, and the share that fits.
 
     The factor turns the direction into the weights, and is None where the divisors show none; the error is then
-    infinite. A unit fits if it is divided as the method divides.
+    infinite. The share is that of the units that are divided as the method divides.
     """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x
@@ -311,9 +310,7 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """Return weights near the wanted ones under which no unit's advantages point against the logged ones, if the search
-    for them succeeds.
-    """
+    """Return weights near the wanted ones under which no unit's advantages point against the logged ones, if found."""
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]
     return solution.completed(solution.directions @ separating(along, solution.directions.T @ wanted), wanted)

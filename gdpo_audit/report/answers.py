@@ -26,10 +26,9 @@ _PLACE = 90_000  # the weights in lines of configuration, for each of which answ
 
 
 def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
-    """Return the groups of a run as plain values in a dict, or of whole batches from all over it; else why there are
-    none.
+    """Return the groups of a run, or of whole batches from all over it, as a dict; else a sentence on why not.
 
-    The reason is a sentence. tables: those of the run, read anew.
+    tables: those of the run, read anew.
     """
     convention = ALL_CONVENTIONS[f.basis.convention]
     if f.lacks_a_reward:

@@ -349,9 +349,7 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
 
 
 def _method(f: Facts, m: str) -> dict[str, float]:
-    """Return one method's figures over the run by their names: ties, distinct advantages per group, silent groups,
-    wrong order.
-    """
+    """Return one method's figures over the run, by name: ties, levels per group, silent groups, wrong order."""
     return {
         "groups_with_ties": f.ties(m),
         "tied_pairs": f.tied_pairs(m),

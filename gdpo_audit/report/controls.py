@@ -35,8 +35,7 @@ def depth(title: str, *content: object) -> Html:
 
 
 def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the sliders of weights: 0 and 1, or further out as far as twice each weight and the named
-    weights.
+    """Return the ends of the sliders of weights: 0 and 1, or further out as far as twice each weight and named weights.
 
     Named are the weights of the plan, and those above which no pair is in the wrong order; a fifth is added to these.
     """

@@ -74,8 +74,7 @@ class Axes:
 
 
 def round_ends(low: float, high: float) -> tuple[float, float]:
-    """Return round numbers at or around the lowest and the highest value, as the ends of an axis, which differ even
-    where these are equal.
+    """Return round numbers around the lowest and the highest value as the ends of an axis; they always differ.
 
     >>> round_ends(-0.13, 0.62), round_ends(0, 1), round_ends(1, 1), round_ends(118, 1240)
     ((-0.2, 0.7), (0.0, 1.0), (0.9, 1.1), (0.0, 1400.0))
@@ -356,9 +355,7 @@ def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
 
 
 def _difference(difference: float, low: float, high: float, beside: Axes) -> Html:
-    """Draw the difference with its interval, right of the curves and on an axis of its own, which holds 0; beside: the
-    axes of the curves.
-    """
+    """Draw the difference with its interval on an axis of its own, which holds 0, right of the curves of `beside`."""
     y = Axes((0, 1), (min(low, 0.0), max(high, 0.0)), beside.width, beside.height).y
     at, (above, below) = beside.width - 62, (y(high), y(low))
     apart = max(0.0, 13 - (below - above)) / 2  # so that their numbers do not meet

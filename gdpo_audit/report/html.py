@@ -48,9 +48,7 @@ Say = Callable[[str], str]  # a sentence as it is shown: the page has controls w
 
 
 def _place(finding: Finding) -> Html:
-    """Name the chapter of the page, or the section of docs/audit.md, that explains a finding: no file can know its
-    address.
-    """
+    """Name the chapter of the page, or section of docs/audit.md, that explains a finding: no file knows its address."""
     return text(finding.read_more)
 
 
@@ -83,8 +81,7 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
 
 
 def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say: Say = str) -> Html:
-    """Return what the page shows first as an HTML fragment, in the order of `body` and with lines to copy, down to the
-    findings.
+    """Return what the page shows first as HTML, in the order of `body` and with lines to copy, down to the findings.
 
     guide: returns the way to what the page itself says about a finding; asks: what stands before the findings; say:
     returns a sentence of the audit as it reads on the page.
@@ -129,9 +126,7 @@ def _first(report: AuditReport, say: Say = str) -> Html:
 
 
 def _section(section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str) -> Html:
-    """Draw one section of a report; box: draws lines of configuration, given the lines and what they do, by default
-    without a button.
-    """
+    """Draw one section of a report; box: draws lines of configuration, given these and what they do, else plainly."""
     box = box or (lambda lines, _: _lines(lines))
     facts = [tag("div", tag("dt", name), tag("dd", _with_lines(say(fact)))) for name, fact in section.facts.items()]
     return join(

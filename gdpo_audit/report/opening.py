@@ -31,9 +31,7 @@ def opening(report: AuditReport) -> Html:
 
 
 def _primary(report: AuditReport) -> Html:
-    """Draw the forecast of the primary reward under the recommended setting, or else its course; empty without a
-    primary reward.
-    """
+    """Draw the forecast of the primary reward as recommended, or else its course; empty without a primary reward."""
     primary, forecast = report.run["primary"], report.recommended_forecast
     if primary is None:
         return Html()
@@ -69,9 +67,7 @@ def bars_of(report: AuditReport) -> list[Bars]:
 
 
 def _bars(report: AuditReport) -> Html:
-    """Draw a table with two cells of bars for each reward: the push on it, and its share of the update; empty where
-    `bars_of` is.
-    """
+    """Draw a table with two cells of bars for each reward: its push and its share of the update; empty without bars."""
     drawn = bars_of(report)
     if not drawn:
         return Html()

@@ -31,9 +31,7 @@ _COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # of
 
 
 def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
-    """Print the reports, each with its findings; groups: how many of the groups that show a finding are printed, at
-    most.
-    """
+    """Print the reports, each with its findings; groups: how many groups that show a finding are printed, at most."""
     console = console_of(file)
     for report in reports:
         if len(reports) > 1:
@@ -173,9 +171,7 @@ def _width(table: Table, k: int) -> int:
 
 
 def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
-    """Yield the numbers of the columns of each part of a table: the first column is in all parts, the others as there
-    is room.
-    """
+    """Yield the numbers of the columns of each part of a table: the first is in every part, others as there is room."""
     columns: list[int] = [0]
     taken = widths[0] + 2
     for k, width in enumerate(widths[1:], start=1):
