@@ -177,7 +177,9 @@ def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]
 
 
 def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = False) -> LogIssue:
-    """Return the issue of a total that is no weighted sum of the columns beside it; alone: whether that is only one."""
+    """Return the issue of a total that is no weighted sum of the columns beside it; alone: whether it is a single
+    column.
+    """
     details = {"score": total, "columns": [*parts], "error": score.error}
     if alone:
         return LogIssue("score-not-a-sum", details | {"explained": score.explained})

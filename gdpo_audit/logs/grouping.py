@@ -189,7 +189,7 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
 
 
 def _steps(rows: pl.DataFrame) -> dict[str, int]:
-    """Return the first step of these rows, and how many steps they have."""
+    """Return the first step of these rows, and how many steps they have, as details of an issue."""
     return {"step": rows["step"][0], "steps": rows["step"].n_unique()}
 
 
