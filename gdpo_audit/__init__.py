@@ -1,4 +1,4 @@
-"""What the log of a run shows about its rewards: `read_run` reads it, `audit` judges it, `advise` says what to do."""
+"""Audits of the logs of runs: `read_run` reads a log, `audit` judges it, `advise` says what to do."""
 
 from gdpo_audit import report  # noqa: F401 (how a notebook shows what `audit` returns)
 from gdpo_audit.advice import advise

@@ -55,7 +55,8 @@ def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], wei
 def advise(report: AuditReport) -> list[Answer]:
     """Judge what GDPO would change on the rewards of a report, in one answer per respect. Raises InputError.
 
-    The push on the primary reward decides, with its forecast where the plan has one; order, shares and ties explain.
+    The push on the primary reward decides, with its forecast if the report's plan holds one; order, shares and ties
+    explain.
 
     >>> from gdpo_audit import audit, read_run
     >>> rows = [{"group": g, "right": a, "short": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
@@ -126,7 +127,7 @@ class _PushChange:
 
 
 def _changes(report: AuditReport) -> list[_PushChange]:
-    """Return the change of the push on each reward that differs in some group."""
+    """Return the change of the push on each reward whose push is known under every method that is compared."""
     known = [(r["name"], {m: _number(r["push"][m]) for m in (*_before(report), "gdpo")}) for r in report.rewards]
     noise = PUSH_MOVED if report.source["groups"] == 1 else push_noise(report.source["responses"])
     changes = []
@@ -139,12 +140,12 @@ def _changes(report: AuditReport) -> list[_PushChange]:
 
 
 def _change_of_primary(report: AuditReport) -> _PushChange | None:
-    """Return the change of the push on the primary reward; None where none is named, or it never differs."""
+    """Return the change of the push on the primary reward; None where none is named, or its push is not known."""
     return next((change for change in _changes(report) if change.name == report.run["primary"]), None)
 
 
 def _held(report: AuditReport, better: int) -> str:
-    """Return the effect of a figure that gets better (1), worse (-1) or neither (0), held against the push.
+    """Return the effect, a key of EFFECTS, of a figure that gets better (1), worse (-1) or neither (0).
 
     Only where the push on the primary reward rises does a better figure help, and a worse one may then be worth it.
     """
@@ -159,7 +160,7 @@ def _held(report: AuditReport, better: int) -> str:
 
 
 def _push(report: AuditReport) -> Answer:
-    """Judge by the push on the primary reward; the headline says why the answer is no, or cannot be given."""
+    """Return the answer about the push on the primary reward; its headline says why it is no, or cannot be given."""
     first = report.run["primary"]
     if first is None:
         names = listing((r["name"] for r in report.rewards), "or", most=6)
@@ -185,7 +186,7 @@ def _push(report: AuditReport) -> Answer:
 
 
 def _with_forecast(report: AuditReport, change: _PushChange) -> tuple[str, str, str]:
-    """Return the effect by push and forecast, what is forecast in a sentence, and the headline of a no."""
+    """Return the effect by push and forecast, a sentence on the forecast, and the headline; these may be empty."""
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
     less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."
     forecast = _forecast(report, change)
@@ -201,7 +202,7 @@ def _with_forecast(report: AuditReport, change: _PushChange) -> tuple[str, str, 
 
 
 def _forecast(report: AuditReport, change: _PushChange) -> tuple[float, float, float] | None:
-    """Return the forecast of the primary reward under GDPO with the weights of the run, where the plan has one."""
+    """Return difference, low and high of the forecast under GDPO with the run's weights; None if the plan has none."""
     for row in report.plan[1:]:
         ran = report.plan[0]
         alike = row.method == "gdpo" and row.gate is None and row.weights == ran.weights and ran.method == change.method
@@ -229,7 +230,7 @@ def _stop(report: AuditReport, change: _PushChange) -> str:
 
 
 def _other_pushes(report: AuditReport) -> Answer | None:
-    """Say which other rewards GDPO pushes less, and which more."""
+    """Return the answer about the pushes on other rewards; None without these, or without a primary reward."""
     changes = [change for change in _changes(report) if change.name != report.run["primary"]]
     if report.run["primary"] is None or not changes:
         return None
@@ -266,7 +267,7 @@ def _number(x: float | None) -> float:
 
 
 def _order(report: AuditReport) -> Answer | None:
-    """Compare how many pairs are in the wrong order; None where no primary reward says what is wrong."""
+    """Return the answer about pairs in the wrong order; None where no primary reward says what is wrong."""
     first = report.run["primary"]
     if first is None or _evidence_of(report, "advantages-upside-down"):
         return None
@@ -287,7 +288,7 @@ def _order(report: AuditReport) -> Answer | None:
 
 
 def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
-    """Say that training goes by the push, where a figure and the push do not go together."""
+    """Say that training goes by the push where a figure's effect is another than the push's; empty elsewhere."""
     change = _change_of_primary(report)
     if not differs or change is None or effect in ("helps", "hurts"):
         return ""

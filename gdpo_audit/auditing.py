@@ -156,7 +156,7 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
-    """Return the recipe of each batch where weights that change explain what the run's recipe does not; else none."""
+    """Return the recipe of each batch where weights that change explain what the run's recipe does not; else {}."""
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
         return {}
@@ -165,7 +165,7 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 
 
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
-    """Return what the run is computed with if one recipe, or none that is known, made all of it."""
+    """Return the basis of the run's sums if one recipe, or with None an unknown one, made all of its advantages."""
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
     return Basis(
@@ -182,7 +182,10 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample and the recipe; in other groups or readings where only these give the advantages."""
+    """Return the run, a sample and the recipe, None for no recipe.
+
+    The run is in other groups or read otherwise where only that gives the advantages.
+    """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
     if not run.has_advantage or (recipe is not None and not _groups_are_others(run, sample, recipe)):
@@ -233,7 +236,7 @@ def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Seque
 
 
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """Return the recipe of the sample's advantages; if several make the same ones, that of the intended method."""
+    """Return the recipe of the sample's advantages, of several that of the intended method; None for no recipe."""
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
     recipe = solve(sample, run.rewards, run.framework, hint)
@@ -328,7 +331,9 @@ def _without_foreign_batches(f: Facts) -> Facts:
 
 
 def _smaller_groups(f: Facts, parts: Sequence[pl.DataFrame]) -> int | None:
-    """Return the size of smaller groups in which the recipe makes all of these batches, as of evaluations; or None."""
+    """Return the size of smaller groups in which the recipe makes all of these batches, as of evaluations; None for
+    none. parts: the rows of the batches.
+    """
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:
         return None

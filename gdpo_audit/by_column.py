@@ -22,8 +22,9 @@ LONGEST = 200  # characters of a value
 def by_value(f: Facts) -> tuple[ValueFacts, ...]:
     """Return the facts of each value of the column that the run was read by, in order; all rarer values last, together.
 
-    Advantages are those of whole batches, of which the responses of one value are a part. Two passes over the log.
-    Raises InputError where the column varies inside a group and was asked for.
+    () where it was read by no column. Advantages are those of whole batches, of which the responses of one value are a
+    part. Two passes over the log. A column that varies inside a group raises InputError if it was asked for, and else
+    gives ().
     """
     values = None
     with suppress(InputError) if f.run.by_default else nullcontext():
@@ -45,7 +46,10 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
 
 
 def _values(run: Run) -> pl.DataFrame:
-    """Return the values of the column, those with the most groups first: key, value, len. Raises InputError."""
+    """Return the values of the column, those with the most groups first: key, value, and len, how many groups.
+
+    Raises InputError where a group has several.
+    """
     counts = []
     key, value = pl.col("_by").hash().alias("key"), pl.col("_by").str.slice(0, LONGEST).alias("value")
     goes_on = (pl.col("group") == pl.col("group").shift(1)).fill_null(False)
@@ -64,7 +68,9 @@ def _values(run: Run) -> pl.DataFrame:
 
 
 def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
-    """Yield the counted batches of the run, with the number of its value as the `part` of each response."""
+    """Yield the counted batches of the run, with the number of its value in `keys` as the `part` of each response; all
+    other values have the number `VALUES`.
+    """
     numbers = pl.DataFrame({"key": keys, "part": np.arange(len(keys))})
     for table in pieces(f.run.tables()):
         rows = table.filter(pl.col("batch").is_in(f.batches.batch.tolist()))

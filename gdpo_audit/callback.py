@@ -65,7 +65,7 @@ class AuditCallback(TrainerCallback):
         self._logged, self._failed, self._logging = 0, 0, False
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """Audit if it is time to.
+        """Audit the last steps, each time that `every` steps were logged.
 
         The rows of this step are written after it, so the next audit reads them.
         """
@@ -102,7 +102,7 @@ class AuditCallback(TrainerCallback):
                 _log.warning("The audit of this run failed, and training goes on without it: %s", what)
 
     def _show(self, metrics: dict[str, float], state: Any, logs: dict[str, Any] | None) -> None:
-        """Hand the metrics to the trainer's logger."""
+        """Hand the metrics to the trainer's logger, or without a trainer add them to the logs of the step."""
         if self.trainer is not None:
             # The log() of TRL's trainers writes its table of completions once more.
             self._logging = True
@@ -117,7 +117,7 @@ class AuditCallback(TrainerCallback):
 
 
 def metrics_of(report: AuditReport) -> dict[str, float]:
-    """Return the figures of a report as the metrics of `AuditCallback`."""
+    """Return the figures of a report as the metrics of `AuditCallback`, by name, without those that have no value."""
     method = shown_method(report)[0] or "grpo"
     measures = report.methods.get(method, {})
     metrics = {f"{name}/{method}": measures.get(name) for name in ("groups_with_ties", "silent_groups", "inversions")}

@@ -46,7 +46,7 @@ def _key(name: str) -> str:
 
 
 def run_explain(options: Options) -> None:
-    """Print every number of one computation."""
+    """Print every number of one computation. Raises InputError."""
     rewards, prompts = _rewards(options["responses"])
     method, convention = _key(options["method"]), _key(options["convention"])
     for name, value, known in (("method", method, COMPARED), ("convention", convention, CONVENTIONS)):
@@ -92,7 +92,7 @@ def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], exp
 
 
 def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
-    """Return the rewards of each response and the number of its prompt.
+    """Return the rewards of each response and the number of its prompt. Raises InputError.
 
     >>> _rewards(["10", "0,0.5", "/", "11"])
     ([[1.0, 0.0], [0.0, 0.5], [1.0, 1.0]], [1, 1, 2])
@@ -146,7 +146,9 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 
 
 def run_audit(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write the reports of runs; return 1 where one holds a finding of `--fail-on`, else 0."""
+    """Print and write the reports of runs; return 1 where one holds a finding of `--fail-on`, else 0. printing: the
+    context in which it prints. Raises InputError.
+    """
     failing = _parse_fail_on(options["fail_on"])
     groups = options["groups"]
     fits = groups is None or re.fullmatch(f" *[1-{MOST}] *", groups)
@@ -192,7 +194,9 @@ def _read_args(options: Options) -> dict[str, Any]:
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
-    """Return the columns in a text such as "step=it,advantage=adv", by what they hold.
+    """Return the columns in a text such as "step=it,advantage=adv", by what they hold; None for None.
+
+    Raises InputError.
 
     >>> _columns("step=it, length=tokens")
     {'step': 'it', 'length': 'tokens'}
@@ -249,7 +253,9 @@ def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
 def _audit_runs(
     runs: Sequence[Sequence[str]], audit_args: Options, read_args: Options, targets: Mapping[str, Path], engine: str
 ) -> list[AuditReport]:
-    """Return the reports of runs, each given by its paths; audit_args, read_args: of `audit` and `read_run`."""
+    """Return the reports of runs, each given by its paths. audit_args, read_args: of `audit` and `read_run`; targets:
+    files that must not be the log; engine: local or ray.
+    """
     reports = []
     for paths in runs:
         path = paths if len(paths) > 1 else paths[0]
@@ -317,7 +323,7 @@ def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
 
 
 def _targets(options: Options) -> dict[str, Path]:
-    """Return the files to write, by their options."""
+    """Return the files to write, by their options. Raises InputError for one that cannot be written."""
     given = {"html": options["html"], "json": None if options["json_"] == Path("-") else options["json_"]}
     targets = {option: path for option, path in given.items() if path is not None}
     for option, path in targets.items():
@@ -327,7 +333,7 @@ def _targets(options: Options) -> dict[str, Path]:
 
 
 def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
-    """Write each text beside its file first, so that a report that was there stays whole where the disk is full."""
+    """Write each option's text beside its file first: a report stays whole if the disk is full. Raises InputError."""
     for option, path in targets.items():
         real = beside = path
         try:
@@ -356,7 +362,7 @@ def _dump(value: Mapping[str, Any]) -> str:
 
 
 def run_compare(options: Options) -> None:
-    """Print and write what changed from one run to another, or from some to others."""
+    """Print and write what changed from one run to another, or from some to others. Raises InputError."""
     runs, compared_with, targets = options["runs"], options["with_"], _targets(options)
     wanted = "two runs, A B, or several of each kind, A1 A2 --with B1 --with B2"
     expect(len(runs) == 2 or bool(compared_with), "compare", wanted, count(len(runs), "run"))
@@ -378,7 +384,9 @@ def run_compare(options: Options) -> None:
 
 
 def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write what a configuration will run; 1 where --strict meets a trap of severity error, else 0."""
+    """Print and write what a configuration will run; return 1 where --strict meets a trap of severity error, else 0.
+    printing: the context in which it prints. Raises InputError.
+    """
     targets = _targets({"html": None, "json_": options["json_"]})
     check = check_config(options["configurations"], options["trainer"])
     sample = None if options["log"] is None else score_sample(check, read_run(options["log"]))

@@ -70,7 +70,7 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
 
 def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
-    """Return how fast each reward follows a push; empty where one of the logs does not tell it."""
+    """Return the speed at which each reward follows a push, over all runs; () where one log does not tell it."""
     try:
         return pooled_speeds(runs)
     except InputError:  # as of a log that is too short
@@ -80,7 +80,9 @@ def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
 def _columns(
     both: Sequence[str], method_a: str, method_b: str, runs: Sequence[AuditReport]
 ) -> Iterator[tuple[str, str | None, str, str]]:
-    """Yield each figure with its reward and its column in the steps of A and of B; both: rewards that all runs have."""
+    """Yield each figure with its reward, None for a figure of all rewards, and its column in the steps of A and of B;
+    both: rewards that all runs have.
+    """
     for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
         yield from ((figure, name, column(what, name), column(what, name)) for name in both)
     if all(map(comparable, runs)):
@@ -93,7 +95,7 @@ def _columns(
 
 
 def _settings(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
-    """Return how the runs of both sides were made, where that differs."""
+    """Return the differences in how the runs of both sides were made."""
     made = {name: [" / ".join(dict.fromkeys(map(in_words, side))) for side in sides] for name, in_words in MADE.items()}
     return tuple(HowMade(name, a, b) for name, (a, b) in made.items() if a != b)
 
@@ -105,7 +107,7 @@ def _names(side: Sequence[AuditReport]) -> list[str]:
 
 
 def _method_of(side: Sequence[AuditReport]) -> str:
-    """Return the method of the runs of one side, under which their figures are computed."""
+    """Return the method of the runs of one side, under which their figures are computed; InputError for several."""
     methods = dict.fromkeys(shown_method(report)[0] or "grpo" for report in side)
     first, got = side[0].source["path"], f"{listing(NAMES[m] for m in methods)}"
     expect(len(methods) == 1, f"{first} and the runs beside it", "runs by one method", got)
@@ -113,7 +115,9 @@ def _method_of(side: Sequence[AuditReport]) -> str:
 
 
 def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFrame], bool]:
-    """Return the rows of the steps that all runs share, in one order, and True; all rows where these are too few."""
+    """Return the rows of the steps that all runs share, in one order, and True; all rows, and False, where these are
+    too few or a step has several rows.
+    """
     keys = ["step", "step_last"]
     if any(
         table.select(keys).is_duplicated().any() for table in tables
@@ -131,13 +135,14 @@ def _values(rows: pl.DataFrame, column: str) -> Array:
 
 
 def _mean(values: Array) -> float | None:
-    """Return the mean of the values that are known."""
+    """Return the mean of the values that are not NaN; None where all are."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else None
 
 
 def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
-    """Return the difference of two series with its interval; runs: the numbers are of runs, else of steps in order.
+    """Return the difference of two series with its interval. paired: whether they are compared pair by pair. runs:
+    whether the numbers are of runs, else of steps in order.
 
     >>> c = _change("mean", "x", np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.5, 3.5]), True)
     >>> c.difference, round(c.low, 3), round(c.high, 3)

@@ -1,4 +1,4 @@
-"""What the audit reads from a log beyond its sums, before findings and report exist: these open no log.
+"""Details that the audit reads from a log beyond its sums, before findings and report exist: these open no log.
 
 Each is read once for a run, and stands in its `Facts`.
 """

@@ -29,9 +29,9 @@ Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # the recipe that ma
 
 
 def another_reading(run: Run, solve: Solve) -> Reading | None:
-    """Return the run as it has to be read so that a method makes all of its advantages; None where no reading does.
+    """Return the run read so that a method makes all of its advantages, a sample and the recipe; None if none does.
 
-    solve: returns a recipe that makes every advantage of a sample, or None.
+    solve: returns the recipe that makes every advantage of a sample, or None.
     """
     if run._read_with is None or run._source.clues is None:
         return None
@@ -49,7 +49,10 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
 
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
-    """Return a column that was not read and makes the advantages together with the rewards, and their recipe."""
+    """Return a column that was not read and makes the advantages together with the rewards, and their recipe, or None.
+
+    solve: as in `another_reading`.
+    """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
             reread = _with_one_more(run, name)
@@ -60,7 +63,10 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
 
 def added(run: Run, solve: Solve) -> Added | None:
-    """Return a column that was added to the advantages after a method had made them; None where none was."""
+    """Return a column that was added to the advantages after a method had made them; None where none was.
+
+    solve: as in `another_reading`.
+    """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
             sample = spread(_with_one_more(run, name).sample, SAMPLE)
@@ -129,14 +135,16 @@ def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
 
 
 def _without_zeros(run: Run, counts: bool) -> Run:
-    """Return the run without its rows whose advantage is 0, or without their advantages, in groups that hold others."""
+    """Return the run without its rows of advantage 0, or, if `counts`, without these advantages; an issue says so."""
     mask = Mask(None, 0.0, counts)
     reread = _read_with(run, mask=mask)
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
 
 
 def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
-    """Return the run whose advantages of 0 were left out, with what they have in common: a column, or the sign."""
+    """Return the run with what its advantages of 0 that were left out have in common, a column or the sign, in the
+    issue about them; unchanged without such an issue.
+    """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:
         return run
@@ -155,7 +163,9 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
 
 
 def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
-    """Return which rows a mask leaves out, how many, of how many, and whether they count in the statistics."""
+    """Return which rows a mask leaves out, how many, of how many, and whether they count in the statistics; reread: the
+    run as it is read with the mask.
+    """
     rows = int(run._source.sizes["rows"].sum())
     left = rows - int(reread._source.sizes["rows"].sum())
     if mask.counts:

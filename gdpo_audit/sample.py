@@ -1,4 +1,4 @@
-"""What the rewards of a few prompts would do under a configuration: a sample that is scored before the run."""
+"""Score of a sample: what the rewards of a few prompts would do under a configuration, told before the run."""
 
 import re
 from collections.abc import Sequence
@@ -75,7 +75,9 @@ def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
 
 
 def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
-    """Return the weight of each reward of the sample, by name or by place, and on what it stands."""
+    """Return the weight of each reward of the sample, by name or by place, and sentences that say how they were
+    assigned. Raises InputError where the weights do not fit the rewards.
+    """
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"
         return dict.fromkeys(run.rewards, 1.0), [f"{alone}: each reward counts with 1 here."]

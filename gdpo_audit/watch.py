@@ -52,8 +52,8 @@ def reports(
 ) -> Iterator[AuditReport | InputError]:
     """Yield the report of a log, and a new one after each change of its files; or the error if it cannot be read.
 
-    It has no end. Between looks pass `every` seconds, and more where a look takes more than a tenth of the time.
-    audit_args: arguments of `audit`; named: arguments of `read_run`. Raises InputError for a URL.
+    The iterator has no end. Between looks pass `every` seconds, and more where a look takes more than a tenth of the
+    time. audit_args: arguments of `audit`; named: arguments of `read_run`. Raises InputError for a URL.
     """
     expect("://" not in path, "--watch", "a directory or file on this machine", f"the URL {path}")
     seen: Changed | None = None
@@ -69,7 +69,7 @@ def reports(
 
 
 def changed(path: str) -> Changed:
-    """Return when each file at a path changed, also what SQLite writes beside a database."""
+    """Return size and time of the last change of each file at a path, also of what SQLite writes beside a database."""
     place = os.path.expanduser(path.partition("::")[0])  # DATABASE::RUN
     names = Path(place).rglob("*") if os.path.isdir(place) else map(Path, [place, f"{place}-wal", *glob(place)])
     states = {}

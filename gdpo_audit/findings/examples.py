@@ -91,7 +91,9 @@ class ExampleGroup:
 
 
 def best_groups(f: Facts) -> Examples | None:
-    """Return the groups that show each thing best, as many of each as a report shows, from the batches that count."""
+    """Return the groups that show each finding best, at most `MOST` for each, from the batches that count; None where
+    no method's examples were looked for.
+    """
     if f.summary is None or f.basis.examples_of is None:
         return None
     counted = f.summary.groups.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
@@ -106,9 +108,9 @@ def best_groups(f: Facts) -> Examples | None:
 
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
-    """Return the groups that show each of `FINDINGS` and who is punished best, with their numbers but without texts.
-
-    They are of batches that the facts count.
+    """Return the groups that best show each of `FINDINGS`, and those that best show punished responses, with their
+    numbers but without texts. They are of batches that the facts count; () where none were looked for under the run's
+    method.
     """
     if f.examples is None or f.basis.examples_of != f.method:
         return ()

@@ -1,4 +1,4 @@
-"""What a finding reads: a run, the sums over its batches, and the recipe of the logged advantages."""
+"""Facts that the findings read: a run, the sums over its batches, and the recipe of the logged advantages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Facts:
-    """A run as the findings read it. A batch that repeats the rows of the batch before it is counted once."""
+    """Hold a run as the findings read it. A batch that repeats the rows of the batch before it is counted once."""
 
     run: Run
     basis: Basis
@@ -72,7 +72,7 @@ class Facts:
 
     @property
     def recipe(self) -> Recipe | None:
-        """How the logged advantages were made; None where the log does not show it."""
+        """The recipe of the logged advantages; None where no recipe makes them, or any would, as they are round-off."""
         return None if self.only_round_off else self.basis.recipe
 
     @cached_property
@@ -102,13 +102,13 @@ class Facts:
 
     @property
     def known_weights(self) -> "Mapping[str, float]":
-        """The weights that the log shows, of most batches where they change."""
+        """The weights that the log shows, by reward; of most batches where they change, and none without a recipe."""
         known = zip(self.rewards, self.recipe.known, strict=True) if self.recipe else ()
         return {name: w for name, w in known if w is not None}
 
     @property
     def weights_from(self) -> str:
-        """Where the weights of the figures come from: a key of `sentences.WEIGHTS_FROM`."""
+        """The origin of the weights of the figures, as a key of `sentences.WEIGHTS_FROM`."""
         if self.given_weights:
             return "given"
         if self.nearest_weights is not None:
@@ -119,7 +119,7 @@ class Facts:
 
     @property
     def nearest_weights(self) -> tuple[float, ...] | None:
-        """The weights that the advantages show although no known method makes them; None for none."""
+        """The weights that show although no known method made the advantages; None if a recipe did, or none show."""
         if self.recipe is not None:
             return None
         of_pattern = self.pattern.weights if self.pattern is not None else None
@@ -142,7 +142,7 @@ class Facts:
 
     @property
     def reproduced(self) -> bool | None:
-        """Whether every logged advantage is reproduced; None where none is logged, or every method reproduces them."""
+        """Whether the recipe reproduces every logged advantage; None if none is logged, or every method does so."""
         logged = self.totals.logged
         if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):
             return None
@@ -150,7 +150,7 @@ class Facts:
 
     @cached_property
     def phases(self) -> "Sequence[Phase]":
-        """The weights that made the logged advantages, phase after phase; empty where the log does not show them."""
+        """The phases of the run with the weights that made its advantages; empty where the log does not show them."""
         turns, last = list[Phase](), self.recipe
         if last is None:
             return turns
@@ -164,9 +164,11 @@ class Facts:
 
     @cached_property
     def lack_rows(self) -> Array:
-        """(batches,) whether a batch lacks rows: it has fewer than others, and its advantages are off by one factor.
+        """(batches,) whether a batch lacks rows that were there when its advantages were computed.
 
-        A method that looks at the whole batch made them of more rows. A cut group has others, as it lacks responses.
+        It has fewer rows than others, and most of its groups that are not reproduced are off by one factor each: a
+        method that looks at the whole batch computed them over more rows. A group that was cut is off by more than a
+        factor.
         """
         logged = self.batches.logged
         if self.recipe is None or self.lacks_a_reward or self.recipe.method not in ("gdpo", "grpo_batch_std"):
@@ -198,12 +200,12 @@ class Facts:
 
     @property
     def contradicted(self) -> bool:
-        """Whether no known method makes the logged advantages, so that no figure here is that of what ran."""
+        """Whether no known method makes the logged advantages: no figure is that of what ran. False if all are 0."""
         return self.recipe is None and self.reproduced is False and not self.all_zero
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
-        """The rewards that follow from others, of which the log does not show what each does alone."""
+        """The rewards that are weighted sums of earlier ones inside every group, each with these and their weights."""
         return tuple(relations_of(self.rewards, self.totals))
 
     @property
@@ -228,7 +230,7 @@ class Facts:
         return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """Return the share of nearly constant groups among those in which the reward differs."""
+        """Return the share of nearly constant groups among those in which the reward differs; 0 without these."""
         differs = self.totals.groups - self.totals.rewards.dead_groups[k]
         return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
 
@@ -239,7 +241,9 @@ class Facts:
         return float(self.totals.rewards.high[k])
 
     def worst(self, k: int) -> float:
-        """Return what a closed gate puts in place of the reward: 0, or its worst value where that is worse than 0."""
+        """Return what a closed gate pays instead of the reward: the worse of 0 and its worst logged value, which is its
+        highest where its weight is negative.
+        """
         # Under a weight below 0 the highest value is the worst one.
         if self.basis.weights[k] >= 0:
             return min(float(self.totals.rewards.low[k]), 0.0)
@@ -251,7 +255,7 @@ class Facts:
         return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
 
     def by_chance(self, *rewards: int) -> float:
-        """Return the correlation inside groups that independent rewards may show by chance."""
+        """Return the size up to which a correlation counts as chance; rewards: the indices of the one or two in it."""
         return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
 
     def share_of_squares(self, k: int) -> float:
@@ -274,7 +278,7 @@ class Facts:
         return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
 
     def _by_weights(self, acts: Callable[[int], float]) -> Array:
-        """Return (rewards, batches) each reward's share in the squares of the weights; acts: how much of it acts."""
+        """Return (rewards, batches) the shares of w² · acts in their sum; acts: in which share of groups i acts."""
         parts = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
         whole = parts.sum(0)
         return np.divide(parts, whole, out=np.full_like(parts, nan), where=whole > 0)
@@ -299,14 +303,14 @@ class Facts:
 
     @property
     def unit(self) -> float:
-        """The factor of weights where they are printed: where only their ratios are known, it makes the smallest 1."""
+        """The factor of weights in print: 1, or, where only ratios are known, the one that makes the smallest 1."""
         if self.recipe is None or not self.ratios_alone:
             return 1.0
         known = [abs(w) for w in self.recipe.known if w]
         return 1 / min(known) if known else 1.0
 
     def printed(self, weights: Iterable[float]) -> list[float]:
-        """Return weights as they are printed, times `unit`; ratios with as many digits as rounded logs show."""
+        """Return weights as they are printed: times `unit`, with 12 digits, or 5 where ratios alone are known."""
         digits = 5 if self.ratios_alone else 12
         return [float(f"{self.unit * w:.{digits}g}") for w in weights]
 
@@ -323,21 +327,23 @@ class Facts:
     # --- one method ---
 
     def shares(self, method: str) -> list[float]:
-        """Return each reward's share of the update, as `gdpo_core.update_share`; NaN if all advantages are 0.
+        """Return each reward's share of the update, as `gdpo_core.update_share`.
 
-        NaN too for rewards of which one follows from others.
+        NaN for all if every advantage is 0, and for rewards that are linked by a relation.
         """
         sums = self.totals.methods[method]
         shares = zip(self.rewards, sums.update.tolist(), strict=True)
         return [nan if name in self.alike else ratio(part, sums.squares) for name, part in shares]
 
     def push(self, method: str) -> list[float]:
-        """Return how much the update raises each reward, as `gdpo_core.push`, also one that follows from others."""
+        """Return the push on each reward, as `gdpo_core.push`; unlike `shares`, also for rewards in a relation."""
         sums = self.totals.methods[method]
         return [float(x) for x in push_of(sums.pushed, sums.distances, sums.squares)]
 
     def punished(self, method: str) -> list[float]:
-        """Return for each reward the share of advantages of 0 or less among responses above their group's mean."""
+        """Return for each reward the share of the responses above their group's mean whose advantage is 0 or less; NaN
+        where no response is above it.
+        """
         sums = self.totals.methods[method]
         return [ratio(punished, above) for punished, above in zip(sums.punished, sums.above, strict=True)]
 
@@ -356,13 +362,13 @@ class Facts:
         return ratio(sums.tied_pairs, sums.different_pairs)
 
     def order(self, method: str) -> Order:
-        """Count the pairs with different primary reward whose advantages are in the right order, tied or wrong."""
+        """Count the pairs with different primary reward that are in the right order, tied and in the wrong order."""
         sums = self.totals.methods[method]
         pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)
         return Order(pairs - tied - wrong, tied, wrong)
 
     def inversions(self, method: str) -> float:
-        """Return the share of the pairs with different primary reward in which the worse response gets more."""
+        """Return the share of the pairs with different primary reward whose lower one gets the larger advantage."""
         return ratio(self.order(method).wrong, self.order(method).pairs)
 
 
@@ -384,5 +390,5 @@ class ValueFacts:
 
 
 def ratio(part: float, whole: float) -> float:
-    """Divide one sum by another; NaN where the other is 0."""
+    """Divide a part by the whole; NaN where the whole is 0."""
     return float(part / whole) if whole else nan

@@ -1,4 +1,4 @@
-"""Every kind of finding: the function that looks for it, and where the page, docs/audit.md and the paper explain it."""
+"""Kinds of findings: the function that looks for each, and where the page, docs/audit.md and the paper explain it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,13 +15,12 @@ PAPER = "https://arxiv.org/abs/2601.05242"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of finding: the function that looks for it, and where it is explained.
+    """Describe a kind of finding: the function that looks for it, and where it is explained.
 
-    look: the function; place: a chapter of the page or a section of docs/audit.md; paper: the place in the paper.
-
-    terms: of the glossary; scenario: of the chapter Train, that shows what the finding says.
-    first: before all others of its severity, however much of the run these are about.
-    planned: whether another setting may answer it.
+    look: the function. place: a chapter of the page or a section of docs/audit.md. paper: the place in the paper.
+    terms: the words of the glossary that it uses. scenario: the scenario of the chapter Train that shows what it says.
+    first: whether its findings come before all others of their severity, however much of the run those are about.
+    planned: whether another setting of the run may answer it.
     """
 
     look: Callable[[Facts], Iterator[Finding]]
@@ -89,7 +88,8 @@ IDS = tuple(sorted(KINDS))
 def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     """Return all findings: errors first, then warnings, then the rest; of each severity what concerns most of the run.
 
-    plan: what was tried on it; a finding that a setting may answer names its row.
+    Before these come, of each severity, the findings whose kind is `first`. plan: the settings that were tried on the
+    run; a finding that one of them may answer holds the number of its row.
     """
     best = next((n for n, setting in enumerate(plan) if setting.recommended), None)
     gate = next((n for n, setting in enumerate(plan) if setting.gate), None)
@@ -108,7 +108,8 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
 
 
 def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
-    """Return links to what explains a finding; fixed: whether lines of the framework's configuration change it.
+    """Return links to the paper and to the framework's documentation, as far as they explain a finding; fixed: whether
+    lines of the framework's configuration change it.
 
     >>> [link.title for link in links("ties-hide-signal", "trl", True)]
     ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']

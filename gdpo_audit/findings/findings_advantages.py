@@ -46,12 +46,14 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
 
 
 def _error(batches: Sums[Array]) -> str:
-    """Return in words how far logged advantages are at most from what the recipe makes."""
+    """Return as a text the largest distance of a logged advantage in these batches from what the recipe makes."""
     return number(float(batches.logged.max_error.max()), 2)
 
 
 def _off(batches: Sums[Array]) -> dict[str, object]:
-    """Return the evidence about batches that are not reproduced, with how many groups are off by a factor alone."""
+    """Return the evidence about batches that are not reproduced: their steps, how many rows are off, and the share of
+    the groups with such rows that are off by a factor alone.
+    """
     wrong, steps = int(batches.logged.wrong.sum()), batches.step.tolist()[:LISTED]
     return {"steps": steps, "rows_off": wrong, "groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
 
@@ -108,7 +110,7 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
 
 
 def _all_zero_though_rewards_differ(f: Facts) -> Finding:
-    """Report that every logged advantage is 0 although the rewards differ."""
+    """Return the finding that every logged advantage is 0 although the rewards differ."""
     mixed = int(f.totals.mixed_groups)
     return Finding(
         severity="error",
@@ -121,7 +123,7 @@ def _all_zero_though_rewards_differ(f: Facts) -> Finding:
 
 
 def _nothing_makes_them(f: Facts) -> Finding:
-    """Report that no method makes the logged advantages, with whatever else is known of them."""
+    """Return the finding that no method makes the logged advantages, with whatever else is known of them."""
     pattern, by_itself = None, f.by_themselves
     none = "No method that this report computes makes the logged advantages from the logged rewards"
     severity, title = "error", "Nothing known makes the logged advantages"
@@ -168,7 +170,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
 
 
 def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
-    """Return severity, title and sentence about a column that was added to the advantages."""
+    """Return severity, title and sentence of the finding that a multiple of a column was added to the advantages."""
     recipe, name, sign = added.recipe, added.column, "less" if added.times < 0 else "plus"
     weights = weights_in_words(dict(zip(f.rewards, recipe.weights, strict=True)), recipe.up_to_scale)
     made = f"{NAMES[recipe.method]}{f' with weights {weights}' * (len(f.rewards) > 1)}"
@@ -178,7 +180,7 @@ def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:
 
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
-    """Report the batches whose advantages the recipe does not make, in a run where it makes all others."""
+    """Return the finding of batches whose advantages the recipe does not make, in a run where it makes all others."""
     recipe_there, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
     logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
     if recipe_there is not None:
@@ -245,12 +247,11 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
 
 
 def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
-    """Return the rewards whose weight is below 0 although more of them was asked for.
+    """Return the rewards whose weight is below 0 although a weight above 0 was asked for.
 
-    Where nobody asked for any, they count if all weights that are not 0 are below 0, unless a single reward acts, which
-    may be a penalty.
-
-    If nobody asked for any of them, all count as such, unless the only reward that acts is a penalty.
+    Where that is so of none, return all rewards whose weight is not 0 if every one of these weights is below 0. But
+    return none if a weight below 0 was asked for, or if only one of several rewards has a weight, as it may be a
+    penalty.
     """
     below = [name for name, w in weights.items() if w is not None and w < 0]
     if wanted := [name for name in below if asked.get(name, 0) > 0]:
@@ -336,7 +337,9 @@ def _gdpo_without_its_batch_step(f: Facts) -> Finding:
 
 
 def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], str] | None:
-    """Return the weights given, those that the log shows, and words for what it leaves open; None where they agree."""
+    """Return the weights given, those that the log shows instead, and words for what it leaves open; None where they
+    agree, or where the log shows none of them.
+    """
     if f.recipe is None:
         return None
     known = [k for k, name in enumerate(f.rewards) if name in f.given_weights and k not in f.recipe.unknown]

@@ -231,7 +231,9 @@ def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
 
 
 def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: str) -> Iterator[Finding]:
-    """Yield the finding of a logged total of which the only reward beside it explains a part."""
+    """Yield the finding of a logged total of which the only reward beside it explains a part; none where the log shows
+    that both are rewards. normalises: words that say what GRPO normalises.
+    """
     [part] = details["columns"]
     known = f.known_weights if f.reproduced else {}
     if known.get(part):
@@ -297,7 +299,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
 
 
 def _nth(n: int) -> str:
-    """Return an ordinal number.
+    """Return the ordinal of a number, as a word for 2 and 3.
 
     >>> _nth(2), _nth(3), _nth(10), _nth(21)
     ('second', 'third', '10th', '21st')

@@ -117,7 +117,9 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
-    """Say above which weights on the primary reward no pair is in the wrong order, or that no usable weight does it."""
+    """Say above which weights on the primary reward no pair is in the wrong order, or that no usable weight does it.
+    primary: the index of the reward. needed: that weight by method.
+    """
     on, now = f.rewards[primary], number(f.unit * f.basis.weights[primary])
     largest = max(abs(w) for k, w in enumerate(f.basis.weights) if k != primary)
     usable = {m: w for m, w in needed.items() if isfinite(w) and w <= t.BREAK_EVEN * largest}
@@ -128,7 +130,7 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
 
 
 def round_up(weight: float) -> float:
-    """Return the next number of three digits, so that what is said of the weights above it holds.
+    """Return the smallest number of three digits not below the weight: above it all holds that holds above the weight.
 
     >>> round_up(1.2301), round_up(-0.5)
     (1.24, -0.5)

@@ -25,7 +25,7 @@ class _Drift(NamedTuple):
     beyond_chance: bool
 
     def moves(self, sign: int) -> bool:
-        """Return whether the change is for the better (sign 1) or worse (sign −1) by more than chance."""
+        """Return whether the change is for the better (sign 1) or worse (−1), beyond chance and at least `FALLS`."""
         return self.beyond_chance and sign * self.size >= t.FALLS
 
 
@@ -61,12 +61,14 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
 
 
 def _sign(f: Facts, k: int) -> float:
-    """Return 1, or −1 for a reward that is to be low."""
+    """Return 1, or −1 for a reward with a negative weight, which is to be low."""
     return copysign(1.0, f.basis.weights[k]) if f.basis.weights[k] else 1.0
 
 
 def _drifts(f: Facts) -> dict[int, _Drift]:
-    """Return the drift of each reward whose first and last quarter hold enough batches and groups to judge it."""
+    """Return the drift of each reward, by its index, whose first and last quarter hold enough batches and groups to
+    judge it; {} for a run of few batches.
+    """
     quarter, step = len(f.batches.batch) // 4, f.batches.step
     if len(step) < t.FADES_BATCHES or step[quarter - 1] == step[-quarter]:
         return {}
@@ -83,7 +85,9 @@ def _drifts(f: Facts) -> dict[int, _Drift]:
 
 
 def _squared_error(f: Facts, k: int) -> float:
-    """Return the squared standard error of a mean, from the means of the groups, whose responses are alike."""
+    """Return the squared standard error of the mean of a reward, estimated from how the means of the groups differ,
+    since the responses of a group are alike.
+    """
     sums = f.totals.rewards
     between = max(sums.scatter[k] - sums.squared[k, k], 0.0)
     return ratio(between, (sums.holding_groups[k] - 1) * sums.present[k])
@@ -131,7 +135,8 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
 def _can_be_missed(f: Facts, k: int) -> bool:
     """Return whether a value of 0 or less means that an answer lacks the reward.
 
-    That is so if no value is below 0, or if the reward has only two values.
+    It does where the weight is not below 0 and the highest value is above 0, if the lowest value is 0, or if it is
+    below 0 and the reward has only two values.
     """
     sums = f.totals.rewards
     low, high, n = sums.low[k], sums.high[k], sums.present[k]

@@ -133,13 +133,13 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
 
 
 def _pushes_on_others(f: Facts, k: int) -> str:
-    """Say the pushes on all rewards but one."""
+    """Say the pushes on all rewards but that of index k, in words that begin with “against”."""
     pushes = [(name, x) for i, (name, x) in enumerate(zip(f.rewards, f.push(f.method), strict=True)) if i != k]
     return f"against {listing(f'{signed(x)} on {name}' for name, x in pushes)}"
 
 
 def _dominant(f: Facts) -> list[int]:
-    """Return the rewards that make most of the update, far more than their weight asks for."""
+    """Return the indices of the rewards that make most of the update, far more than their weight asks for."""
     able, shares = _acting_rewards(f), f.shares(f.method)
     # A reward that alone is neither constant nor noise makes most of the update anyway, which other findings say.
     loud = {k for k in able if f.dead(k) < t.DEAD and f.faint(k) < t.FAINT}
@@ -183,7 +183,9 @@ class _End(NamedTuple):
 
 
 def _starved(f: Facts) -> list[tuple[int, _End]]:
-    """Return the rewards that make next to nothing of the update, in the order in which they are shown."""
+    """Return the index of each reward that makes next to nothing of the update, with the last part of the run in which
+    that is so; in the order in which they are shown.
+    """
     shares, able, starved = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
         due, late = f.due_share(k), _at_the_end(f, k)
@@ -196,7 +198,10 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
 
 
 def _severity_of_starved(f: Facts, k: int) -> str:
-    """Return "info" for a starved reward that is learnt all the same, as others raise it, else "warning"."""
+    """Return "info" for a starved reward that needs no warning, else "warning".
+
+    It needs none if it is pushed up all the same, or if it is mostly noise in a run without GDPO.
+    """
     pushed = f.push(f.method)[k] >= t.PUSHED
     return "info" if pushed or (f.faint(k) >= t.FAINT and not f.is_gdpo) else "warning"
 
@@ -226,7 +231,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
 
 
 def _acting_rewards(f: Facts) -> list[int]:
-    """Return the rewards that have a weight and differ in some group; none where the log does not tell what they do."""
+    """Return the indices of weighted rewards that differ in some group; [] where the log does not tell their part."""
     if f.contradicted or f.relations:
         return []
     return [k for k in range(len(f.rewards)) if f.dead(k) < 1 and f.share_of_squares(k) > 0]
@@ -240,9 +245,11 @@ def _far_above(share: float, asks: float) -> bool:
 
 
 def _why(f: Facts, most: int, share: float, gdpo: float, asks: float) -> str:
-    """Say why one reward makes most of the update; empty where neither scale nor how often it differs explains it.
+    """Say why the reward of index `most` makes most of the update; empty where neither of two reasons holds.
 
-    It is the scale where GDPO moves the share, else that the other rewards differ in fewer groups.
+    These are the scale, where GDPO moves the share, and else that the other rewards differ in fewer groups. share,
+    gdpo, asks: of the reward that the finding is about, its share as it ran, its share under GDPO, and the one that its
+    weight asks for.
     """
     if not f.is_gdpo and (gdpo - share) / (asks - share) >= t.BY_SCALE:
         return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides."
@@ -326,7 +333,7 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
 
 
 def _dead_and_holding(parts: Sequence[ValueFacts], k: int) -> tuple[int, int]:
-    """Return how many groups of these parts hold the reward as a constant, and how many hold it at all."""
+    """Return how many groups of these parts hold the reward of index k as a constant, and how many hold it at all."""
     sums = [part.facts.totals for part in parts]
     holding = int(sum(total.rewards.holding_groups[k] for total in sums))
     return int(sum(total.rewards.dead_groups[k] - total.groups for total in sums)) + holding, holding

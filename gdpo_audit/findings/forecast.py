@@ -34,12 +34,13 @@ OF_WHAT = "The interval is calibrated on a small model of 0.2 M parameters and o
 
 @dataclass(frozen=True, kw_only=True)
 class RewardForecast:
-    """The forecast of one reward under a setting, beside its course as the run went, in the reward's own unit.
+    """Hold the forecast of one reward under a setting, beside its course as the run went, in the reward's own unit.
 
     difference: of the mean over the steps, setting less as it ran; low, high: the ends of its 80 % interval. All three
     are None where the log does not tell, and then `why` is a sentence. as_it_ran, forecast: the mean of the reward at
     each step, steps + 1 numbers. speed: by how much the logit of the reward moves a step for a push of one, as far as
-    the run tells; speed_error: its standard error. push, push_as_it_ran: on the logged groups.
+    the run tells; speed_error: its standard error. push, push_as_it_ran: the push under the setting and under the run's
+    own, both measured on the logged groups.
     """
 
     difference: float | None
@@ -56,9 +57,10 @@ class RewardForecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast(Displayed):
-    """The forecast of every reward under a setting.
+    """Hold the forecast of every reward under a setting.
 
-    steps: over which the means are taken. from_steps: of the log. notes: what the figures stand on.
+    steps: the number of steps over which the means are taken. from_steps: the number of steps that the log holds.
+    notes: what the figures stand on, a sentence each.
     """
 
     method: str
@@ -86,7 +88,7 @@ class Forecast(Displayed):
 
 @dataclass(frozen=True)
 class ForecastSetting:
-    """A setting to forecast, checked; steps: over which the means are taken."""
+    """Hold a checked setting to forecast; steps: the number of steps over which the means are taken."""
 
     method: str
     weights: tuple[float, ...]
@@ -112,9 +114,8 @@ def forecast_of(
 
 
 def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, dict[str, float | None]]]:
-    """Forecast several settings: for each reward the difference over the steps of the log, with its interval.
-
-    Raises InputError where the log does not tell enough.
+    """Return a dict for each of several settings: by reward the forecast difference over the steps of the log, and the
+    ends of its interval, None where the log does not tell. Raises InputError where it tells nothing.
     """
     forecaster = _Forecaster(f)
     steps = int(forecaster.log.course.time[-1]) + 1
@@ -141,7 +142,7 @@ class _Forecaster:
         self.speeds = fit_speeds(self.log.course, self.before)
 
     def rewards(self, trial: Trial, steps: int) -> dict[str, RewardForecast]:
-        """Return the forecast of each reward under a setting."""
+        """Return the forecast of each reward under a setting, by name; steps: how many the means are taken over."""
         after = self.log.pushes(trial.method, trial.weights, trial.gate)
         compared = _compare(self.speeds, self.before, after, steps)
         return {
@@ -159,7 +160,9 @@ def _notes(f: Facts) -> Iterator[str]:
 
 
 def fitted_speeds(f: Facts) -> dict[str, tuple[float, float]]:
-    """Return the speed of each reward that differs and its standard error, each from its own course alone."""
+    """Return the speed of each reward and its standard error, by reward, each from its own course alone; rewards that
+    never differ or were never pushed are left out. Raises InputError where the log does not tell enough.
+    """
     run = _Forecaster(f)
     fitted, errors = run.speeds.fitted.tolist(), run.speeds.error.tolist()
     pairs = zip(f.rewards, fitted, errors, run.log.range, strict=True)
@@ -226,18 +229,22 @@ class _Compared:
         return np.einsum("t,tdk->dk", weight / steps, self.forecast - self.as_it_ran)
 
     def at_every_step(self, course: Array, k: int) -> Array:
-        """Return (steps + 1,) the course of one reward for the middle of what is known."""
+        """Return (steps + 1,) the course of the reward of index k in the first draw of one of the two courses."""
         return np.interp(np.arange(self.times[-1] + 1), self.times, course[:, 0, k])
 
 
 def _between(times: Array, steps: Array) -> tuple[NDArray[np.int64], Array]:
-    """Return the last time before each of these steps, and how far each is towards the next one."""
+    """Return the index of the last time that is not after each of these steps, and how far the step is from it towards
+    the next time, from 0 to 1.
+    """
     low = np.clip(np.searchsorted(times, steps, side="right") - 1, 0, len(times) - 2)
     return low, (steps - times[low]) / (times[low + 1] - times[low])
 
 
 def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Compared:
-    """Follow both settings from the same start at the same speeds."""
+    """Return the courses of both settings, followed for so many steps from the same start at the same speeds; before,
+    after: the pushes as it ran and under the other setting.
+    """
     levels = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
     drawn = np.concatenate([speeds.speed[None], speeds.quantile(levels)])
     starts, times = speeds.starts(drawn), times_of(steps)
@@ -248,7 +255,7 @@ def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Comp
 def _reward_forecast(
     log: LoggedGroups, speeds: Speeds, compared: _Compared, before: Pushes, after: Pushes, k: int
 ) -> RewardForecast:
-    """Return the forecast of one reward, in its own unit."""
+    """Return the forecast of the reward of index k, in its unit; before, after: the pushes as it ran and as tried."""
     unit, least = float(log.range[k]), float(log.low[k])
     if np.isnan(unit):
         unit = 0.0

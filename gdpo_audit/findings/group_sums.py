@@ -98,7 +98,9 @@ def token_lengths(table: pl.DataFrame) -> Array:
 
 
 def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basis, float32: bool) -> Sums[Any]:
-    """Return the sums of each group, as tensors and arrays; part and log hold the rows of the same batches."""
+    """Return the sums of each group, as tensors and arrays. log, part: the rows of the batches that `grouped` holds.
+    float32: whether the rewards are float32 numbers.
+    """
     std, distance = grouped.centred(grouped.batch.rewards)
     same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
     logged = _deviations_as_logged(grouped, distance, part, basis, same)
@@ -140,7 +142,9 @@ def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Ba
 
 
 def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
-    """Return (groups,) a hash of rewards and logged advantages in their order, equal for batches with the same rows."""
+    """Return (groups,) a hash of rewards and logged advantages in their order, equal for batches with the same rows.
+    batch: the number of the batch of each row. groups: the first row of each group.
+    """
     content = part.select(*["advantage"] * ("advantage" in part.columns), *reward_columns(rewards))
     starts = starts_of(batch)
     position = np.arange(len(part)) - starts.repeat(np.diff(starts, append=len(part)))
@@ -181,7 +185,7 @@ def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
 
 
 def _products(grouped: Grouped, distance: Tensor) -> Tensor:
-    """Return (rewards, rewards, groups) the sums of the products of any two rewards."""
+    """Return (rewards, rewards, groups) the sums of the products of any two rewards' distances from their means."""
     made = distance.new_empty(len(distance), len(distance), len(grouped.starts))
     for k, deviations in enumerate(distance):
         made[k, k:] = made[k:, k] = grouped.per_group(distance[k:] * deviations)
@@ -245,7 +249,8 @@ def _ties_and_order(
 
 
 def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
-    """Return (groups,) the weight on the primary reward above which no pair is inverted; −infinite where none is now.
+    """Return (groups,) the weight on the primary reward above which no pair is inverted; −infinite where none is
+    inverted now, and everywhere without a primary reward.
 
     From a weight with inverted pairs on, the one with the largest gap gives the next weight, at which it is tied, until
     none is inverted: Dinkelbach's method, which lists no pairs. added: (rewards, …) what is added up by weight.

@@ -54,7 +54,8 @@ def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | Non
 def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor) -> Tensor:
     """Return (responses,) whether an advantage exceeds the largest z-score in a group of which the recipe makes most.
 
-    It makes all that are not beyond as well: a group that was scaled, or that lacks rows, has others that are wrong.
+    The recipe makes all other advantages of such a group: in a group that was scaled, or that lacks rows, more are
+    wrong.
     """
     over = last_z(recipe)
     if over is None:
@@ -86,7 +87,7 @@ def _divided_by_nothing(log: Tensors) -> Tensor:
 
 
 def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
-    """Return the response of a group whose advantage leave-one-out divided by round-off; None if there is none.
+    """Return the index of the response in a group whose advantage leave-one-out divided by round-off, or None.
 
     rewards: (responses, rewards).
 
@@ -102,6 +103,8 @@ def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
 
 
 def _by_leave_one_out(advantage: float, neighbour: float, n: int) -> bool:
-    """Return whether an advantage is what leave-one-out makes of n − 1 equal sums beside one of the other sign."""
+    """Return whether an advantage is what leave-one-out makes of n − 1 equal sums beside one of the other sign.
+    neighbour: another advantage of the group; n: the group's size.
+    """
     size, opposite = abs(neighbour), advantage < 0 < neighbour or neighbour < 0 < advantage
     return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR

@@ -19,7 +19,7 @@ FEWEST_STEPS = 20
 
 
 def what_is_lacking(f: Facts) -> tuple[str, str] | None:
-    """Return what a forecast takes and what the log has in its place; None where the log has all of it."""
+    """Return in words what a forecast takes and what the log has in its place; None where the log has all of it."""
     conditions = (
         (not f.run.total_only, "a log with each reward in a column of its own", "one total"),
         (bool((f.totals.rewards.degrees > 0).any()), "groups of several responses", "none"),
@@ -34,7 +34,10 @@ def what_is_lacking(f: Facts) -> tuple[str, str] | None:
 
 
 class LoggedGroups:
-    """The parts of a log that its forecasts need: its course, and the groups on which pushes are measured."""
+    """Hold the parts of a log that its forecasts need: its course, and the groups on which pushes are measured.
+
+    Raises InputError for a log that lacks something.
+    """
 
     def __init__(self, f: Facts) -> None:
         if lacking := what_is_lacking(f):
@@ -65,7 +68,7 @@ class LoggedGroups:
 
     @cached_property
     def course(self) -> Course:
-        """Return the mean of each reward at each step, between its least and its largest value."""
+        """The course of the rewards: the mean of each at each step, between its least and its largest value."""
         batches = self.facts.batches
         step, which = np.unique(batches.step, return_inverse=True)
         total, present = (
@@ -118,7 +121,7 @@ class LoggedGroups:
         )
 
     def _advantages(self, table: pl.DataFrame, method: str, weights: tuple[float, ...]) -> Array:
-        """Return (responses,) what a method makes of these rewards."""
+        """Return (responses,) the advantages that a method makes of the rewards in a table."""
         convention = ALL_CONVENTIONS[self.facts.basis.convention]
         log = tensors_of(table, self.facts.rewards)
         if convention.last_step == "tokens" and log.lengths is None:
@@ -139,7 +142,7 @@ class LoggedGroups:
 
     @cached_property
     def _differing(self) -> DifferingGroups:
-        """Count the groups that have different values of each reward, by its rate."""
+        """The share of the groups that hold different values of each reward, by its rate."""
         ends = (self.values == self.low[:, None]) | (self.values == self.high[:, None]) | np.isnan(self.values)
         rates = self._rates(self.values)
         degrees = max(len(self.table) - len(self.starts), 1)

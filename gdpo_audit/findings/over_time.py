@@ -86,7 +86,8 @@ def present(series: Series) -> list[float]:
 
 
 def quarters(series: Series) -> tuple[float | None, float | None]:
-    """Return the means of the first and of the last quarter of the numbers of a series, at least one number each.
+    """Return the means of the first and of the last quarter of the numbers of a series, at least one number each; None
+    for both where the series has no number.
 
     >>> quarters([0.0, 1.0, None, 3.0, 4.0])
     (0.0, 4.0)
@@ -99,7 +100,7 @@ def quarters(series: Series) -> tuple[float | None, float | None]:
 
 
 def noise(numbers: Sequence[float] | Array) -> float:
-    """Estimate the standard deviation of the noise in a series from how neighbouring numbers differ.
+    """Estimate the standard deviation of the noise in a series from how neighbours differ; 0 for a single number.
 
     >>> noise([0.0, 1.0, 0.0]), noise([1.0])
     (0.7071067811865476, 0.0)
@@ -108,9 +109,10 @@ def noise(numbers: Sequence[float] | Array) -> float:
 
 
 def changed_at(steps: Sequence[int], series: Series) -> int | None:
-    """Return the step from which on the mean of a series differs; None where the change is no more than noise.
+    """Return the step from which on the mean of a series differs; None if by no more than noise, or if it is too short.
 
-    It parts them so that the two means differ most beside their error; the noise is that of one step to the next.
+    That step parts the series so that the means before it and from it on differ most beside their error; the noise is
+    that of one step to the next.
 
     >>> changed_at(range(1, 9), [0.1, 0.0, 0.1, 0.0, 1.0, 1.1, 1.0, 1.1]), changed_at(range(8), [0.0, 1.0] * 4)
     (5, None)
@@ -128,7 +130,7 @@ def changed_at(steps: Sequence[int], series: Series) -> int | None:
 
 
 def sparkline(series: Series, between: tuple[float, float] | None = None, width: int = 10) -> str:
-    """Draw the course of the numbers in block characters, one for each step or for a few.
+    """Draw the course of the numbers in at most `width` block characters, each for a step or a few; empty for none.
 
     between: the ends of the scale, by default the lowest and the highest number.
 

@@ -19,13 +19,14 @@ from gdpo_core.conventions import NAMES
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A setting of a run, and what the run's own log shows under it; figures as in `AuditReport.methods`.
+    """Describe a setting of a run, and what the run's own log shows under it; figures as in `AuditReport.methods`.
 
     title: in a few words; do: what to do for it, as the start of a sentence. gate: `reward` counts only where `on`
     reaches `threshold`, and is `otherwise` everywhere else. lines: of configuration; None: none are known.
     push, punished: of the rewards as the log has them, also of one behind a gate.
-    off: how far the shares are from what the weights of the run ask for, from 0 to 1. tried_on: responses.
-    why, cost: of the one that is recommended, the end of that sentence, and another one.
+    off: how far the shares are from what the weights of the run ask for, from 0 to 1. tried_on: how many responses.
+    why, cost: the end of the sentence that recommends the setting, and a sentence about what it costs; both empty for a
+    setting that is not recommended.
     """
 
     title: str
@@ -56,7 +57,9 @@ class Setting:
 
 
 def plan_of(f: Facts) -> tuple[Setting, ...]:
-    """Try on the run's log what it could have used; empty where the log does not tell what each reward did."""
+    """Return the settings that the run could have used, tried on its log, its own first; () where the log does not tell
+    what each of several rewards did.
+    """
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
     if len(f.rewards) < 2 or unknown or not any(f.basis.weights):
         return ()
@@ -111,7 +114,7 @@ def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
 
 
 def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
-    """Return a setting with what the sample shows under it, and the trial that it is."""
+    """Return the setting of a trial with what the sample shows under it, and the trial; title, do: as in Setting."""
     f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
     gate: dict[str, Any] | None = None
@@ -149,11 +152,11 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
 
 
 def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
-    """Return the setting under which the primary reward is learnt faster, at the least cost to others; None for none.
+    """Return the setting under which the primary reward is learnt faster, at the least cost to others, or None.
 
-    Its push on the primary reward has to rise by more than noise, and its forecast, where there is one, has to lie
-    above 0 with its whole interval. None without a primary reward: what is better is then its owner's to say. None too
-    where the advantages are not what any method makes.
+    Its push on the primary reward has to rise by more than noise, and its forecast, if it has one, has to lie above 0
+    with its whole interval. None too without a primary reward, as its owner alone can say then what is better, and
+    where no method makes the advantages.
     """
     if f.basis.primary is None or (f.recipe is None and f.reproduced is False):
         return None
@@ -174,7 +177,7 @@ def _may_fall(row: Setting, name: str) -> bool:
 
 
 def _gain(row: Setting, ran: Setting, first: str) -> float:
-    """Return the gain in the push on the primary reward, less what the pushes on others lose."""
+    """Return the gain in the push on the reward `first` over the run's setting `ran`, less what other pushes lose."""
     moved = {name: row.push[name] - ran.push[name] for name in row.push}
     return moved.pop(first) + sum(min(x, 0.0) for x in moved.values() if not isnan(x))
 
@@ -190,7 +193,7 @@ def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
 
 
 def moved_push(row: Setting, ran: Setting, name: str) -> str:
-    """Say how a push changes, with what is forecast of the reward."""
+    """Say how the push on a reward changes between two settings, and what is forecast of its mean, if anything is."""
     push = f"from {signed(ran.push[name])} to {signed(row.push[name])}"
     told = (row.forecast or {}).get(name) or {}
     if told.get("difference") is None:
@@ -201,7 +204,9 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
 
 
 def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
-    """Return the gate that raises the push on the primary reward most, if one does: it changes the task."""
+    """Return a list of one pair: the setting with the gate that raises the push on the primary reward most, and its
+    trial; [] where none raises it by more than noise, or no reward is primary. A gate changes the task.
+    """
     f = trials.facts
     on = f.basis.primary
     if on is None or f.dead(on) >= 1:
@@ -217,7 +222,9 @@ def _gated(trials: Trials, ran: Setting) -> list[tuple[Setting, Trial]]:
 
 
 def _with_forecasts(f: Facts, tried: Sequence[tuple[Setting, Trial]]) -> list[Setting]:
-    """Return the settings with what is forecast of each reward, where one is primary and the log tells enough."""
+    """Return the settings, all but the first with the forecast of each reward if a reward is primary and the log tells
+    enough, else unchanged.
+    """
     rows = [row for row, _ in tried]
     if f.basis.primary is None:
         return rows

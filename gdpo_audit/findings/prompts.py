@@ -26,7 +26,9 @@ def silent_responses(f: Facts) -> int | None:
 
 
 def visited_prompts(f: Facts) -> pl.DataFrame | None:
-    """Return a row per prompt, those that wasted most responses first; None where the log has no prompts."""
+    """Return a row per prompt, those that wasted most responses first; None where the log has no prompts, or where it
+    is not known which groups were silent.
+    """
     visits = _visits(f)
     if visits is None or "_prompt_key" not in visits.columns:
         return None
@@ -36,12 +38,16 @@ def visited_prompts(f: Facts) -> pl.DataFrame | None:
 
 
 def worst_of(prompts: pl.DataFrame) -> pl.DataFrame:
-    """Return those of the prompts, sorted as `visited_prompts` has them, that a report shows."""
+    """Return the prompts that a report shows: of those that wasted responses the first `WORST`; prompts: as
+    `visited_prompts` returns them.
+    """
     return prompts.filter(pl.col("responses") > 0).head(WORST)
 
 
 def prompts_of(f: Facts) -> PromptsPart | None:
-    """Count the prompts of a run and those that taught nothing, and name the worst; None where the log has none."""
+    """Return how many prompts a run has, how many of them taught nothing, and the worst, as a part of the report; None
+    where the log has no prompts.
+    """
     prompts = visited_prompts(f)
     if prompts is None or f.prompt_texts is None:
         return None
@@ -60,7 +66,9 @@ def prompts_of(f: Facts) -> PromptsPart | None:
 
 
 def lengths_of(f: Facts) -> LengthsPart | None:
-    """Return how long the completions are, in tokens or else in characters; None where neither is known."""
+    """Return how long the completions are, in tokens or else in characters, and how that is correlated with each
+    reward, as a part of the report; None where the lengths are not known.
+    """
     batches = f.batches.lengths if f.run.has_length else f.characters
     if batches is None or not batches.total.sum():
         return None

@@ -12,7 +12,7 @@ Relation = tuple[str, dict[str, float]]
 
 
 def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relation]:
-    """Yield each reward that is a weighted sum of earlier ones inside every group."""
+    """Yield each reward that is a weighted sum of earlier ones inside every group, with these and their weights."""
     sums, independent = totals.rewards, list[int]()
     with np.errstate(divide="ignore", invalid="ignore"):
         correlation = sums.products / np.sqrt(sums.squared * sums.squared.T)

@@ -32,10 +32,10 @@ _OF_GROUP = "a factor for each group"
 
 @dataclass(frozen=True)
 class Residual:
-    """A pattern in advantages that no recipe makes.
+    """Describe a pattern found in logged advantages that no known recipe makes.
 
-    pattern: its name; says: sentences about it. known: the pattern is an estimator or the order, so that nothing is
-    missing from the log.
+    pattern: its name; says: sentences about it. known: whether it is a known estimator, or the advantages are ordered
+    as a weighted sum of the rewards, so that nothing is missing from the log.
     """
 
     pattern: str
@@ -46,7 +46,7 @@ class Residual:
 
 
 def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
-    """Return the pattern in the advantages of these tables, which no recipe makes; None where there is none."""
+    """Return the pattern in the advantages of these tables, which no recipe makes; None where none is found."""
     table = pl.concat(tables)
     ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
     table = table.head(max(int(ends[ends <= _ENOUGH].max(initial=0)), int(ends[0])))
@@ -69,9 +69,8 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
 def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tuple[str, Terms, str]]:
     """Yield each estimator that may have made the advantages: its name, terms, and a sentence.
 
-    A weighted sum of the terms then makes the advantages of a group, but for a factor of the group.
-
-    The advantages are that sum but for a factor of each group.
+    If it did, a weighted sum of these terms makes the advantages of each group but for a factor of the group. In the
+    sentence “…” stands for the weights.
     """
     ratio = t.total(t.a.clamp(max=0)).abs() / t.total(t.a.clamp(min=0))
     ratio = ratio[ratio.isfinite() & (ratio > 0)]
@@ -109,7 +108,7 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
 
 
 def _fit(t: Terms) -> Tensor | None:
-    """Return (rewards,) weights that make the advantages of nearly every group but for a factor; None for none."""
+    """Return (rewards,) weights that make the advantages of nearly every group but for a factor, or None."""
     solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
     if not solution.is_direction:
         return None
@@ -180,7 +179,11 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
 
 
 def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
-    """Say how much of the advantages follows the rewards where equal rewards may have different advantages."""
+    """Return the pattern that advantages follow the rewards mostly, or that something is not logged; None for neither.
+
+    hidden: in how many of the groups responses with equal rewards have different advantages; where they are many,
+    something is not logged.
+    """
     mean, adds_up = t.total(t.a) / t.total(t.part).clamp(min=1), _adds_up(t)
     a = (t.a - mean[t.unit]) * t.part
     left = a - t.x.T @ (torch.linalg.pinv(t.x @ t.x.T) @ (t.x @ a))

@@ -40,7 +40,7 @@ def lead_in(f: Facts) -> str:
 
 
 def but_residue(f: Facts) -> str:
-    """Return the words that follow "every advantage is 0": how much round-off is logged where rewards are equal."""
+    """Return the words that follow “every advantage is 0”, on round-off that is logged all the same; empty for none."""
     if f.recipe is None or not f.totals.logged.residue_groups:
         return ""
     return f" but for round-off (up to {number(f.totals.logged.largest_silent, 2)} is logged there)"

@@ -20,10 +20,11 @@ _LEAST = 1e-3  # of the largest product of weight and spread: with smaller weigh
 
 
 def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:
-    """Return weights under which a method gives each reward its wanted share of the update; None for none.
+    """Return weights under which a method gives each reward its wanted share of the update; None where no share is
+    wanted, or a reward that is to have one never differs.
 
-    wanted: shares that sum to 1, by the index of their reward; the other rewards keep their weight beside the first
-    of these. Signs stay, and the largest of these weights stays as large as it is. A share is Σ_u w_k (M_u w)_k / d_u²
+    wanted: shares that sum to 1, by the index of their reward; the other rewards keep their weight beside the first of
+    these. Signs stay, and the largest of these weights stays as large as it is. A share is Σ_u w_k (M_u w)_k / d_u²
     beside Σ_u w'M_u w / d_u², over the units u that one number d_u divides, with the products M_u of the terms there.
     """
     f = trials.facts
@@ -54,7 +55,9 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
 
 
 def _products(trials: Trials, method: str) -> tuple[Array, Array | None]:
-    """Return (units, rewards, rewards) Σ x_k x_l of the terms, and the same whose weighted sum is d²; None for no d."""
+    """Return (units, rewards, rewards) Σ x_k x_l of the terms in each unit, and the matrices D with which w'D w is the
+    square of what divides a unit; None in place of these where nothing divides.
+    """
     f = trials.facts
     c = ALL_CONVENTIONS[f.basis.convention]
     by_group = method == "grpo" or (method == "gdpo" and c.last_step == "group")

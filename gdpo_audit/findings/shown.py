@@ -70,7 +70,9 @@ def _sums(a: np.ndarray, group: np.ndarray) -> tuple[int, int]:
 
 
 def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray, rewards: Sequence[str]) -> Said:
-    """Say in how many groups the advantages do not add up to 0, and what that comes from."""
+    """Return a title and a sentence on the groups whose advantages do not add up to 0, and what that comes from; both
+    empty where there are few.
+    """
     live, off = _sums(a, group)
     if off <= _SOME * live or live < _LEAST:
         return "", ""
@@ -123,7 +125,9 @@ def _rounded_mean(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> str:
 
 
 def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
-    """Say how many advantages are larger than a z-score can be, where the others are z-scores."""
+    """Return a title and a sentence on advantages that are larger than a z-score can be, where the others are z-scores;
+    both empty where there are none.
+    """
     sizes = np.bincount(group)
     mean = np.bincount(group, a) / np.maximum(sizes, 1)
     with np.errstate(over="ignore"):  # a square that is infinite is of no z-score
@@ -144,7 +148,7 @@ def _beyond(a: np.ndarray, group: np.ndarray) -> Said:
 
 
 def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
-    """Say in how many groups every advantage is 0 although the rewards differ."""
+    """Return a title and a sentence on groups whose advantages are all 0 though rewards differ; both empty for few."""
     sizes, groups = np.bincount(group), int(group.max()) + 1
     moved = np.bincount(group, np.abs(np.nan_to_num(a))) > 0
     first = np.unique(group, return_index=True)[1]
@@ -157,7 +161,7 @@ def _silent(a: np.ndarray, group: np.ndarray, x: np.ndarray) -> Said:
 
 
 def _signs(a: np.ndarray) -> Said:
-    """Say that no advantage is below 0, or none above."""
+    """Return a title and a sentence if no advantage is below 0, or none above 0; else both empty."""
     zeros = float((a == 0).mean())
     for sign, side in ((1, "below"), (-1, "above")):
         if len(a) >= _ROWS and (sign * a >= 0).all():

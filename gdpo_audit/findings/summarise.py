@@ -49,9 +49,8 @@ class Summary(NamedTuple):
 
 
 def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped = map) -> Summary:
-    """Summarise the tables of a run, its batches in the order of the steps.
-
-    mapped: computes the parts, here by default.
+    """Summarise the tables of a run, its batches in the order of the steps. mapped: what computes the parts, by default
+    `map`, in this process.
     """
     all_of_them = _joined(mapped(partial(summarise, basis=basis), pieces(tables)))
     batches = all_of_them.batches
@@ -92,8 +91,9 @@ def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
 def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Basis, bool, bool]]:
     """Yield the table by kinds of batches, so that an unusual batch does not change how others are computed.
 
-    With each the basis of these batches, whether their rewards are float32 numbers, and whether all lengths are known.
-    Apart are also batches whose groups have different sizes, or of which one has a single response.
+    With each come the basis of these batches, whether their rewards are float32 numbers, and whether all lengths are
+    known. Apart are also batches whose groups have different sizes, or of which one has a single response. Raises
+    InputError where the rows of a batch or a group do not follow one another.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
     starts, first = starts_of(batch), starts_of(group)
@@ -126,7 +126,7 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 
 def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
-    """Summarise batches of one kind, with one basis."""
+    """Summarise batches of one kind; float32, timed: whether all rewards are float32 numbers, and all lengths known."""
     part = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
     log = tensors_of(part, basis.rewards)
     convention = ALL_CONVENTIONS[basis.convention]
@@ -150,7 +150,7 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
 
 
 def _best(score: Array, most: int) -> Array:
-    """Return the groups with the highest scores, at most `most`, of equal ones the first; none without a score."""
+    """Return the indices of the groups with the highest scores (NaN: none), at most `most`, of equal ones the first."""
     shown = np.flatnonzero(score == score)
     if len(shown) <= most:
         return shown
@@ -174,9 +174,10 @@ def _as_array(_: str, x: Tensor | Array) -> Array:
 
 
 def _scores(groups: Sums[Array], method: str, first: int) -> dict[str, Array]:
-    """Return how well each group shows each finding, (groups,) by its id and the number of a reward; NaN: not at all.
+    """Return how well each group shows each finding: arrays (groups,), NaN for not at all, by the finding's id.
 
-    first: the number of the reward that matters most, of whose best responses `punished` is.
+    The id of a finding about a reward is followed by the number of the reward. first: the number of the reward that
+    matters most, of whose best responses `punished` is.
     """
     sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):

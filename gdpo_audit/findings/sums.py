@@ -167,7 +167,9 @@ _RECORDS = (RewardSums, MethodSums, LengthSums, LoggedSums, Sums)
 
 
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
-    """Return a record of the same kind, whose fields are what `make` returns for the name and values of each field."""
+    """Return a record whose fields are what `make` returns for the name and the values of that field in these records
+    of one kind; it goes into the records and dicts inside them.
+    """
     first: Any = records[0]
     if isinstance(first, _RECORDS):
         return type(first)(**each(make, *map(vars, records)))
@@ -217,7 +219,9 @@ def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
 
 
 def scaled_share(batches: Sums[Array]) -> float:
-    """Return how large a share of the groups that are not reproduced is off by a positive factor alone."""
+    """Return the share of the groups with advantages that are not reproduced in which all are off by one positive
+    factor; 0 where there is no such group.
+    """
     return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
 
 

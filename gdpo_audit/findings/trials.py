@@ -84,14 +84,16 @@ def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 
 
 def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
-    """Return the sums over a sample of a run, behind a gate where there is one."""
+    """Return the sums over each batch of a sample of a run, behind a gate if one is given."""
     table = pl.concat(sample).drop("advantage", strict=False)
     table = table if gate is None else table.with_columns(*behind(gate, basis.rewards))
     return summarise_all([table], basis).batches
 
 
 def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:
-    """Return the reward behind its gate, and as the log has it; a missing one stays missing."""
+    """Return expressions for two columns: the reward behind its gate, missing where it is missing, and the same reward
+    as the log has it, under the name of `ungated_column`.
+    """
     reward, on = (pl.col(reward_column(rewards[k])) for k in (gate.reward, gate.on))
     reached = on.is_not_nan() & (on >= gate.threshold)
     gated = pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.fallback)

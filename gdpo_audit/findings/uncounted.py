@@ -46,7 +46,7 @@ def _without_weight(f: Facts) -> Iterator[Uncounted]:
 
 
 def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
-    """Yield the rewards that the log also holds times a weight, under a name that says so, with copy and weight."""
+    """Yield each reward that the log also holds times a weight under a name that says so, with that name and weight."""
     primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
     for later, parts in f.relations:
         if len(parts) != 1:

@@ -1,4 +1,4 @@
-"""What a whole run would have shown under another method, other weights or another convention, beside what it had."""
+"""Figures of a whole run under another method, other weights or another convention, beside those that it has."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -32,7 +32,7 @@ FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # o
 
 @dataclass(frozen=True)
 class WhatIfSetting:
-    """A setting that a caller asks for, checked; what is None, or a reward without a weight, is as the run has it."""
+    """Hold a checked setting to try; a field of None, or a reward missing from `weights`, keeps the run's own value."""
 
     method: str | None
     weights: dict[str, float]
@@ -70,7 +70,7 @@ class WhatIf(Displayed):
 
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
-    """Check the setting that a caller gives by the names of its parts against a run. Raises InputError."""
+    """Return the setting that a caller gives by the names of its parts, checked against a run. Raises InputError."""
     parts = ("method", "weights", "convention")
     known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(parts)
     expect(known, "what_if", f"one or more of {', '.join(parts)}", repr(setting))
@@ -117,7 +117,10 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
 
 
 def figures_under(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
-    """Return a setting and the figures under it; rewards: all that it names."""
+    """Return a setting and the figures under it as a dict.
+
+    rewards: all that it names; one that does not count has weight and share 0, and no push.
+    """
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
     shares = dict.fromkeys(rewards, 0.0) | _by_reward(f, f.shares(method))
     # Push and punished of a reward that does not count stay None, as they were not computed.

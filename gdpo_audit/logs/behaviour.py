@@ -32,7 +32,7 @@ MEASURE = "it is named like a measurement or a place, and its numbers do not spe
 
 
 def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[str, str]:
-    """Return why columns are no rewards, in words, by their names.
+    """Return why columns are no rewards, in words, by their names; columns that may be rewards are not among them.
 
     rows: some responses in the order of the log, with the group of each in GROUP_OF_ROW where the log shows it.
     labels: whether a column that has one value in each group is left out too.
@@ -73,7 +73,11 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
 
 
 def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
-    """Return why a column is no reward, as the groups of at least two responses show it."""
+    """Return why a column cannot be a reward, judged inside groups of two or more responses.
+
+    It numbers the responses of a group, or (if `labels`) it has one value in each group; empty where neither holds, or
+    where the groups are too few.
+    """
     order = np.lexsort((values, groups))
     inside, group = values[order], groups[order]
     first = np.append(True, group[1:] != group[:-1])

@@ -103,7 +103,7 @@ def choose(
 
 
 def _no_reward(where: str, got: str, columns: Iterable[str]) -> InputError:
-    """Return the error where no column is a reward; it names the options with which these columns are."""
+    """Return the InputError for a log without a reward column; it names the options that make these columns rewards."""
     wanted = "at least one column of numbers that is a reward"
     return InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(columns)}")
 
@@ -114,7 +114,7 @@ def _totals_among(names: Sequence[str]) -> list[str]:
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the rewards that the caller names, with the weights that a total beside them shows."""
+    """Return the rewards that the caller names, with the weights that a total shows exactly, or nearly, if one does."""
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
     for total in totals:
@@ -127,7 +127,7 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 
 
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the one reward that the caller names, a total by its name, and how much of it other columns explain."""
+    """Return the one reward that the caller names, a total by its name, with an issue if other columns explain it."""
     score = weights_of(sample([total, *parts]), parts, flags, total) if parts else None
     if score is None or score.explained < NEARLY:
         return RewardChoice((total,))
@@ -140,7 +140,7 @@ def _near_total(
 ) -> RewardChoice | None:
     """Return the rewards beside a total that they nearly make, with the weights that come nearest; None without one.
 
-    Raises InputError where that may be a reward of its own and nobody else can tell.
+    If `asks`, raises InputError where a column may be such a total or a reward of its own.
     """
     totals = _totals_among(clear)
     parts = [name for name in clear if name not in totals]
@@ -165,7 +165,7 @@ def _near_total(
 
 
 def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]) -> tuple[LogIssue, ...]:
-    """Return the issue of a total that seems to hold the one reward beside it, and something that is not logged."""
+    """Return the issue of a total that seems to hold the one reward beside it, and something unlogged; else ()."""
     issues: tuple[LogIssue, ...] = ()
     totals = _totals_among(clear)
     parts = [name for name in clear if name not in totals]
@@ -177,7 +177,9 @@ def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]
 
 
 def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = False) -> LogIssue:
-    """Return the issue of a total that is no weighted sum of the columns beside it."""
+    """Return the issue of a total that is no weighted sum of the columns beside it; alone: whether it is a single
+    column.
+    """
     details = {"score": total, "columns": [*parts], "error": score.error}
     if alone:
         return LogIssue("score-not-a-sum", details | {"explained": score.explained})
@@ -187,14 +189,17 @@ def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = Fal
 
 
 def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
-    """Return the issue that says why columns were not read as rewards."""
+    """Return the issue that says why columns were not read as rewards; () without such columns."""
     return (LogIssue("no-reward", {"columns": dict(reasons)}),) if reasons else ()
 
 
 def _without_open_ones(
     choice: RewardChoice, table: pl.DataFrame, where: str, judged: bool
 ) -> tuple[RewardChoice, dict[str, str]]:
-    """Return the choice without columns that may be something else, and why; InputError where no advantages judge."""
+    """Return the choice without columns that may be no rewards, and by their names why they are left out.
+
+    That takes logged advantages (`judged`); without them such columns raise InputError.
+    """
     names = choice.rewards
     unsure = [name for name in names if _is_open(name, table[name])]
     if judged:
@@ -264,7 +269,10 @@ def _beside_open_score(
 
 
 def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> None:
-    """Raise InputError for columns that may be rewards or not; it names all candidates as a command line takes them."""
+    """Raise InputError for columns that may be rewards or not; it names all candidates as a command line takes them.
+
+    what: what these columns may be, in words. clear: the candidates.
+    """
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
     if len(columns) == 1:
         each = f"{columns[0]!r}, which may be"
@@ -347,7 +355,7 @@ def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
 
 
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
-    """Return the rewards that the total counts, in the log's order, and an issue for columns that do not count."""
+    """Return the rewards that the total counts, in the order of `numbers`, and an issue for those it does not count."""
     weights = score.weights
     if weights is None:  # several choices of weights fit, as where two columns are equal
         return RewardChoice(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)

@@ -135,7 +135,9 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return the names of files that are of some kind, by the folder of their run and the kind."""
+    """Return the names of files that are of some kind, by the folder of their run and the kind; kind_of: returns the
+    kind of a file by its name, or None.
+    """
     logs: Logs = {}
     for name in names:
         kind = kind_of(name)
@@ -147,14 +149,14 @@ def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | 
 
 
 def _run_around(inside: re.Match[str]) -> str:
-    """Return the run that the name of an artifact begins with, and nothing for any other folder inside a run."""
+    """Return the run that the name of an artifact begins with; empty for any other folder inside a run."""
     return inside[1] + inside[2] if inside[2] else ""
 
 
 def _home(folder: str, where: str) -> str:
     """Return the path of a folder with # in the place of a step's number, which does not tell one run from another.
 
-    where: the path of the folder around it, whose own name says of AReaL's folders that they are steps.
+    where: the path of the folder that holds it, whose name may say that the folders in it are steps of AReaL.
     """
     parts = folder.split("/") if folder else []
     above = [where.rstrip("/").rpartition("/")[2], *parts]
@@ -180,7 +182,7 @@ def key_of(table: re.Match[str]) -> str:
 
 
 def _framework(name: str) -> str | None:
-    """Return the title of the trainer that gives its logs such names; None if none does."""
+    """Return the trainer that gives its logs such names, with the run if the name tells it; None if no trainer does."""
     name = unpacked_name(name)
     for title, pattern in _OTHER_TRAINERS.items():
         if match := pattern.search(name):
@@ -231,9 +233,10 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 
 
 def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
-    """Return whether a file is an evaluation's.
+    """Return whether a file is an evaluation's, by its name.
 
-    Then another file has the same name but for that word, or begins with train in the same folder.
+    Then another file has the same name but for that word, or begins with train in the same folder. names: those of all
+    files, with # for numbers; trains: the folders that hold files of training.
     """
     if not _EVALUATION.search(name):
         return False

@@ -74,9 +74,9 @@ class Clues:
 
 
 def groupings_of(clues: Clues) -> list[Grouping]:
-    """Return the ways to tell groups apart that the advantages admit, the finest first.
+    """Return the ways to tell groups apart that the advantages admit, the finest first; [] for none.
 
-    Where none is found, rows that repeat the advantage of another one, and masks, are left out first.
+    Where none is found at first, rows that repeat the advantage of another row are left out.
     """
     admitted = [*_admitted(clues)]
     for once in _copied(clues) if not admitted else ():
@@ -86,7 +86,7 @@ def groupings_of(clues: Clues) -> list[Grouping]:
 
 
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
-    """Yield the columns of 0 and 1 of which one value marks rows whose advantages are all 0, as a mask makes them."""
+    """Yield the columns of 0 and 1 with the value that marks rows whose advantages are all 0, as a mask makes them."""
     for name, flag in clues.flags.items():
         for value in (0.0, 1.0):
             out = flag == value
@@ -157,7 +157,7 @@ def _copied(clues: Clues) -> Iterator[str]:
 
 
 def _last_of_each(batch: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Return the numbers of the last rows of each key in its batch."""
+    """Return the numbers of the rows that are the last of their key in their batch, ascending."""
     number = _numbered(batch, key)
     last = np.zeros(int(number.max()) + 1, dtype=np.int64)
     np.maximum.at(last, number, np.arange(len(number)))
@@ -178,7 +178,7 @@ def in_words(grouping: Grouping) -> str:
 
 
 def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
-    """Return the columns to try as keys, those with usual names first, and then those that are called like ids.
+    """Return at most `KEYS` columns to try as keys: those with usual names first, then those that are called like ids.
 
     >>> key_names(["note", "turn_id", "prompt"], ["prompt"])
     ['prompt', 'turn_id', 'note']

@@ -26,9 +26,9 @@ FEW_VALUES, BY_RESPONSES = 12, 500_000
 
 
 def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
-    """Return a column of few texts, such as the task, which has one value for each prompt; None without one.
+    """Return a column of few texts, such as the task, which has one value for each prompt; None without such a column.
 
-    Some rows show it. beside: columns that are not read otherwise.
+    A sample of the rows decides. beside: columns that are not read otherwise.
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
     names = sorted((n for n in texts if n.lower() not in form.not_rewards), key=lambda n: n.lower() not in TASKS)
@@ -62,7 +62,7 @@ def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOp
 def choose_rewards(
     form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
 ) -> RewardChoice:
-    """Return which columns are rewards, and what a total beside them tells of their weights."""
+    """Return the choice of rewards among the candidates, and what a total beside them tells of their weights."""
     sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
     if form.rewards:
         return RewardChoice(options.rewards or form.rewards)
@@ -83,9 +83,9 @@ def choose_rewards(
 def known_weights(
     form: Form, chosen: RewardChoice, candidates: Sequence[str], alone: bool
 ) -> tuple[Mapping[str, float] | None, str | None]:
-    """Return the weights of the rewards and their origin: the configuration, the log, or a total; None without any.
+    """Return the weights of the rewards and their origin: configuration, log or a total; None for both without any.
 
-    alone: the only reward is a total.
+    alone: whether the only reward is a total.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.settings, functions, form.rewards)
@@ -110,7 +110,9 @@ def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOpt
 
 
 def examined_always(form: Form) -> set[str]:
-    """Return the names of columns in which text is looked at for numbers, whatever rewards the caller names."""
+    """Return the names of columns in which text is looked at for numbers, whatever rewards the caller names; none where
+    the form of a framework says which columns are rewards.
+    """
     return {*ADVANTAGES, *LENGTHS} if form.asks else set()
 
 

@@ -96,7 +96,7 @@ class ReadOptions:
 
     @property
     def key(self) -> str | None:
-        """The column that names a group; where several name it together, the one that is made of them."""
+        """The column that names a group; where several name it together, the one that is made of them; else None."""
         return " + ".join(self.groups) or None
 
 
@@ -133,7 +133,7 @@ class Columns:
 
     @property
     def read(self) -> list[str]:
-        """All columns that are read of the log."""
+        """All columns of the log that are read."""
         beside = (self.identity, self.once, None if self.mask is None else self.mask.column)
         return [*dict.fromkeys([*self.names, *(name for name in beside if name)])]
 
@@ -224,8 +224,8 @@ def refuse_numeric_texts(
 ) -> None:
     """Raise InputError for an unused column of text that holds numbers, or is called a reward.
 
-    Columns named like prompts, answers or ids may hold such texts. rewards: the ones that a caller may name, so that
-    the column is left out; needed: columns that are read all the same, in small letters.
+    Columns named like prompts, answers or ids may hold such texts. rewards: those that a caller may name, so that the
+    column is left out; needed: columns that are read all the same, in small letters.
     """
     examined = {*used}
     for table in tables:
@@ -247,7 +247,7 @@ def refuse_numeric_texts(
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
-    """Return, for each of these columns, its first values that are not missing, at most `rows` of them."""
+    """Return by column the first values that are not missing, at most `rows` of each."""
     if not names:
         return {}
     lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))
@@ -255,7 +255,7 @@ def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, lis
 
 
 def is_numeric_text(text: str) -> bool:
-    """Return whether a text is a number, also with a unit or inside what printed it, such as 85% and tensor(0.5)."""
+    """Return whether a text is a number or a truth value, also with a unit or inside what printed it: 85%, int(5)."""
     made = _MADE.fullmatch(text.strip())
     text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
     try:

@@ -15,12 +15,12 @@ _PLAIN = "lambda x: x.tolist() if hasattr(x, 'tolist') else getattr(x, '__dict__
 
 
 def pickled(path: str) -> str:
-    """Return in words that a file is a pickle, and the command that makes a log of it."""
+    """Return words for a file that is a pickle, with the command that makes a log of it."""
     return f"a pickle; {advice(path)}"
 
 
 def advice(path: str) -> str:
-    """Return the words around the command that turns a file of pickled objects into lines of JSON."""
+    """Return words on why a file of pickled objects is not loaded, and the command that makes JSON lines of it."""
     return f"loading it runs what is in it; if you trust it, this makes a log of it: {conversion(path)}"
 
 

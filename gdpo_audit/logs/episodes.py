@@ -26,9 +26,8 @@ def trainer_of(tables: Sequence[Table]) -> str | None:
 def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
     """Return a row per trajectory: its total reward, and the rewards that the environment's metrics hold.
 
-    total_reward is the sum of the rewards of a trajectory's steps and of the reward at its end. So a metric of its
-    steps is summed, too; where only one step has it, that is its value.
-
+    total_reward is the sum of the rewards of a trajectory's steps and of the reward at its end. So a metric of the
+    steps is summed, too; where only one step has the metric, the sum is its value there.
     reserved: names, in small letters, that mean something else where a column has them.
     """
     schema = frame.collect_schema()
@@ -76,13 +75,13 @@ def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
 
 
 def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a row per trajectory of an episode; its group holds the trajectories of one name and one task."""
+    """Return a row per trajectory of an episode; a group holds the trajectories of one name and one task."""
     frame = frame.filter(pl.col("trajectories").list.len() > 0).explode("trajectories")
     schema = frame.collect_schema()
     fields = fields_of(schema["trajectories"])
 
     def inner(name: str, kind: type[pl.DataType]) -> pl.Expr:
-        """Return a field of the trajectory as this type; null where the log does not have it."""
+        """Return an expression for a field of the trajectory as this type; null where the log does not have it."""
         there = name in fields
         return (pl.col("trajectories").struct.field(name) if there else pl.lit(None)).cast(kind)
 
@@ -100,7 +99,7 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
-    """Return the rows that repeat a row of an earlier table, by the number of their table.
+    """Return the rows that repeat a row of an earlier table, by the number of their table; {} where none is known to.
 
     They have the same id, and all else is the same. Only a column that is called like an id, and has a different value
     in each row of a table, tells this.
@@ -132,6 +131,6 @@ def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
 
 
 def without_rows(frame: pl.LazyFrame, rows: Sequence[int]) -> pl.LazyFrame:
-    """Return the rows but for the ones with these numbers."""
+    """Return the rows but for those with these numbers, from 0."""
     number = "__at"
     return frame.with_row_index(number).filter(~pl.col(number).is_in(rows)).drop(number)

@@ -66,7 +66,7 @@ class LogFile:
             return file.read()
 
     def start(self, size: int) -> bytes:
-        """Return the first bytes of the file, unpacked."""
+        """Return the first bytes of the file, unpacked, at most `size`."""
         with self._open() as file:
             return file.read(size)
 
@@ -158,7 +158,7 @@ def format_of(file: LogFile) -> str:
 
 
 def _at(path: str) -> LogFiles:
-    """Return the log at a path or a glob."""
+    """Return the log at a path or a glob. Raises InputError where there is none, or it cannot be read."""
     expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
     here = expand_home(path)
     database, separator, run = path.partition("::")
@@ -194,7 +194,7 @@ def expand_home(path: str) -> Path:
 
 
 def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
-    """Return the log in a directory. within: the folders in it that are looked at."""
+    """Return the log in a directory. within: the folders in it that are looked at. Raises InputError."""
     names: list[str] = []
     errors: list[OSError] = []
     for where, folders, files in chain(*(os.walk(folder / start, onerror=errors.append) for start in within)):
@@ -242,7 +242,7 @@ def _args_near(folder: Path) -> LogFile | None:
 
 
 def _log_of_upload(files: Mapping) -> LogFiles:
-    """Return the log among files and zips that were handed over by name."""
+    """Return the log among files and zips that were handed over by name. Raises InputError."""
     expect(len(files) > 0, "path", "at least one file", "none")
     loads: dict[str, Callable[[], bytes]] = {}
     for name, content in files.items():

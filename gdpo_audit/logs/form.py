@@ -56,7 +56,7 @@ class Form(Columns):
 
 
 def advantage_in(names: Schema, options: ReadOptions) -> str | None:
-    """Return the column of advantages: the one that the caller names, or else the one that has a usual name."""
+    """Return the column of advantages: the one that the caller names, or else one that has a usual name; else None."""
     return options.named("advantage") or next((name for name in ADVANTAGES if name in others_in(names, options)), None)
 
 
@@ -83,7 +83,7 @@ def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def exploded(table: pl.LazyFrame, lists: Sequence[str], by: str) -> pl.LazyFrame:
-    """Return a row per item of these lists, which have one length in each row."""
+    """Return a row per item of these lists, of one length in each row, without rows in which the list `by` is empty."""
     there = [name for name in lists if name in table.collect_schema()]
     return renumbered(table.filter(pl.col(by).list.len() > 0).explode(there))
 
@@ -104,7 +104,7 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
 
 
 def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
-    """Return whether a list has one item per reward in each row.
+    """Return whether a list has as many items as the first of these rewards in each row.
 
     Raises InputError where a list that has to fit does not, and rows hold several rewards.
     """

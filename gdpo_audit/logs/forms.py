@@ -62,7 +62,7 @@ WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 
 
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of TRL's table of completions: a row per response, a table per logged step."""
+    """Return the form of TRL's table of completions: a row per response, a table per logged step. Raises InputError."""
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
     expect(fits, tables[0].name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(names))
@@ -107,7 +107,7 @@ def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[
 
 
 def _one_step(table: Table, step: str) -> pl.DataFrame | None:
-    """Return the rows of a table that holds one step of a tracker; None if it holds several."""
+    """Return the rows of a table that holds one step of a tracker; None for any other table."""
     rows = table.frame.collect()
     whole = step in rows.columns and len(rows) > 0 and rows[step].n_unique() == 1 and rows[step].null_count() == 0
     if not whole or not rows[step].cast(pl.Float64, strict=False).is_finite().all():
@@ -117,7 +117,10 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 
 
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of verl's rollouts: a line per response, whose uid reads prompt_rollout_output."""
+    """Return the form of verl's rollouts: a line per response, whose uid reads prompt_rollout_output.
+
+    Raises InputError.
+    """
     fits = {"input", "output", "score"} <= {*names}
     expect(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
     key = options.key or ("uid" if "uid" in names else "input")
@@ -138,7 +141,7 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
 
 
 def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of ms-swift's completions: a log event per line, with lists as columns.
+    """Return the form of ms-swift's completions: a log event per line, with lists as columns. Raises InputError.
 
     A trainer on Ray writes one response per line, without lists.
     """
@@ -180,7 +183,7 @@ def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> p
 def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return the form of NeMo-RL's data: lists as columns, or a line per response, with an advantage per token.
 
-    The values of a line may stand in lists of one.
+    The values of a line may stand in lists of one. Raises InputError for other columns.
     """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)
@@ -241,10 +244,10 @@ def _nemo_responses(
 def _prompt_of(
     kinds: Schema, tables: Sequence[Table], to_responses: Callable[[pl.LazyFrame], pl.LazyFrame]
 ) -> pl.Expr | None:
-    """Return the prompt of a response: its token ids, its messages before the assistant's, or its first texts.
+    """Return an expression for the prompt of a response: its token ids, its messages before an answer, or first texts.
 
     Texts without roles are [system,] user, answer. The first text is the prompt, together with the next one if all the
-    first texts are equal. None: the log has neither.
+    first texts are equal. None where the log has neither ids nor content.
     """
     content = kinds.get("content")
     if "prompt_ids" in kinds:
@@ -273,7 +276,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     usual = {name: by_lower[name] for name in (*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES) if name in by_lower}
 
     def column(what: str, usually: tuple[str, ...], texts: bool = True) -> str | None:
-        """Return the column of the step, advantage or length: as named, or with a usual name, numbers before texts."""
+        """Return the column of the step, advantage or length, as named or with a usual name, numbers first; or None."""
         there = [usual[name] for name in usually if name in usual]
         numbers = next((name for name in there if name in numeric), None)
         return options.named(what) or numbers or next(iter(there if texts else []), None)
@@ -331,10 +334,7 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
 
 
 def _all_differ(lists: Iterable[Sequence]) -> bool:
-    """Return whether there are several values and none comes twice.
-
-    It reads no further than the first that comes again.
-    """
+    """Return whether there are several values and none comes twice; lists: in parts, read up to a value that does."""
     seen = set[object]()
     for values in lists:
         before = len(seen)
@@ -386,7 +386,7 @@ def framework_of(tables: Sequence[Table], where: str) -> str:
 
 
 def _framework(table: Table) -> str:
-    """Return the first framework whose format and columns a table has, or "generic"."""
+    """Return the first framework whose format and columns a table has; "generic" if it has none's."""
     of_any = table.kind in ("table", "wandb", "trackio")  # a table in memory may be any trainer's
     for form in ("jsonl", "parquet") if of_any else (table.kind,):
         for key in READABLE:

@@ -38,7 +38,8 @@ def log_of(source: object) -> LogFiles | None:
 def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
     """Return a DataFrame of any library that narwhals knows, or rows as dicts, in polars; None for anything else.
 
-    Raises InputError if polars cannot take it, or if two columns have one name.
+    odd: filled with the columns that are numbers but for a few values. Raises InputError if polars cannot take the
+    data, or if two columns have one name.
     """
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         no_name = next((name for row in data for name in row if not isinstance(name, str)), None)
@@ -77,7 +78,7 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
 def _scan(url: str) -> pl.LazyFrame:
     """Return the plan that reads a table on the Hugging Face Hub, in S3 or in Google Cloud. Raises InputError.
 
-    Of a dataset or a folder it reads all Parquet files.
+    Of a dataset or a folder the plan reads all Parquet files.
     """
     # polars warns that it has to look for the region of a bucket, which is no user's concern.
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)

@@ -38,7 +38,8 @@ def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
 def with_groups(run: Run, options: ReadOptions) -> Run:
     """Return the run in groups: those that a column identifies, or blocks of the size given, configured or inferred.
 
-    The size shows in the whole log; issues that may mislead a reader are those of the steps that are asked for.
+    The size shows in the whole log; issues that may mislead a reader are those of the steps that are asked for. Raises
+    NoGroups where nothing shows the groups, and InputError where the size given does not fit.
     """
     rows = run._source
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
@@ -80,7 +81,10 @@ def regroup(run: Run, size: int) -> Run:
 
 
 def with_clues(run: Run) -> Run:
-    """Return the run with all that shows its groups: sizes, first advantages and a sample, from one pass over it."""
+    """Return the run with all that shows its groups: sizes, first advantages and a sample, from one pass over it.
+
+    Raises InputError for a log without rows.
+    """
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
@@ -104,7 +108,7 @@ def with_clues(run: Run) -> Run:
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the sizes of the batches, and the prompts, of the steps that are asked for."""
+    """Return the sizes of the batches, and the prompts or None, of the steps that are asked for."""
     rows = run._source
     prompts = None if rows.prompts is None else select_steps(rows.prompts, run.window)
     return select_steps(rows.batches, run.window), prompts
@@ -125,7 +129,10 @@ def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
 
 
 def _in_blocks(run: Run, blocks: Blocks) -> Run:
-    """Return the run in groups of so many rows from the start of each batch, with issues for cut batches."""
+    """Return the run in blocks of rows from the start of each batch as groups.
+
+    blocks: the sizes, each from a batch on. Batches that are cut, and prompts that several groups share, are issues.
+    """
     sizes, prompts = _in_window(run)
     size = size_at(blocks)
     ragged = sizes.filter(pl.col("rows") % size != 0).with_columns(size.alias("size"))
@@ -182,7 +189,7 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
 
 
 def _steps(rows: pl.DataFrame) -> dict[str, int]:
-    """Return the first step of these rows, and how many steps they have."""
+    """Return the first step of these rows, and how many steps they have, as details of an issue."""
     return {"step": rows["step"][0], "steps": rows["step"].n_unique()}
 
 
@@ -194,7 +201,10 @@ def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
 
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
-    """Return the groups with the size that is usual where they stand, and where it changes: () if it does not."""
+    """Return the groups with the size that is usual where they stand, and where that size changes: () if it does not.
+
+    usual: the size where it does not change. changes: whether to look for changes.
+    """
     changing: Blocks = ()
     if changes:
         mode = pl.col("rows").mode().min()
@@ -210,7 +220,7 @@ def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.Data
 
 
 def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
-    """Return the prompts of each batch, without the last batch, which the sample may have cut off."""
+    """Return the prompts of each batch, without the last of several, which the sample may have cut off; [] for none."""
     if prompts is None or not len(prompts):
         return []
     parts = [part["_key"].to_numpy() for part in prompts.partition_by("batch", maintain_order=True)]
@@ -218,7 +228,7 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
 
 
 def _with_sample(run: Run) -> Run:
-    """Return the run with an issue if no two rows of a batch share their prompt, as in a log that is a sample."""
+    """Return the run, with an issue if no two rows of a batch share their prompt, as in a log that is a sample."""
     _, prompts = _in_window(run)
     whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
     if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():

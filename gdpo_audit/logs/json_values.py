@@ -43,7 +43,10 @@ def _is_pattern(name: str) -> bool:
 
 
 def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFrame:
-    """Return objects as a table, one row each. odd: filled with the columns that are numbers but for a few values."""
+    """Return objects as a table, one row each. odd: filled with the columns that are numbers but for a few values.
+
+    Raises InputError for too many columns.
+    """
     names = dict.fromkeys(name for item in items for name in item)
     expect(len(names) <= COLUMNS, "table", f"at most {COLUMNS} columns", len(names))
     return table_of(column(name, [item.get(name) for item in items], odd) for name in names)
@@ -55,7 +58,10 @@ def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
 
 
 def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Series:
-    """Return JSON values as a column: numbers, lists and objects as they are; other or mixed kinds as text."""
+    """Return JSON values as a column: numbers, lists and objects as they are; other or mixed kinds as text.
+
+    odd: takes the name of the column if it is text but mostly numbers.
+    """
     name = _utf8(name)
     values = [value.item() if getattr(value, "shape", None) == () else value for value in values]  # of numpy or torch
     kinds = {type(value) for value in values} - {type(None)}
@@ -83,7 +89,7 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
 
 
 def _lists(name: str, values: Sequence[list | None], odd: set[str] | None) -> pl.Series:
-    """Return lists as a column; an empty list is null."""
+    """Return lists as a column; an empty list is null. odd: as in `column`."""
     inner = column(name, [item for value in values for item in value or ()], odd)
     rows = np.arange(len(values))
     lists = pl.DataFrame({"row": rows.repeat([len(value or ()) for value in values]), "list": inner})
@@ -105,7 +111,7 @@ def _float(value: float | Decimal | None) -> float | None:
 
 
 def _text(value: object) -> str | None:
-    """Return a value of JSON as text: nested values and numbers as JSON writes them."""
+    """Return a value of JSON as text, nested values and numbers as JSON writes them; None for None."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # replaces half characters
     return None if value is None else json.dumps(value)

@@ -37,7 +37,7 @@ class Lists:
 def lists_of_answers(
     tables: Sequence[Table], schema: Schema, named: Collection[str], alone: bool, prompts: Sequence[str]
 ) -> Lists | None:
-    """Return the columns whose lists hold a value per answer; None where rows are answers already.
+    """Return the columns whose lists hold a value per answer; None where no lists do, or rows are answers already.
 
     schema: of all tables. named: the rewards that the caller names. alone: no column of single numbers may be a reward.
     prompts: columns that say with the step which prompt a row is of. Raises InputError for lists of different lengths.
@@ -100,9 +100,8 @@ def lines_are_groups(
 ) -> bool:
     """Return whether each row is a group.
 
-    It is not where a column of ids tells the groups, or a list has several ids or prompts in one row. It is not surely
-    one where each row has a step of its own and no prompt, as the row may be a batch of several groups.
-
+    A row is none where a column of ids tells the groups, or where a list has several ids or prompts in one row. Nor is
+    a row surely a group where each has a step of its own and no prompt, as it may be a batch of several groups.
     ids, prompts: columns of the tables that may tell groups.
     """
     several = [name for name in (*ids, *prompts) if name in lists.names and _differs_in_rows(tables, name)]
@@ -140,7 +139,7 @@ def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool
 
 
 def members_of_rollouts(kind: pl.DataType) -> list[str]:
-    """Return the members of the objects in a list, where each is a rollout with rewards or an advantage; else none."""
+    """Return the members of the objects in a list, if each is a rollout with rewards or an advantage; else []."""
     inner = kind.inner if isinstance(kind, pl.List) else None
     if not isinstance(inner, pl.Struct) or _is_chat(kind):
         return []

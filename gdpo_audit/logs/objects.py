@@ -74,7 +74,7 @@ def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str,
 
 
 def _names(object_: str, members: Sequence[str]) -> set[str]:
-    """Return what the members of an object can be called: by their names, alone or behind that of the object."""
+    """Return the names by which the members of an object can be called: their own, alone or behind the object's."""
     return {name for member in members for name in (member, f"{object_}.{member}")}
 
 

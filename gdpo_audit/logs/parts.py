@@ -41,8 +41,7 @@ def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) ->
 
     The passes are NaN unless there is exactly one way. A total and the sum of what was paid may differ by what rounding
     does to them.
-
-    most: how often each part can pass at most.
+    pays: what a pass of each part pays. most: how often each part can pass at most.
 
     >>> passes_of(np.array([1.5, 0.4]), [1, 0.5], [1, 1])
     (array([[ 1.,  1.],

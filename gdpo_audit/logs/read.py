@@ -207,7 +207,7 @@ def _read_through(table: Table) -> None:
 
 
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
-    """Return the run with its columns chosen and its groups still to be found."""
+    """Return the run with its columns chosen and its groups still to be found. Raises InputError."""
     refuse_means(log.tables, options.group_size)
     shape = shape_of(log.tables, known, options, files.name)
     framework, options = shape.framework, shape.options
@@ -286,7 +286,7 @@ def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType],
 
 
 def _with_grouping(form: Form, options: ReadOptions) -> Form:
-    """Return the form with the groups that the options name: several columns together, or none at all."""
+    """Return the form with the groups that the options name, several columns together or none at all; else as it is."""
     form = replace(form, once=options.once, mask=options.mask)
     if options.unkeyed or options.places:
         return replace(form, key=None)
@@ -307,7 +307,9 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
 def _issues(
     framework: str, form: Form, left_out: Sequence[str], chosen: RewardChoice, alone: bool
 ) -> tuple[LogIssue, ...]:
-    """Return the issues that may mislead a reader of the files. left_out: files, and rows of them, in words."""
+    """Return the issues that may mislead a reader of the files. left_out: files, and rows of them, in words; alone:
+    whether the form's total is the only reward.
+    """
     issues = [*chosen.issues, *form.issues]
     if alone or (form.asks and len(chosen.rewards) == 1 and chosen.total is None):
         v1 = {"trainer": "v1"} if framework == "verl" and form.key == "uid" else {}

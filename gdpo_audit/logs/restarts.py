@@ -28,9 +28,9 @@ def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
 def _restarted(rows: pl.DataFrame) -> bool:
     """Return whether steps fall because the run went back to an earlier step, not because rows are in disorder.
 
-    After a restart a pass goes back to a step in between, or further on than the pass before. It holds each step up to
-    its last one, with as many rows as the steps that come once. A pass over the very same steps shows that only by its
-    groups.
+    After a restart a pass goes back to a step in between, or further on than the pass before. Such a pass holds each
+    step up to its last one, with as many rows as the steps that come once. A pass over the very same steps shows a
+    restart only by its groups.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
     if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]
@@ -53,7 +53,9 @@ def _restarted(rows: pl.DataFrame) -> bool:
 
 
 def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
-    """Return the groups that stand in several files, or passes of a file, if most are whole in each of them."""
+    """Return the groups that stand in several files, or passes of a file, if most are whole in each of them, else none;
+    part: the column that numbers the files or the passes.
+    """
     parts = [pl.len().alias("rows")]
     if "advantage" in rows.columns:  # the advantages of a whole group add up to 0
         parts += [pl.col("advantage").sum().alias("sum"), pl.col("advantage").abs().sum().alias("size")]

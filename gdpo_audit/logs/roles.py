@@ -67,7 +67,8 @@ def role(name: str) -> str:
 def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Collection[str] | None) -> tuple[str, ...]:
     """Return the columns left out that may have been rewards or advantages, but hold text, or nothing at all.
 
-    named: the rewards that the caller names; then the others are left out on purpose.
+    named: the rewards that the caller names, if any; then other rewards are left out on purpose, and advantages alone
+    count.
 
     >>> lost({"style": pl.Null(), "accuracy": pl.String(), "tool": pl.String()}, ["style", "accuracy", "tool"], None)
     ('style', 'accuracy')

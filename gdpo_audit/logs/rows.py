@@ -37,7 +37,7 @@ def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
 
 
 def rows_of(form: Form) -> Rows:
-    """Return what reads the rows of a log in whole batches."""
+    """Return the readers of the rows of a log in whole batches, and of all else that an audit may want of it."""
     reader = _RowReader(form, ordered=True)
     if form.sorts and not is_ordered(reader.frames(Columns(step=form.step))):
         reader = _RowReader(form, ordered=False)
@@ -161,7 +161,9 @@ def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _extracts(form: Form) -> Extracts:
-    """Return what yields the start of each prompt, under `text`, and the length of each completion, under `length`."""
+    """Return functions that yield the start of each prompt, under `text`, and the length of each completion, under
+    `length`; each only if the log holds it.
+    """
     completions = first_of(COMPLETIONS, [name for name in kinds_of(form) if name not in form.rewards])
     extracts: dict[str, Callable[[], Iterator[pl.DataFrame]]] = {}
     if form.identity:
@@ -191,7 +193,7 @@ def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
 
 
 def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return a column as texts: of a chat its last message, of any other nested value its JSON."""
+    """Return an expression for a column as texts: of a chat its last message, of any other nested value its JSON."""
     kind, text = frame.schema[name], pl.col(name)
     message = kind.inner if isinstance(kind, pl.List) else None
     if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:

@@ -166,7 +166,7 @@ class Run:
 
     @property
     def sample(self) -> list[pl.DataFrame]:
-        """Whole batches from all over the run: `SAMPLE` responses, or one batch if that is larger.
+        """Whole batches from all over the run: at most `SAMPLE` responses, or one batch if that is larger.
 
         Groups are numbered anew.
         """
@@ -200,7 +200,8 @@ class Run:
     def count_undecided(self) -> tuple[int, int]:
         """Return how many groups, and rows in them, are left out because a total in them has several sums of pays.
 
-        A log of totals whose parts pay what the caller says (`--parts`) is read once for that.
+        A log of totals whose parts pay what the caller says (`--parts`) is read once for that; for any other log both
+        are 0.
         """
         if self.weights_by != "parts":
             return 0, 0
@@ -214,7 +215,7 @@ class Run:
 
     @property
     def extracts(self) -> Extracts:
-        """Return what reads the start of each prompt's text and the length of each completion, if the log has them."""
+        """The functions that read each prompt's start and each completion's length, as far as the log has them."""
         return {} if self._rows is None else self._rows.extracts
 
     @cached_property
@@ -273,7 +274,7 @@ class KeptFrames:
         self._room = IN_MEMORY
 
     def __call__(self) -> Iterator[pl.DataFrame]:
-        """Yield the frames, from memory if an earlier pass kept them."""
+        """Yield the log's frames, from memory after a first full pass if they fit there, else read anew."""
         if self._kept is not None:
             yield from self._kept
             return

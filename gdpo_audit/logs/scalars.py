@@ -1,4 +1,4 @@
-"""What a trainer logs of a step in place of its answers: means and stds, and what they leave open of each share.
+"""Means and stds that a trainer logs of a step in place of its answers, and what they leave open of each share.
 
 TRL and ms-swift write `rewards/NAME/mean` and `/std` into trainer_state.json, W&B, TensorBoard and logging.jsonl. A
 mean does not say which answers were compared with which, so no audit can be made of it. The answer to such a log says
@@ -28,7 +28,7 @@ _MOST = 10.0  # a share beyond this says nothing
 def refuse_means(tables: Sequence[Table], size: int | None) -> None:
     """Raise InputError where tables hold the means of rewards, a row per step, and no completions.
 
-    size: of a group, if the caller gave it.
+    size: the size of a group, if the caller gave it.
     """
     names = dict.fromkeys(name for table in tables for name in table.schema)
     matches = [match for name in names if (match := _NAME.fullmatch(name)) and not _EVALUATION.search(name)]
@@ -46,7 +46,7 @@ def refuse_means(tables: Sequence[Table], size: int | None) -> None:
 
 
 def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: int | None) -> str:
-    """Return in sentences what follows from the means, or what it would take that something does."""
+    """Return sentences on what follows from the means, or on what it would take that something does."""
     if len({match["of"] for match in matches}) > 1:
         return "It holds several runs: with one alone this message would say what bounds follow."
     names = [*dict.fromkeys(match["reward"] for match in matches)]
@@ -65,7 +65,7 @@ def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: in
 
 
 def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[str, Array]:
-    """The numbers of these columns and of those of the total beside them; NaN where a row has none."""
+    """Return the numbers of these columns and of the total's beside them, by short names; NaN where a row has none."""
     wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in matches}
     wanted |= {matches[0]["of"] + name: name for name in ("reward", "reward_std", "frac_reward_zero_std")}
     parts = []
@@ -80,7 +80,7 @@ def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[
 
 
 def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[str, Array], size: int | None) -> str:
-    """Return the bounds of the shares over the last half of the steps, under each method."""
+    """Return sentences on the bounds of the shares over the last half of the steps by method, or on what hides them."""
     marks = [two_values(means[:, k], stds[:, k]) for k in range(len(names))]
     rows = {mark[2] for mark in marks if mark}
     if untold := [name for name, mark, std in zip(names, marks, stds.T, strict=True) if mark is None and std.any()]:
@@ -111,7 +111,9 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
 
 
 def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) -> str:
-    """Return which methods leave open which share is the largest, and the bounds of one that does, or of the first."""
+    """Say under which methods a reward surely had the largest share, and the bounds under the first method that leaves
+    it open, or else under the first of all.
+    """
     above = {
         method: next((names[k] for k in range(len(names)) if (low[k] > np.delete(high, k)).all()), None)
         for method, (low, high) in bounds.items()
@@ -165,7 +167,9 @@ def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
 
 
 def _weights(means: Array, total: Array | None) -> tuple[list[float], bool]:
-    """Return the weights under which the means make that of the total, and whether the log shows them; else 1 each."""
+    """Return the weights under which the means make that of the total, and whether the log shows them; where nothing
+    shows, they are 1 each.
+    """
     ones = [1.0] * means.shape[1]
     if total is None or not np.isfinite(total).all():
         return ones, False

@@ -27,7 +27,7 @@ def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iter
 
 
 def value_of(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    """Return the values of a column, which are missing where a table does not have it."""
+    """Return an expression for the values of a column, which are missing where a table does not have it."""
     return pl.col(name) if name in schema else pl.lit(None).alias(name)
 
 

@@ -19,7 +19,7 @@ _DIGITS = (1, 2, 3, 4, 5, 6, 8)
 
 @dataclass(frozen=True)
 class Score:
-    """A total as a sum of rewards: total = Σ weight · reward + a constant."""
+    """Describe a total as a sum of rewards: total = Σ weight · reward + a constant."""
 
     exact: bool
     weights: Mapping[str, float] | None  # per reward that varies; None where not exact, or where other weights fit too
@@ -33,10 +33,11 @@ class Score:
 def weights_of(
     table: pl.DataFrame, rewards: Collection[str], flags: Collection[str] = (), score: str = "score"
 ) -> Score | None:
-    """Return the weights with which the rewards make `score`; None if too few rows hold them, or none of them varies.
+    """Fit `score` as a weighted sum of the rewards and return the fit, without weights unless it is exact and unique.
 
-    table: rows with these columns; with the group of each row in GROUP_OF_ROW, a total that is a weighted sum inside
-    every group is exact, whatever differs from group to group: no advantage sees that.
+    None where too few rows are complete, no reward varies, or `score` does not.
+    table: rows with these columns. With the group of each row in GROUP_OF_ROW, a fit inside every group is exact too,
+    with any constant or positive factor of the group, as advantages do not depend on it.
     flags: rewards of true and false; one that the other rewards determine gets weight 0.
 
     >>> table = pl.DataFrame({"score": [1.5, 0.0, 1.0, 0.5], "right": [1, 0, 1, 0], "format": [1, 0, 0, 1]})

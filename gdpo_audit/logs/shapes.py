@@ -77,7 +77,9 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 
 
 def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
-    """Return whether the tables may need another shape: logs of a framework itself have the one that its form reads."""
+    """Return whether the tables may need another shape: logs of a framework itself have the one that its form reads.
+    known: the framework, if the caller named it.
+    """
     if framework == "ms_swift":  # its own events have a list of steps, too
         single_step = any(is_number_type(schema.get(name)) for name in STEPS)
         return known is None and single_step and isinstance(schema.get("completion"), pl.List)
@@ -107,7 +109,7 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
 
 
 def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
-    """Return objects of rewards as columns, and lists with a value per answer as rows."""
+    """Return the shape with objects of rewards as columns, and lists with a value per answer as rows."""
     named = shape.options.rewards or ()
     if named and all(is_number_type(schema.get(name)) for name in named):
         return shape
@@ -117,7 +119,7 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
 
 
 def _with_texts_read(shape: Shape) -> Shape:
-    """Return texts that spell objects as objects."""
+    """Return the shape with texts that spell objects as objects."""
     texts = [objects.texts_of_objects(table) for table in shape.tables]
     if not any(texts):
         return shape
@@ -130,7 +132,7 @@ def _with_texts_read(shape: Shape) -> Shape:
 
 
 def _with_rollouts_apart(shape: Shape) -> Shape:
-    """Return a list of rollouts, each an object with its rewards, as a list per member with a value per answer."""
+    """Return the shape with each list of rollouts, objects with rewards, as a list per member, a value per answer."""
     schema = union_schema(shape.tables)
     members = {name: lists.members_of_rollouts(kind) for name, kind in schema.items()}
     members = {name: [m for m in names if m not in schema] for name, names in members.items() if names}
@@ -150,7 +152,7 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 
 
 def _unnested(shape: Shape) -> Shape:
-    """Return objects of rewards as columns, and the rewards that the caller names by the names of these columns."""
+    """Return the shape with objects of rewards as columns, and the caller's rewards by the names of these columns."""
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
     holders = objects.objects_in(schema, named, _alone(schema))
     if not holders:
@@ -176,7 +178,7 @@ def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Sc
 
 
 def _exploded(shape: Shape) -> Shape:
-    """Return lists with a value per answer as a row per answer."""
+    """Return the shape with lists that hold a value per answer as a row per answer."""
     tables = [_with_lists(table) for table in shape.tables]
     schema, options = union_schema(tables), shape.options
     by_lower = {name.lower(): name for name in reversed([*schema])}
@@ -214,7 +216,7 @@ def _with_lists(table: Table) -> Table:
 
 
 def _with_functions(shape: Shape) -> Shape:
-    """Return a list of rewards per answer as a column per reward function: `rewards[0]` is the first function's.
+    """Return the shape with a list of rewards per answer as a column per reward function, `rewards[0]` for the first.
 
     This is done where all lists have one length.
     """
@@ -254,7 +256,7 @@ def _alone(schema: Schema) -> bool:
 
 
 def _of_episodes(shape: Shape, trainer: str) -> Shape:
-    """Return a row per trajectory of the episodes that a trainer logs."""
+    """Return the shape with a row per trajectory of the episodes that a trainer logs."""
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
         return episodes.of_tinker(frame, RESERVED) if trainer == "tinker" else episodes.of_rllm(frame)
@@ -269,7 +271,7 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
 
 
 def _with_steps(shape: Shape) -> Shape:
-    """Return the tables with a column of steps, where only the folders around the files say the step."""
+    """Return the shape with a column of steps, where only the folders around the files say the step."""
     named = {name.lower() for table in shape.tables for name in table.schema}
     steps = [step_in(table.name) for table in shape.tables]
     if named & {*STEPS} or shape.options.named("step") or None in steps or len({*steps}) < 2:
@@ -282,7 +284,7 @@ def _with_steps(shape: Shape) -> Shape:
 
 
 def _without_copies(shape: Shape) -> Shape:
-    """Return the tables without rows that an earlier table holds too, as the same id says."""
+    """Return the shape without rows that an earlier table holds too, as the same id says."""
     again = episodes.copies(shape.tables)
     if not again:
         return shape

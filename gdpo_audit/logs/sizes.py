@@ -84,7 +84,7 @@ def stretches(
 def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
     """Return how likely a part of a run looks like groups of `size` though they are `smaller`.
 
-    Prompts that are drawn twice may make it look so.
+    Prompts that are drawn twice may make it look so. part: the prompts of its batches; prompts: those of all batches.
     """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())
@@ -174,7 +174,9 @@ def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
 
 
 def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = CHANCE) -> float:
-    """Return how likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks in random order."""
+    """Return how likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks in random order; an
+    estimate below `enough` may end early.
+    """
     blocks = [block for a in live if len(a) % larger == 0 for block in a.reshape(-1, larger) if np.abs(block).max() > 0]
     draw, log = np.random.default_rng(0), 0.0
     for block in blocks[:_BLOCKS]:

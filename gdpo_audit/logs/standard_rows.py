@@ -106,14 +106,16 @@ def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Da
 
 
 def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return a column as Float64 with NaN where a value, or the whole column, is missing."""
+    """Return an expression for a column as Float64, NaN where a value, or the whole column, is missing."""
     if name not in frame.columns:
         return pl.lit(float("nan"))
     return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
 
 
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
-    """Return the steps as whole numbers, or, in a log without such a column, the number of the file from 1."""
+    """Return an expression for the steps as whole numbers, or, in a log without such a column, for the number of the
+    file from 1. Raises InputError for a value that is no whole number.
+    """
     if name is None:
         return pl.col(FILE) + 1
     steps = frame[name]
@@ -130,7 +132,7 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Ex
 
 
 def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return the column that names the groups as numbers. Raises InputError for a missing value."""
+    """Return an expression for the column that names the groups, as numbers. Raises InputError for a missing value."""
     missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
@@ -139,7 +141,7 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
 
 
 def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return a number for each value of a column, the same for equal values.
+    """Return an expression for a number for each value of a column, the same for equal values.
 
     A chat is hashed as JSON, because old versions of polars cannot hash it otherwise.
     """
@@ -147,12 +149,14 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def as_text(name: str, kind: pl.DataType) -> pl.Expr:
-    """Return the values of a column as texts, nested ones as JSON."""
+    """Return an expression for the values of a column as texts, nested ones as JSON."""
     return pl.struct(name).struct.json_encode() if kind.is_nested() else pl.col(name).cast(pl.String)
 
 
 def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return the values of a column as text, whole numbers without decimals; null where a value is missing."""
+    """Return an expression for the values of a column as text, whole numbers without decimals; null where a value is
+    missing. Raises InputError for a column of other values.
+    """
     kind = frame.schema.get(name, pl.Null())
     where = f"{files[frame[FILE][0]] if len(frame) else ''}, column {name!r}"
     expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")

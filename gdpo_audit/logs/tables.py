@@ -179,7 +179,7 @@ def fields_of(kind: object) -> Schema:
 
 
 def is_number_type(kind: object) -> bool:
-    """Return whether a column of this type can be a reward."""
+    """Return whether this is a type of numbers or booleans, so that a column of it can be a reward."""
     return isinstance(kind, pl.DataType) and (kind.is_numeric() or kind == pl.Boolean)
 
 
@@ -194,7 +194,10 @@ def _scan(file: LogFile) -> pl.LazyFrame:
 
 
 def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
-    """Return all records of a CSV or TSV; a column holds numbers or booleans if all its values are, else text."""
+    """Return all records of a CSV or TSV; a column holds numbers or booleans if all its values are, else text.
+
+    kind: csv or tsv. odd: filled with the columns of text that are mostly numbers. Raises InputError for broken text.
+    """
     content = file.content().removeprefix(_BOM)
     first = f"{file.name}, line 1"
     expect(b"\0" not in content[: 1 << 16], first, kind.upper(), "bytes that are no text")
@@ -264,7 +267,7 @@ def _names(file: LogFile, names: list[str]) -> list[str]:
 
 
 def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
-    """Return a column of text as numbers or booleans if all its values are."""
+    """Return a column of text as numbers or booleans if all its values are; odd: takes its name if most are."""
     filled = len(texts) - texts.null_count()
     if not filled:
         return pl.Series(texts.name, [None] * len(texts), pl.Null)
@@ -282,9 +285,10 @@ def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
 
 
 def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], texts: bool) -> pl.DataFrame:
-    """Return the lines of JSON as a table.
+    """Return the lines of JSON as a table. Raises InputError for broken lines, unless `broken` counts them.
 
     polars reads them; Python, which takes several times as long, reads NaN, columns that mix kinds, and broken lines.
+    odd: filled with the columns that are text but mostly numbers. texts: whether the long texts are read.
     """
     content = file.content().removeprefix(_BOM)
     if broken is None and not _HALF_CHARACTER.search(content):
@@ -329,7 +333,10 @@ def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterat
 
 
 def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """Return a document of JSON, an array of objects, as a table. Raises InputError for any other document."""
+    """Return a document of JSON, an array of objects, as a table; odd: as in `_json_lines`.
+
+    Raises InputError for any other document.
+    """
     wanted = "an array of objects, one per response"
     content = document(file, wanted)
     if isinstance(content, dict) and content.keys() >= _EPISODE:

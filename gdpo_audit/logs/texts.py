@@ -71,7 +71,9 @@ class TextReader:
 
 
 def _mark(table: Table) -> tuple[int, int] | None:
-    """Return a file's size and when it was written, which show a change; None for a table without a file on disk."""
+    """Return a file's size and when it was written, which show a change; None for a table without a file on disk, and
+    (-1, -1) for a file that is gone.
+    """
     with suppress(OSError):
         state = table.path.stat() if table.path is not None else None
         return None if state is None else (state.st_size, state.st_mtime_ns)
@@ -104,7 +106,7 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
 def _split_chat(chat: object) -> tuple[object, object]:
     """Return the part of a chat before the first answer of the assistant, and the rest.
 
-    Of texts without roles the last one alone is the rest.
+    Of texts without roles the last one alone is the rest; of a value that is no list all of it, after None.
     """
     if not isinstance(chat, list):
         return None, chat
@@ -114,7 +116,7 @@ def _split_chat(chat: object) -> tuple[object, object]:
 
 
 def readable(value: object) -> str | None:
-    """Return a text as it is, a chat as lines `role: content`, and a chat of one message as its content.
+    """Return a text as it is, a chat as lines `role: content`, a chat of one message as its content; None for nothing.
 
     >>> print(readable([{"role": "user", "content": "Hi"}, {"role": "user", "content": [{"text": "2 + 2?"}]}]))
     user: Hi

@@ -35,7 +35,7 @@ def is_torch(name: str, start: bytes) -> bool:
 
 
 def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
-    """Return the rows in a file of torch.
+    """Return the rows in a file of torch; odd: filled with the columns that are numbers but for a few values.
 
     Raises InputError for a file without rows, with advice on how to convert it.
     """
@@ -54,7 +54,7 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
 
 
 def _loaded(name: str, path: Path | None) -> Any:
-    """Load a file with torch.load, which then runs none of its code."""
+    """Load a file with torch.load, which then runs none of its code. Raises InputError."""
     assert path is not None
     _expect_small(name, path)
     import torch  # the import takes seconds, and most logs are none of torch's files
@@ -87,9 +87,9 @@ def _expect_small(name: str, path: Path) -> None:
 
 
 def _dense(value: Any, name: str) -> Any:
-    """Return a tensor of one number as that number, any other one dense and not quantised, other values as they are.
+    """Return a tensor as a dense, dequantised one, or as a number if it has no dimensions; anything else unchanged.
 
-    Raises InputError for a tensor without values, and for one that is too large once it is dense.
+    Raises InputError for a tensor without values, a nested one, and one that is too large once it is dense.
     """
     if not hasattr(value, "to_dense"):
         return value
@@ -139,14 +139,17 @@ def _size(value: Any) -> int | None:
 
 
 def _usual(sizes: Mapping[str, int]) -> int | None:
-    """Return the number of responses: the length of columns called a reward, or else the most usual length."""
+    """Return the number of responses: the length of columns called a reward, or else the most usual length, or None."""
     called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
     every = called or [*sizes.values()]
     return max(every, key=every.count) if every else None
 
 
 def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
-    """Return a value as JSON has it, tensors as numbers and lists. left: how many values may still come."""
+    """Return a value as JSON has it, tensors as numbers and lists. left: how many values may still come.
+
+    Raises InputError for more, and for values that are nested too deep.
+    """
     expect(depth < DEPTH, name, f"at most {DEPTH} levels of lists", "more")
     value = _dense(value, name)
     if hasattr(value, "tolist"):

@@ -42,7 +42,9 @@ def expect_one_run(where: str, names: Sequence[str]) -> None:
 
 
 def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """Return the table of a `*.table.json`, which has names in `columns` and rows in `data`."""
+    """Return the table of a `*.table.json`, which has names in `columns` and rows in `data`; odd: filled with the
+    columns that are numbers but for a few values. Raises InputError for another form.
+    """
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
     content: Any = document(file, wanted)
     names: Any
@@ -62,7 +64,9 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
 
 
 def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
-    """Return the tables of completions of one run of a database, with their names, in the order of logging."""
+    """Return the tables of completions of one run of a database, with their names, in the order of logging; odd: filled
+    with the columns that are numbers but for a few values. Raises InputError.
+    """
     tables: list[tuple[str, pl.DataFrame]] = []
     try:
         with closing(_open(file)) as database:
@@ -99,7 +103,8 @@ def _open(file: LogFile) -> sqlite3.Connection:
 def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     """Return the expression that identifies runs, its value for the run that was asked for, and that run's name.
 
-    Without a run asked for, only runs count that logged a table of completions, if any did.
+    Without a run asked for, only runs count that logged a table of completions, if any did. Raises InputError unless
+    one run is left.
     """
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
     fits = {*_COLUMNS} <= {*columns}
@@ -124,7 +129,10 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
 
 
 def _rows(text: object, where: str) -> list[dict]:
-    """Return the rows of the table in one entry of a run; an empty list for an entry without a table."""
+    """Return the rows of the table in one entry of a run; an empty list for an entry without a table.
+
+    Raises InputError for a table of another form.
+    """
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     if not isinstance(text, str) or KEY not in text:
         return []

@@ -34,9 +34,9 @@ def format_suffix(name: str) -> str:
 
 
 def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
-    """Return a file's bytes, unpacked where its first bytes show a gzip, then at most `most` of them.
+    """Return a file of the bytes in `raw`, or, where its first bytes show a gzip, of at most `most` unpacked bytes.
 
-    Raises InputError, while it is read, for a file that is damaged or unpacks to more.
+    Raises InputError, while it is read, for a file that is damaged or unpacks to more. name: the file's, in messages.
     """
     start = raw.read(len(_GZIP))
     size = raw.seek(0, io.SEEK_END)

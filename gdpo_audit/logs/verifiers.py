@@ -116,11 +116,11 @@ class _Traces:
         return logged
 
     def value(self, *path: str, numbers: bool = False) -> pl.Expr:
-        """Return the value at this path of an episode or a trace; numbers: it has to be a number."""
+        """Return an expression for the value at this path of an episode or a trace; numbers: whether it is a number."""
         return _field(pl.Struct({**self.names, "traces": self.trace}), path, self.where, numbers)
 
     def number(self, *path: str) -> pl.Expr:
-        """Return the number at this path of a trace."""
+        """Return an expression for the number at this path of a trace."""
         return self.value("traces", *path, numbers=True)
 
     @cached_property
@@ -193,7 +193,7 @@ class _Responses:
 
 
 def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> dict[str, list[float]]:
-    """Return the different weights of each reward. Raises InputError for one that is not finite."""
+    """Return the different weights of each reward, by its name. Raises InputError for one that is not finite."""
     weights = {name: rows[_WEIGHT + name].drop_nulls().unique(maintain_order=True).to_list() for name in rewards}
     odd = [name for name, values in weights.items() if not all(map(isfinite, values))]
     expect(not odd, where, f"finite numbers in the weights of {', '.join(odd)}", "others")
@@ -201,7 +201,7 @@ def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> d
 
 
 def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
-    """Return the places of episodes that another file holds too, as prime-rl writes them.
+    """Return the places of episodes that another file holds too, as prime-rl writes them; an empty series for none.
 
     The episode with advantages, or else the first one, is read. An id that comes again in one file tells no episode.
     """
@@ -227,7 +227,10 @@ def _method_of(tables: Sequence[Table]) -> str | None:
 
 
 def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False) -> pl.Expr:
-    """Return a value in nested objects; null where the log has none. Raises InputError for one that is no number."""
+    """Return an expression for a value in nested objects; null where the log has none.
+
+    Raises InputError where it has to be a number (`numbers`) and is none.
+    """
     value = None
     for name in path:
         if name not in fields_of(kind):
@@ -248,5 +251,5 @@ def _as_logged(rows: pl.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def _weight(reward: pl.Expr, weight: pl.Expr) -> pl.Expr:
-    """Return the weight of a reward that was scored, which is 1 where the log does not say it."""
+    """Return an expression for the weight of a reward: 1 where it is not logged, null where nothing was scored."""
     return pl.when(reward.is_not_null()).then(weight.cast(pl.Float64, strict=False).fill_null(1.0))

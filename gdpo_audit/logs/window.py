@@ -11,7 +11,10 @@ Steps = tuple[int | None, int | None]  # the first and the last step; None: as f
 
 
 def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:
-    """Return the arguments `steps` and `last` of `read_run`, of which at most one is given. Raises InputError."""
+    """Return the arguments `steps` and `last` of `read_run`, checked, of which at most one is given and the other None.
+
+    Raises InputError.
+    """
     expect(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
     if steps is None:
         return None, None if last is None else int(last)  # type: ignore[call-overload]

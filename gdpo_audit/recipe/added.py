@@ -28,10 +28,11 @@ Solve = Callable[[list[pl.DataFrame]], Recipe | None]  # returns the recipe that
 
 
 def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column: str, solve: Solve) -> Added | None:
-    """Return how much of a column was added to the advantages of these tables; None where that explains nothing.
+    """Return the column and how much of it was added to the advantages of these tables; None if that explains nothing.
 
     In a group the advantages are then a linear function of the rewards and the column, and what belongs to the column
-    is the same number in every group. tables: with the column among the rewards, as the last one.
+    is the same number in every group. tables: with the column among the rewards, as the last one. solve: returns the
+    recipe that makes every advantage of some tables, or None.
     """
     table = pl.concat(tables)
     times = _common_slope(table, [*rewards, column])
@@ -45,7 +46,7 @@ def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column:
 
 
 def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
-    """Return the slope of the advantages along the last column, if the groups that show it agree on it."""
+    """Return the slope of the advantages along the last column; None unless the groups that show it agree on it."""
     x, a = table.select(reward_columns(names)).to_numpy(), table["advantage"].to_numpy()
     group, slopes = table["group"].to_numpy(), list[float]()
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))

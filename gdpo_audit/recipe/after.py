@@ -20,10 +20,11 @@ _BATCHES = 3  # the fewest batches: with fewer, a free factor for each leaves to
 def solve_after(
     tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
 ) -> Recipe | None:
-    """Return the recipe that makes every advantage of these tables but for a last change of each batch; None for none.
+    """Return the recipe that makes every advantage of these tables but for a last change of each batch.
 
-    weights: one per reward, tried first. GDPO's step over the batch divides by the std of all rows of that batch; where
-    silent groups are dropped after it, as dynamic sampling does, the rows that are left differ by a factor.
+    None where there is no such recipe, or too few batches show it. weights: one per reward, tried first. GDPO's step
+    over the batch divides by the std of all rows of that batch; where silent groups are dropped after it, as dynamic
+    sampling does, the rows that are left differ by a factor.
     """
     log = tensors_of(pl.concat(tables), rewards)
     live = log.batch_of_response[log.advantages.nan_to_num() != 0].unique()
@@ -42,7 +43,9 @@ def solve_after(
 def _attempt(
     log: Tensors, method: str, convention: str, after: str, wanted: torch.Tensor
 ) -> tuple[float, Recipe] | None:
-    """Return the largest error of the simplest weights with which a method makes all advantages, and the recipe."""
+    """Return the largest error of the simplest weights with which a method, changed by `after`, makes all advantages,
+    and the recipe; None where no such weights do.
+    """
     terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
     solution = solution_of(terms, log.batches)
     if not solution.is_direction or degrees_of_freedom(log, terms, solution) - log.batches < SPARE:
@@ -56,7 +59,7 @@ def _attempt(
 
 
 def _with_rows(log: Tensors, recipe: Recipe) -> Recipe:
-    """Return the recipe with the number of rows of its step over the batch, where its factors show whole numbers."""
+    """Return the recipe with the number of rows of its batch step; unchanged where no whole numbers show."""
     if recipe.method != "gdpo":
         return recipe
     convention = ALL_CONVENTIONS[recipe.convention]

@@ -25,7 +25,11 @@ _HOPELESS = 50
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
-    """Return the recipe of a batch whose method, with some weights, makes each first batch by itself; else None."""
+    """Return the recipe of one of the first batches, of a method that makes each of them by itself with some weights.
+
+    None where no method does, where the sample holds a single batch with advantages, and where the method divides by
+    nothing and yet the scale of its weights stays open.
+    """
     live = (part for part in _batches(sample) if part["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))
     recipe = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
@@ -40,9 +44,8 @@ def recipes_by_batch(
 ) -> dict[int, Recipe]:
     """Return the recipe of each batch, if changing weights explain what the run's recipe does not; else {}.
 
-    batches: the run's, in order; bad: the batches that its recipe does not explain; whole: the batches that lack no
-    rows.
-
+    batches: the numbers of the run's batches, in order; bad: of those that its recipe does not explain; whole: of those
+    that lack no rows.
     A batch has the recipe of the batch before it for as long as that recipe reproduces it, or the log leaves it open.
     """
     by_batch, known = dict[int, Recipe](), [recipe]
@@ -82,7 +85,7 @@ def recipes_by_batch(
 
 
 def most_common(recipes: Sequence[Recipe]) -> Recipe:
-    """Return the recipe of most batches; of several, the last."""
+    """Return the recipe of most batches; where several recipes have equally many, the one that comes last."""
     count = Counter(recipes)
     return max(reversed(recipes), key=lambda recipe: count[recipe])
 
@@ -104,7 +107,9 @@ def _open(recipe: Recipe) -> bool:
 
 
 def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
-    """Return the new recipe; an open scale is set so that most of the old weights stay as they are."""
+    """Return the new recipe, with an open scale set so that most of the old weights stay as they are; made: the tables
+    whose advantages it makes, which it must still make.
+    """
     pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
     if not new.up_to_scale or not pairs:
         return new

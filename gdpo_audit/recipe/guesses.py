@@ -48,9 +48,10 @@ def rms(x: Tensor) -> float:
 def along_direction(
     solution: Solution, wanted: Tensor, factor: float | None = None, error: float = math.inf
 ) -> list[Guess]:
-    """Return weights along the one direction that fits: the simplest, and those that fit best.
+    """Return weights along the one direction that fits: the simplest if there are any, and those that fit best.
 
-    factor: turns the direction into weights, if the log shows their scale, with this relative error.
+    Of each its complexity too. wanted: the weights where the log leaves them open. factor: turns the direction into
+    weights, if the log shows their scale, with the relative error `error`.
     """
     direction = solution.directions[:, 0]
     scales = [float(largest) for largest in _LARGEST]
@@ -88,9 +89,9 @@ def open_weights(solution: Solution) -> list[int]:
 
 
 def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
-    """Return the simplest weights within three standard errors; None where one of them is near no round number.
+    """Return the simplest weights near the direction times `scale`, and their complexity; None if one is not simple.
 
-    Weights that the log leaves open stay about as they are.
+    Near is within three standard errors. Weights that the log leaves open stay about as they are.
     """
     weights = round_weights(solution.completed(scale * solution.directions[:, 0], wanted))
     numbers, complexity = list[float](), 1
@@ -137,7 +138,8 @@ def round_weights(weights: Tensor) -> tuple[float, ...]:
 def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
     """Return whether someone may have chosen these weights; ones, and weights that were asked for, always pass.
 
-    unknown: indices of the weights that the log cannot tell. equations: see `degrees_of_freedom`.
+    unknown: indices of the weights that the log cannot tell. eps: what is added to the std. equations: see
+    `degrees_of_freedom`.
     """
     weights, complexity = guess
     if complexity == 0:

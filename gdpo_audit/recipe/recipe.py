@@ -151,7 +151,7 @@ def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
 
 
 def starts_of(number: np.ndarray) -> np.ndarray:
-    """Return where each run of equal numbers starts.
+    """Return the index at which each run of equal numbers starts.
 
     >>> starts_of(np.array([4, 4, 7, 4])).tolist()
     [0, 2, 3]
@@ -160,7 +160,7 @@ def starts_of(number: np.ndarray) -> np.ndarray:
 
 
 def with_weights(batch: Batch, weights: Sequence[float] | Tensor) -> Batch:
-    """Return the batch with other weights, one per reward."""
+    """Return the batch with these weights in place of its own, one per reward."""
     w = torch.as_tensor(weights, dtype=batch.rewards.dtype)
     return replace(batch, weights=w.view_as(batch.weights))
 
@@ -183,7 +183,7 @@ def compare(log: Tensors, recipe: Recipe) -> Comparison:
 def compare_with(log: Tensors, method: str, batch: Batch, after: str = "") -> Comparison:
     """Compare the log's advantages with what a method computes for this batch of its rewards.
 
-    batch: holds the log's rewards, the convention and the weights.
+    batch: holds the log's rewards, the convention and the weights. after: a key of AFTER; "" for no change.
     """
     formula, batch = method_for(method, batch)
     steps = formula(batch)
@@ -243,7 +243,8 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
 def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
     """Return the groups in which two responses with equal rewards, and lengths if known, have different advantages.
 
-    Such advantages depend on something that the log does not hold. None where no advantages are logged.
+    Such advantages depend on something that the log does not hold. The series of their numbers is empty where no
+    advantages are logged.
     """
     if "advantage" not in table.columns:
         return table["group"].clear()

@@ -15,7 +15,8 @@ _ALIKE = 1e-3
 def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
     """Return a bound on the round-off of a framework that computes in float32; a small std enlarges it.
 
-    (…, prompts, rollouts) or (responses,), or a single 0. It is 0 where the values of a group add up exactly.
+    Its shape is (…, prompts, rollouts) or (responses,), or (1,) for a single 0. It is 0 where the values of a group add
+    up exactly.
     """
     c, group, in_z = batch.convention, batch.group, steps.z is not None
     terms = batch.rewards if in_z else batch.weights * batch.rewards

@@ -115,7 +115,7 @@ def solve(
 
 
 def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: Recipe) -> Recipe | None:
-    """Return the recipe, of the method of `like`, whose weights make all advantages of these tables.
+    """Return the recipe, of the method and convention of `like`, whose weights make all advantages of these tables.
 
     None where no weights do, or the tables are too small to show it.
     """
@@ -149,7 +149,7 @@ def same_weights(first: Recipe, second: Recipe) -> bool:
 
 
 def _search(log: Tensors, framework: str, given: Weights | None) -> Attempt | None:
-    """Return the likeliest attempt that reproduces the log about as well as the best one does."""
+    """Return the likeliest attempt that reproduces the log about as well as the best one; None if none does enough."""
     attempts: list[Attempt] = []
     for attempt in _attempts(log, framework, given):
         attempts.append(attempt)
@@ -219,7 +219,10 @@ def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[o
 def _attempt(
     log: Tensors, method: str, convention: str, given: Weights | None, solved: Solved, by_chance: bool = False
 ) -> Attempt | None:
-    """Return the best weights for one method and convention; None if these cannot have made the log."""
+    """Return the best weights for one method and convention; None if these cannot have made the log.
+
+    given: weights to try first. solved: the terms and their solution. by_chance: as in `_attempts`.
+    """
     terms, solution = solved
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
     # Leave-one-out divides each response of a group by another std, so that weights cannot be solved for, only tried.
@@ -267,7 +270,7 @@ def _attempt(
 def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
     """Return the attempts that are about as good as the best one, in their order.
 
-    They reproduce nearly as many batches, with at most `slack` times its error.
+    They reproduce nearly as many batches, with at most `slack` times the smallest error. attempts: at least one.
     """
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
@@ -278,7 +281,7 @@ def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
 
 
 def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
-    """Return the share of the live batches that are reproduced, and the root mean square error in these."""
+    """Return the share of the live batches that are reproduced, and the root mean square error there; 0, ∞ for none."""
     comparison = compare_with(log, method, batch)
     error, index = comparison.error, log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (error > comparison.allowed).float())
@@ -295,7 +298,9 @@ def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float
 
 
 def _agree(log: Tensors, chosen: Attempt, alternatives: Iterator[Attempt]) -> Recipe:
-    """Return the simplest recipe that makes these advantages, without what other such recipes say differently."""
+    """Return the simplest recipe that makes these advantages, without what other such recipes say differently.
+    alternatives: attempts with any method and convention.
+    """
     recipe, count = chosen.recipe, len(chosen.recipe.weights)
     made_by, readings = (recipe.method, recipe.convention), [chosen]
     for attempt in alternatives:

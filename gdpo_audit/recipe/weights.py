@@ -61,7 +61,9 @@ class Terms:
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
 
     def mean(self, value: Tensor, trust: Tensor) -> Tensor:
-        """Return (…, responses) the mean over each response's unit that may have been subtracted; 0 where none was."""
+        """Return (…, responses) the mean over each response's unit that may have been subtracted; 0 where none was.
+        trust: the weight of each response in it.
+        """
         if not self.shifted:
             return torch.zeros_like(value)
         weight = self.total(trust)
@@ -76,7 +78,7 @@ class Terms:
     def live_batches(self, batches: int) -> Tensor:
         """Return (batches,) whether some reward varies within a group of the batch, and advantages are logged there.
 
-        Those that the method cannot read at all, as values are missing, are no less of the log.
+        A batch that the method cannot read at all, as values are missing, is among them: it is no less of the log.
         """
         varying = self.total(((self.x != 0).any(0) | self.unread).double())
         return varying.new_zeros(batches).index_add_(0, self.batch, varying) > 0
@@ -248,7 +250,9 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
 
 
 def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
-    """Return (…, rewards) the direction with the smallest part orthogonal to a, where the rewards vary along it."""
+    """Return (…, rewards) the direction with the smallest part orthogonal to a, where the rewards vary along it; every,
+    orthogonal: as in `_Moments`.
+    """
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
     white = vector * root[..., None, :]
@@ -267,8 +271,8 @@ def eps_of(c: Convention, method: str) -> float:
 def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
     """Return what the divisors of the units say of the scale: a factor, its relative error, and the share that fits.
 
-    The factor turns the direction into the weights, and is None where the divisors show none. The share is that of the
-    units that are divided as the method divides.
+    The factor turns the direction into the weights, and is None where the divisors show none; the error is then
+    infinite. The share is that of the units that are divided as the method divides.
     """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x
@@ -306,14 +310,16 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """Return weights near the wanted ones under which no unit's advantages point against the logged ones."""
+    """Return weights near the wanted ones under which no unit's advantages point against the logged ones, if found."""
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     along = along[:, along.any(0)]
     return solution.completed(solution.directions @ separating(along, solution.directions.T @ wanted), wanted)
 
 
 def separating(columns: Tensor, start: Tensor) -> Tensor:
-    """Return a vector near the start that is on the same side as every column."""
+    """Move `start` step by step until its dot product with every column is positive, and return it; after `_ROUNDS`
+    steps return it as it is.
+    """
     y, columns = start, torch.nn.functional.normalize(columns, dim=0)
     for _ in range(_ROUNDS):
         wrong = columns[:, y @ columns <= 1e-3 * y.norm()]

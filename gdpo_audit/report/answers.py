@@ -26,7 +26,7 @@ _PLACE = 90_000  # the weights in lines of configuration, for each of which answ
 
 
 def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
-    """Return the groups of a run as plain values, or whole batches from all over it; else why there are none.
+    """Return the groups of a run, or of whole batches from all over it, as a dict; else a sentence on why not.
 
     tables: those of the run, read anew.
     """
@@ -80,7 +80,9 @@ def _setting(f: Facts) -> dict[str, Any]:
 
 
 def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.DataFrame:
-    """Return a row per group and distinct reward vector: how often it came, and its weight in the batch step."""
+    """Return a row per group and distinct reward vector: how often it came, and its weight in the batch step. tokens:
+    whether that step weights by tokens.
+    """
     starts = starts_of(table["batch"].to_numpy())
     sizes = np.diff(starts, append=len(table))
     float32, timed = (
@@ -99,7 +101,9 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
 
 
 def _written(parts: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
-    """Return all distinct vectors, and by batch and group the numbers of its vectors and how often each came."""
+    """Return a dict of all distinct vectors, and by batch and group the numbers of its vectors and how often each came.
+    parts: what `_vectors` returns; rewards: how many there are.
+    """
     rows = pl.concat(parts).with_columns(pl.col("over").cast(pl.Int64))
     numbers: dict[tuple[float | None, ...], int] = {}
     vectors = rows.select(f"{k}" for k in range(rewards)).fill_nan(None).rows()

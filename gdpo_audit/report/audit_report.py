@@ -34,7 +34,7 @@ CORRELATED = 8  # rewards whose correlations a report holds
 
 @dataclass(frozen=True)
 class AuditReport(Displayed):
-    """What happened in a run; `to_dict` gives all of it as plain values.
+    """Hold all that an audit says of a run; `to_dict` gives it as plain values.
 
     source: counts of the responses, groups and steps in the log.
     run: how the run computed its advantages; `weights_used` are the weights behind `methods`.
@@ -45,7 +45,8 @@ class AuditReport(Displayed):
     by: the same figures by the values of a column, such as the task.
     prompts, lengths: which prompts taught nothing, and how long completions are; None where the log does not say it.
     plan: settings tried on this log, its own first; at most one is recommended.
-    what_ran, what_first: the method and whether that is certain; what to do. Together they are the verdict.
+    what_ran, what_first: the method that ran and whether that is certain, and what to do. Together they are the
+    verdict.
     groups: the groups that show a finding best; each computes its advantages under any method.
     caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
     alternative: the run under another setting, where one was asked for.
@@ -76,7 +77,9 @@ class AuditReport(Displayed):
 
     @cached_property
     def answers(self) -> Mapping[str, Any] | str | None:
-        """The groups from which a browser computes other settings, or why not; None of a report without its log."""
+        """The groups from which a browser computes other settings, or a sentence on why there are none; None for a
+        report without its log.
+        """
         try:
             return None if self._facts is None else data_of(self._facts, self._facts.run.tables())
         except InputError as error:  # the log is no longer there
@@ -97,8 +100,8 @@ class AuditReport(Displayed):
         """Compute the whole run under another method, other weights or another convention, beside what it had.
 
         method: as in `gdpo_core.advantages`, but for papo, saw and sa_mrpo. weights: {reward: weight}; a reward without
-        one has that of the run. convention: a key of `gdpo_core.CONVENTIONS`. What is not given stays. It reads the log
-        once more.
+        one has that of the run. convention: a key of `gdpo_core.CONVENTIONS`. An argument that is not given stays as
+        the run has it. The log is read once more.
         Raises InputError, also where the log changed since, or the report came here without it.
         """
         if self._facts is None:
@@ -148,7 +151,9 @@ class AuditReport(Displayed):
 
     @property
     def forecast_note(self) -> str:
-        """Return in a sentence why the recommended setting has no forecast of the primary reward; empty if it has."""
+        """Return in a sentence why the recommended setting has no forecast of the primary reward; empty if it has one,
+        or if no setting is recommended.
+        """
         primary = self.run["primary"]
         if primary is None or not any(row.recommended for row in self.plan):
             return ""
@@ -187,7 +192,8 @@ class AuditReport(Displayed):
     def to_dict(self, groups: bool | int = False) -> dict[str, Any]:
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
-        groups: with the groups that show a finding best, their texts among them; or so many of each finding.
+        groups: whether it holds the groups that show a finding best, with their texts; a number holds at most so many
+        of each finding.
         """
         findings = [asdict(x) | {"links": [asdict(link) for link in self.links(x)]} for x in self.findings]
         parts = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
@@ -315,7 +321,9 @@ def _run(f: Facts) -> RunPart:
 
 
 def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
-    """Return the phases of weights that change, without some in the middle where there are too many to list."""
+    """Return the phases of weights that change, without some in the middle where there are too many to list; none for
+    weights that do not change.
+    """
     return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 
 
@@ -341,7 +349,7 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
 
 
 def _method(f: Facts, m: str) -> dict[str, float]:
-    """Return one method's figures over the run: ties, distinct advantages per group, silent groups, wrong order."""
+    """Return one method's figures over the run, by name: ties, levels per group, silent groups, wrong order."""
     return {
         "groups_with_ties": f.ties(m),
         "tied_pairs": f.tied_pairs(m),

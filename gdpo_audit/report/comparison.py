@@ -49,7 +49,7 @@ MADE: dict[str, Callable[[AuditReport], str]] = {  # how a run was made, in word
 
 @dataclass(frozen=True)
 class Change:
-    """One figure of both runs: means over the steps, their difference, and its interval."""
+    """Hold one figure of both runs: means over the steps, their difference, and its interval."""
 
     figure: Annotated[str, Meta(examples=list(FIGURES))]
     reward: Annotated[str | None, Meta(description="null: of all rewards together.")]
@@ -63,7 +63,7 @@ class Change:
 
 @dataclass(frozen=True)
 class HowMade:
-    """How the two runs were made, where that differs; in words."""
+    """Describe one difference in how two runs were made: its name, and its value in run a and in run b, in words."""
 
     name: Annotated[str, Meta(examples=list(MADE))]
     a: str
@@ -92,7 +92,7 @@ class PooledSpeed:
 
 @dataclass(frozen=True)
 class Changes:
-    """All that changed from run a to run b: what `gdpo compare --json` writes."""
+    """Hold all that changed from run a to run b: what `gdpo compare --json` writes."""
 
     schema: Literal[1] = field(default=1, kw_only=True)
     a: Annotated[str, Meta(description="The path of the first run; of several, with commas between them.")]
@@ -163,7 +163,7 @@ def figures_table(c: Changes) -> Table:
 
 
 def speeds_table(c: Changes) -> Table | None:
-    """Return the speed of each reward in the runs of either side and over all of them; None where none is known."""
+    """Return a table of the speed of each reward in the runs of either side and over all; None where none is known."""
     if not c.speeds:
         return None
     sides = (slice(len(c.runs_a)), slice(len(c.runs_a), None))

@@ -16,12 +16,14 @@ _COLOURS = 4  # of rewards; they repeat
 
 
 def reward_look(k: int) -> str:
-    """Return the class of the k-th reward."""
+    """Return the CSS class that colours the reward of index k; the colours repeat."""
     return f"r{k % _COLOURS}"
 
 
 def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool = False, folds: bool = True) -> Html:
-    """Return a table whose first column names the rows; a wide one scrolls, and folds on a phone. prose: of words."""
+    """Return a table whose first column names the rows; a wide one scrolls, and folds on a phone if `folds`. prose:
+    whether the cells hold words, else numbers.
+    """
     wide = folds and len(head) > (2 if prose else 4)
     drawn = _html.table(head, rows, " ".join(["runs"] * prose + ["wide"] * wide), folds=wide)
     return tag("div", drawn, kind="scroll", tabindex=0)
@@ -33,9 +35,9 @@ def depth(title: str, *content: object) -> Html:
 
 
 def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the sliders: twice each weight, and a fifth beyond all that the report names.
+    """Return the ends of the sliders of weights: 0 and 1, or further out as far as twice each weight and named weights.
 
-    A report names the weights of its plan, and those above which no pair is in the wrong order.
+    Named are the weights of the plan, and those above which no pair is in the wrong order; a fifth is added to these.
     """
     named = [w for row in report.plan for w in row.weights.values()]
     for finding in report.findings:
@@ -50,7 +52,8 @@ def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, f
 def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
     """Return the controls for another setting, beside the figures of the run; answers.js computes what they do.
 
-    say: how a sentence of the audit reads where this stands.
+    Where nothing can be computed, return a sentence that says why; empty for a report without its log. say: returns a
+    sentence of the audit as it reads where this stands.
     """
     data = report.answers if comparable(report) else not_comparable(report)
     if data is None:

@@ -43,7 +43,7 @@ class Axes:
         return _TOP + (self.height - _TOP - _BOTTOM) * (high - value) / (high - low)
 
     def point(self, step: float, value: float) -> str:
-        """Return a point as paths have it."""
+        """Return a point as the paths of SVG have it, in pixels."""
         return f"{self.x(step):.1f},{self.y(value):.1f}"
 
     def line(self, steps: Sequence[float], series: Series) -> Html:
@@ -52,7 +52,7 @@ class Axes:
         return tag("path", kind="course", d="".join(f"M{part}h0" for part in parts))  # h0: a point alone is a dot
 
     def band(self, steps: Sequence[float], series: Series, spread: float) -> Html:
-        """Draw the band around a series."""
+        """Draw the band around a series; spread: how far it reaches to either side."""
         drawn = []
         for part in _parts(steps, series):
             above = [self.point(step, value + spread) for step, value in part]
@@ -74,7 +74,7 @@ class Axes:
 
 
 def round_ends(low: float, high: float) -> tuple[float, float]:
-    """Return round numbers around these, as the ends of an axis.
+    """Return round numbers around the lowest and the highest value as the ends of an axis; they always differ.
 
     >>> round_ends(-0.13, 0.62), round_ends(0, 1), round_ends(1, 1), round_ends(118, 1240)
     ((-0.2, 0.7), (0.0, 1.0), (0.9, 1.1), (0.0, 1400.0))
@@ -142,7 +142,10 @@ def courses(report: AuditReport) -> Html:
 
 
 def courses_of(report: AuditReport) -> dict[str, list[Course]]:
-    """Return the series to draw of each reward: its mean, and push and share where methods are compared."""
+    """Return the series to draw of each reward, by its name: its mean, and push and share where methods are compared.
+
+    Of many rewards the first `DRAWN` are drawn.
+    """
     method, drawn = shown_method(report)[0], {}
     for reward in report.rewards[:DRAWN]:
         name, since = reward["name"], reward["changed_at"]
@@ -231,7 +234,7 @@ def _svg(axes: Axes, aria_label: str, *content: Html) -> Html:
 
 
 def _legend(report: AuditReport, shared: bool) -> str:
-    """Say what the pictures show."""
+    """Say what the pictures show; shared: whether the means of all rewards share an axis."""
     says = [
         "Above each plot of a mean stand its values in the first → last quarter of the run. The band is ± the noise of "
         "one step’s mean, estimated from how neighbouring steps differ."
@@ -352,7 +355,7 @@ def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
 
 
 def _difference(difference: float, low: float, high: float, beside: Axes) -> Html:
-    """Draw the difference with its interval, right of the curves and on an axis of its own, which holds 0."""
+    """Draw the difference with its interval on an axis of its own, which holds 0, right of the curves of `beside`."""
     y = Axes((0, 1), (min(low, 0.0), max(high, 0.0)), beside.width, beside.height).y
     at, (above, below) = beside.width - 62, (y(high), y(low))
     apart = max(0.0, 13 - (below - above)) / 2  # so that their numbers do not meet

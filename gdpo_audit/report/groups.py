@@ -17,7 +17,8 @@ MEANING = (
 
 
 def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clipped: int = 60) -> list[Table]:
-    """Return tables of the first groups that show a finding; none for a finding that no group shows.
+    """Return tables of the first groups that show a finding, at most `most`; none where no group shows it, or for a
+    second finding of one id.
 
     clipped: characters of an answer; a prompt gets three times as many.
     """
@@ -26,7 +27,9 @@ def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clippe
 
 
 def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> list[Table]:
-    """Return the groups with most answers that are punished though above the mean of the most important reward."""
+    """Return tables of the groups with most answers that are punished though above the mean of the most important
+    reward; clipped: characters of an answer.
+    """
     return _tables(report, PUNISHED, most, clipped)
 
 
@@ -57,13 +60,13 @@ def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> 
 
 
 def _advantages(group: ExampleGroup, method: str) -> list[str]:
-    """Return each answer's advantage in this group alone, with a mark where different rewards share it."""
+    """Return each answer's advantage in this group alone as text, with a mark where different rewards share it."""
     ties = [MARKS[tie % len(MARKS)] if tie is not None else "" for tie in group.ties(method)]
     return [f"{signed(a)}{tie}" for a, tie in zip(group.advantages_under(method), ties, strict=True)]
 
 
 def title(report: AuditReport, group: ExampleGroup) -> str:
-    """Say which group it is, and what it shows."""
+    """Say which group of the run it is, and what it shows."""
     return f"Step {group.step}, group {group.group}: {_shows(report, group)}"
 
 

@@ -48,7 +48,7 @@ Say = Callable[[str], str]  # a sentence as it is shown: the page has controls w
 
 
 def _place(finding: Finding) -> Html:
-    """Name the chapter of the page or the section of docs/audit.md, whose address no file can know."""
+    """Name the chapter of the page, or section of docs/audit.md, that explains a finding: no file knows its address."""
     return text(finding.read_more)
 
 
@@ -63,7 +63,7 @@ def _(report: AuditReport | WhatIf) -> str:
 def body(report: AuditReport, asks: Html | str = "") -> Html:
     """Return the report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`.
 
-    asks: what stands after its verdict.
+    asks: what stands before its findings, such as the controls that `asking` returns.
     """
     cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
     above, below = above_and_below(report)
@@ -81,10 +81,10 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
 
 
 def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say: Say = str) -> Html:
-    """Return what the page shows first, in the order of `body` and with lines to copy, down to the findings.
+    """Return what the page shows first as HTML, in the order of `body` and with lines to copy, down to the findings.
 
-    guide: the way to what the page itself says about a finding; asks: what stands before the findings; say: how the
-    sentences of the audit read there.
+    guide: returns the way to what the page itself says about a finding; asks: what stands before the findings; say:
+    returns a sentence of the audit as it reads on the page.
     """
     cards = []
     for finding in report.findings:
@@ -97,7 +97,7 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
-    """Return what stands behind the first screen, by title, each part built when it is asked for."""
+    """Return a function for each part behind the first screen, which builds it, by the title of the fold."""
     return {fold: partial(_behind, report, fold, say) for fold in (RUN, TABLES, NOTES)}
 
 
@@ -126,7 +126,7 @@ def _first(report: AuditReport, say: Say = str) -> Html:
 
 
 def _section(section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str) -> Html:
-    """Draw one section of a report; box: draws lines of configuration, given the lines and what they do."""
+    """Draw one section of a report; box: draws lines of configuration, given these and what they do, else plainly."""
     box = box or (lambda lines, _: _lines(lines))
     facts = [tag("div", tag("dt", name), tag("dd", _with_lines(say(fact)))) for name, fact in section.facts.items()]
     return join(
@@ -151,12 +151,14 @@ def _table(t: Table) -> Html:
 
 
 def _lines(fix: str | None) -> Html:
-    """Draw lines of configuration; a click marks all of them."""
+    """Draw lines of configuration, of which a click marks all; empty without lines."""
     return tag("pre", tag("code", fix), tabindex=0) if fix else Html()
 
 
 def copy_box(lines: str, purpose: str) -> Html:
-    """Draw lines of configuration with a button that copies them, where the page listens to `data-copy`."""
+    """Draw lines of configuration with a button that copies them, on a page whose script handles `data-copy`. purpose:
+    what the lines do, for the button's label.
+    """
     button = tag("button", "Copy", type="button", data_copy=lines, aria_label=f"Copy: {purpose}")
     return tag("div", tag("pre", tag("code", lines), tabindex=0), button, kind="copied")
 
@@ -176,7 +178,8 @@ def _figure(key: str, x: object) -> str:
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
     """Return a finding in one line, which opens to all of it: what it is, what to do about it, and where to read more.
 
-    way: to what we say about it; fix: the lines that change it.
+    way: leads to what we say about the finding; fix: draws the lines that change it; more: follows the figures; opened:
+    whether it is open at first.
     """
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
@@ -194,7 +197,7 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
 
 
 def _groups(report: AuditReport, finding: Finding) -> Html:
-    """Draw the groups that show a finding best, behind a fold."""
+    """Draw the groups that show a finding best, behind a fold; empty where no group shows it."""
     tables = group_tables(report, finding, clipped=300)
     several = len(tables) > 1
     title = f"The {count(len(tables), 'group')} that show it best" if several else "The group that shows it best"
@@ -202,7 +205,7 @@ def _groups(report: AuditReport, finding: Finding) -> Html:
 
 
 def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
-    """Draw groups behind a fold; empty without any."""
+    """Draw tables of groups behind a fold; empty without any. label: the title for a screen reader."""
     groups = []
     for t in tables:
         groups += [tag("h5", t.title), tag("p", t.meaning) if t.meaning else "", table(t.head, t.rows)]
@@ -215,7 +218,7 @@ def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
 def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:
     """Return a complete HTML document of one report, or of several, each below the one before.
 
-    note: text about the log that stands first, such as where it comes from. Raises InputError where there is none.
+    note: text about the log that stands first, such as where it comes from. Raises InputError where there is no report.
     """
     reports = [reports] if isinstance(reports, AuditReport) else list(reports)
     expect(len(reports) > 0, "reports", "at least one", "none")
@@ -237,7 +240,7 @@ def comparison_document(c: Changes) -> str:
 
 
 def _whole(title: str, parts: Sequence[Html]) -> str:
-    """Return a complete HTML document."""
+    """Return a complete HTML document with this title and these parts."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

@@ -31,7 +31,7 @@ def opening(report: AuditReport) -> Html:
 
 
 def _primary(report: AuditReport) -> Html:
-    """Return the forecast of the primary reward under the recommended setting; without one, its course."""
+    """Draw the forecast of the primary reward as recommended, or else its course; empty without a primary reward."""
     primary, forecast = report.run["primary"], report.recommended_forecast
     if primary is None:
         return Html()
@@ -46,7 +46,8 @@ def _primary(report: AuditReport) -> Html:
 def bars_of(report: AuditReport) -> list[Bars]:
     """Return what is drawn as bars: the run as it was, and the recommended setting if there is one.
 
-    Both are rows of the plan, which were tried on the same responses. Without a plan the run alone is drawn.
+    Both are rows of the plan, which were tried on the same responses. Where none is recommended, the run alone is
+    drawn; the list is empty where shares and pushes mean nothing.
     """
     method, why = shown_method(report)
     if method is None or not comparable(report):
@@ -66,7 +67,7 @@ def bars_of(report: AuditReport) -> list[Bars]:
 
 
 def _bars(report: AuditReport) -> Html:
-    """Return a table with two cells of bars for each reward: the push on it, and its share of the update."""
+    """Draw a table with two cells of bars for each reward: its push and its share of the update; empty without bars."""
     drawn = bars_of(report)
     if not drawn:
         return Html()
@@ -92,7 +93,7 @@ def _bars(report: AuditReport) -> Html:
 
 
 def _bar(look: str, value: float | None, words: str, least: float) -> Html:
-    """Return a bar from 0 to the value on an axis from `least` to 1, and the value in words."""
+    """Draw a bar from 0 to the value on an axis from `least` to 1, and the value in words; look: its CSS class."""
     unit = 100 / (1 - least)
     zero = -least * unit
     drawn = [tag("path", kind="axis", d=f"M0,12H100M{zero:.4g},0V12")]

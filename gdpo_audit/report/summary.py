@@ -113,7 +113,9 @@ def none_made_it(report: AuditReport) -> str:
 
 
 def shown_method(report: AuditReport) -> tuple[str | None, str]:
-    """Return the method whose shares are shown, and why: the run's own, else the one asked for, else the first."""
+    """Return the method whose shares are shown, and why: the run's own, else the one asked for, else the first; None in
+    its place if the report has none.
+    """
     if ran := own_method(report):
         return ran, "the run’s method"
     asked, none = report.run["asked"], none_made_it(report)
@@ -267,7 +269,7 @@ def plan_table(report: AuditReport) -> Table | None:
 
 
 def _forecast_of(row: Setting, name: str) -> str:
-    """Return the forecast change in the mean of a reward with its interval; a dash where that is open."""
+    """Return as text how the mean of a reward is forecast to change, with the interval; a dash where that is open."""
     x = (row.forecast or {}).get(name) or {}
     if x.get("difference") is None:
         return MISSING
@@ -275,7 +277,7 @@ def _forecast_of(row: Setting, name: str) -> str:
 
 
 def correlations_table(report: AuditReport) -> Table | None:
-    """Return the correlations of all rewards, and with the length; None for one reward, and for many."""
+    """Return a table of the correlations of all rewards, and with the length; None for one reward, and for many."""
     rewards, lengths = report.rewards, report.lengths
     if not any(r["correlations"] for r in rewards):
         return None
@@ -288,7 +290,7 @@ def correlations_table(report: AuditReport) -> Table | None:
 
 
 def taught(report: AuditReport) -> list[str]:
-    """Say how much of the run taught nothing, which prompts that were, and how long the completions are."""
+    """Return sentences on how much of the run taught nothing, which prompts that were, and how long completions are."""
     sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
     if responses:
         share = percent(responses / report.source["responses"])
@@ -331,7 +333,7 @@ def prompts_table(report: AuditReport) -> Table | None:
 
 
 def by_table(report: AuditReport) -> Table | None:
-    """Return a row per value of a column, with the mean and the share of each reward; None without a column."""
+    """Return a table with a row per value of a column: the mean and the share of each reward; None without a column."""
     if not report.by:
         return None
     column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]

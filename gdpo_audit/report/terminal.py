@@ -31,7 +31,7 @@ _COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # of
 
 
 def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
-    """Print the reports, each with its findings; groups: how many groups are printed of those that show a finding."""
+    """Print the reports, each with its findings; groups: how many groups that show a finding are printed, at most."""
     console = console_of(file)
     for report in reports:
         if len(reports) > 1:
@@ -83,7 +83,7 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
 
 
 def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
-    """Print a finding; of one that asks for nothing the first line alone."""
+    """Print a finding: all of it, or the first line alone where it is no more than information."""
     if finding.severity != "info" and finding is not report.findings[0]:
         console.print()
     name = (f"{finding.severity}  {printable(finding.id)}", _COLOURS[finding.severity])
@@ -123,7 +123,7 @@ def _section(console: Console, section: Section) -> None:
 
 
 def _lines(console: Console, fix: str | None, title: str = "what changes it") -> None:
-    """Print lines of configuration."""
+    """Print lines of configuration under a title; nothing without lines."""
     if fix:
         console.print(printable(f"{title}:"), style="dim")
         # The lines are not wrapped, so that they can be copied.
@@ -171,7 +171,7 @@ def _width(table: Table, k: int) -> int:
 
 
 def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
-    """Yield the columns of each part of a table, by number: the first is in all, others as there is room."""
+    """Yield the numbers of the columns of each part of a table: the first is in every part, others as there is room."""
     columns: list[int] = [0]
     taken = widths[0] + 2
     for k, width in enumerate(widths[1:], start=1):
@@ -187,7 +187,7 @@ def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
 
 
 def show_check(check: ConfigCheck, sample: SampleScore | None, file: TextIO) -> None:
-    """Print what a configuration will run, its traps, and what a sample would do under it."""
+    """Print what a configuration will run, its traps, and what a sample, if there is one, would do under it."""
     console = console_of(file)
     _section(console, Section(listing(check.files, most=4), facts=check.facts))
     for line in check.lines:
@@ -221,7 +221,9 @@ def _show_sample(console: Console, sample: SampleScore) -> None:
 
 
 def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]], file: TextIO) -> None:
-    """Print every number of a computation; prompts: of each response, ties: responses that share an advantage."""
+    """Print every number of a computation. prompts: the prompt of each response. ties: the numbers, from 0, of the
+    responses that share an advantage though their rewards differ, a list for each tie.
+    """
     console = console_of(file)
     _paragraph(console, f"{NAMES[e.method]}, convention {e.convention.name} ({e.convention.source})")
     for k, formula in enumerate(formulas(e.method, e.convention, len(e.weights)), start=1):
@@ -248,7 +250,9 @@ def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
 
 
 def _steps(e: Explanation, rows: Sequence[int], group: int) -> Table:
-    """Return the responses of one prompt, a column per step, and below each column what normalised it."""
+    """Return a table of the responses of one prompt, a column per step, and below each column what normalised it; rows:
+    the numbers of these responses, group: that of the prompt.
+    """
     rewards = [f"r{k + 1}" for k in range(len(e.weights))]
     columns = {name: [raw(x) for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}
     feet = {}

@@ -53,7 +53,7 @@ def what_ran(f: Facts) -> str:
 
 
 def _off_by(f: Facts) -> str:
-    """Say how far the advantages of the recipe are from the logged ones."""
+    """Say how far the advantages that the recipe makes are from the logged ones, at most."""
     up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
     residue = int(logged.residue_groups)
     error = logged.max_error_live if residue and logged.max_error_live >= 0 else logged.max_error
