@@ -163,7 +163,7 @@ def _cell(name: str, cell: object, scope: str | None = None, column: object = No
 
 
 def _content(cell: object) -> object:
-    """Return what is in a cell."""
+    """Return the content of a `Cell`, and anything else as it is."""
     return cell.content if isinstance(cell, Cell) else cell
 
 
@@ -200,7 +200,10 @@ def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
 
 @singledispatch
 def notebook_html(report: object) -> str:
-    """Return what a notebook shows of a report; `gdpo_audit.report` registers a function for each kind of report."""
+    """Return what a notebook shows of a report, as HTML.
+
+    `gdpo_audit.report` registers a function for each kind of report; any other value raises NotImplementedError.
+    """
     raise NotImplementedError
 
 

@@ -50,9 +50,9 @@ def normalise(
     eps_to: str = "std",
     tolerance: Tensor | None = None,
 ) -> Normalised:
-    """Return (x − mean) / (std + eps), where equal values give exactly 0.
+    """Return mean, std and (x − mean) / (std + eps) as `Normalised`, where equal values give exactly 0.
 
-    A std of at most `tolerance` is taken as 0.
+    eps_to: "std", or "variance", to which eps is added under the root. A std of at most `tolerance` is taken as 0.
     """
     mean, deviation = centre(x, over)
     std = std_of(deviation, over, ddof)
@@ -106,7 +106,7 @@ def root(x: Tensor) -> Tensor:
 
 
 def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
-    """Return Σ_k w_k x_k over the rewards that are not missing.
+    """Return Σ_k w_k x_k, over the rewards that are there if the convention skips missing ones.
 
     Where all are missing, the sum is NaN or, if the convention counts such responses, 0.
     """
@@ -153,9 +153,10 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
 
 
 def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
-    """Return centred values for the baseline of RLOO, if the convention has it.
+    """Return `in_group`, with its values less RLOO's baseline in place of the mean if the convention has that.
 
-    The baseline is the mean of the other rollouts, which multiplies centred values by n / (n − 1).
+    The baseline is the mean of the other rollouts, which multiplies centred values by n / (n − 1). s: the sums before
+    they were centred.
     """
     if not batch.convention.mean_of_others:
         return in_group
@@ -303,7 +304,7 @@ def whiten(batch: Batch, s: Tensor) -> Normalised:
 
 
 def over_responses(batch: Batch) -> Reduction:
-    """Return the reduction over all responses of the batch, as the convention takes missing rewards."""
+    """Return the reduction over all responses of the batch, without NaN if the convention skips missing rewards."""
     over = batch.all_responses
     return skipping_missing(over) if batch.skips_missing else over
 

@@ -69,7 +69,7 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
 def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format")) -> str:
     """Return the lines that make the log hold each reward, not only their total. Raises InputError.
 
-    Where no setting of the framework does it, these are lines for a reward function of one's own.
+    Where no line is known of the framework, these are those for training code of one's own.
 
     >>> print(log_rewards("verl"))
     trainer.use_v1=False trainer.rollout_data_dir=rollouts

@@ -131,7 +131,7 @@ def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
 
 
 def _units(rollouts: int, rewards: int) -> list[int]:
-    """Return 1 / √(p(G − p)) for p = 0 … G as integers.
+    """Return 1 / √(p(G − p)) for p = 0 … G as integers; 0 for p = 0 and p = G, where nothing is divided.
 
     Sums of K of them are equal exactly where the sums of the real numbers are.
 
@@ -169,7 +169,7 @@ def _runs(ordered: Sequence[int]) -> tuple[int, ...]:
 
 
 def _integer(value: int, name: str, low: int = 1, high: int = _LARGEST) -> int:
-    """Return a whole number in a range. Raises InputError that names the argument."""
+    """Return `value` if it is a whole number from `low` to `high`, else raise InputError with the argument's name."""
     expect(is_whole(value) and low <= value <= high, name, f"an integer from {low} to {high}", repr(value))
     return int(value)
 

@@ -144,7 +144,9 @@ READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # a log in
 
 
 def framework_named(name: object) -> str:
-    """Return the framework whose reader reads the logs of the framework of this name, which may be spelled in any way.
+    """Return the id of the framework whose reader reads the logs of the framework of this name.
+
+    Case, hyphens and blanks do not matter. Raises InputError for a name that is not known.
 
     >>> framework_named("MS-Swift"), framework_named("axolotl")
     ('ms_swift', 'trl')
@@ -164,6 +166,8 @@ def readable_with_writers() -> list[str]:
 
 def conventions_to_try(framework: str) -> tuple[str, ...]:
     """Return the keys of the conventions that may have made the log of a framework, the likeliest first.
+
+    Raises InputError for a framework that is not in READABLE.
 
     >>> conventions_to_try("nemo_rl")
     ('nemo_rl_loo', 'nemo_rl')

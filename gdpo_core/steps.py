@@ -51,7 +51,7 @@ def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 
 
 def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> Explanation:
-    """Build the explanation of a finished computation; prepared: the batch as the method took it."""
+    """Return the explanation of a finished computation; batch: as given; prepared: as changed by the method."""
     return Explanation(
         method=method,
         convention=batch.convention,

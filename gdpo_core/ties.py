@@ -33,7 +33,7 @@ class Order:
 
     @property
     def pairs(self) -> int:
-        """The number of these pairs."""
+        """The number of pairs in a group with different primary reward."""
         return self.right + self.tied + self.wrong
 
 
@@ -65,9 +65,10 @@ class Collapse:
     _index: Tensor = field(repr=False)  # the number of each response's group
 
     def inversions(self, primary: int = 0) -> float:
-        """Return the share of the pairs with different `primary` reward in which the lower one gets more.
+        """Return the share of the pairs with different `primary` reward that are in the wrong order.
 
-        NaN where there is no such pair. Raises InputError.
+        In such a pair the response with less of that reward has the larger advantage. NaN where no pair of a group
+        differs in it. Raises InputError.
 
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").inversions(primary=0)
         0.6666666666666666
@@ -128,9 +129,10 @@ def explain_and_collapse(
 
 
 def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:
-    """Return the collapse of a finished computation.
+    """Return the collapse of advantages that are already computed.
 
-    batch: in float64; prepared: as the method took it; same: how close advantages of one level are.
+    batch: as given, in float64; prepared: as changed by the method; same: up to which distance two advantages are
+    equal, relative to the largest of their group.
     """
     advantages = prepared.zero_unrewarded(steps.advantages)
     silent = batch.group.lowest(-advantages.abs()) == 0

@@ -26,14 +26,14 @@ class Result:
 
     @property
     def shares(self) -> list[float] | None:
-        """Return each reward's share of the update; None where there is none."""
+        """Return each reward's share of the update; None in place of the whole list where every advantage is 0."""
         share = self.collapsed.update_share
         return list(share) if all(one == one for one in share) else None
 
 
 @lru_cache(maxsize=512)
 def compute(state: State, method: str) -> Result:
-    """Return what a method makes of the state."""
+    """Return what a method makes of the state. Raises InputError where the convention does not define the method."""
     convention = gc.CONVENTIONS[state.convention]
     given: dict[str, Any] = {"weights": state.weights, "convention": convention}
     if convention.last_step == "tokens":

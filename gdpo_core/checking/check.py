@@ -71,7 +71,7 @@ class ConfigCheck:
         return next((s for s in SEVERITIES if any(trap.severity == s for trap in self.traps)), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as plain values, ready for JSON."""
+        """Return the check as plain values, ready for JSON."""
         return jsonable({"schema": 1} | asdict(self))
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_
 
 
 def _notes(unread: Sequence[str], found: Recognised) -> dict[str, str]:
-    """Return what could not be read, and what else the reader should know of what was."""
+    """Return two notes by their names, each only where there is something: what only a run would tell, and more."""
     notes = {}
     if unread:
         more = f" and {len(unread) - _NAMED} more" * (len(unread) > _NAMED)
@@ -147,7 +147,7 @@ def _notes(unread: Sequence[str], found: Recognised) -> dict[str, str]:
 
 
 def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
-    """Return what runs, and the sentence that says so; None where the configuration does not tell."""
+    """Return what runs, or None where the configuration does not tell, and the sentence that says so."""
     for runs in rules.runs:
         holds = known.holds(runs.when)
         if holds is None:
@@ -164,7 +164,10 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
 
 
 def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
-    """Return the rewards and their weights, in the order in which they count."""
+    """Return the names of the rewards and their weights, in the order in which they count; None for what is not told.
+
+    Both are None where a method other than GDPO runs and a fact says what this method gets in place of the rewards.
+    """
     fact = _fact(rules, known, "rewards")
     names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
     named = tuple(map(str, names)) if isinstance(names, list) and names else None
@@ -202,7 +205,10 @@ def _whole(value: Any) -> int | None:
 
 
 def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
-    """Return how many groups one batch step takes together, and a sentence with their size."""
+    """Return how many groups one batch step takes together, None where that is not told, and a sentence about both.
+
+    size: the answers to a prompt, None where that is not told.
+    """
     of = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
     gdpo = runs is not None and runs.method == "gdpo"
     if runs and runs.convention == "axolotl_streaming":
@@ -224,7 +230,10 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 
 
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
-    """Return the answers of a batch, and whether that is of one process of an unknown number."""
+    """Return how many answers a batch has, None where that is not told, and whether it is the batch of one process.
+
+    The latter is so where the number of processes alone is not told.
+    """
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}
         missing = [key for key, value in values.items() if value is None]
@@ -234,7 +243,10 @@ def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
 
 
 def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
-    """Return the first fact about something that holds; of versions that are not given, the newest has it."""
+    """Return the first fact about `about` that holds, None where none does; where it cannot be told, a fact says that.
+
+    Without a version, the facts count that are still true of the newest one.
+    """
     for fact in rules.facts:
         force = in_force(fact.since, fact.until, known.version)
         if fact.about == about and (force or (force is None and not fact.until)):
@@ -281,7 +293,7 @@ def _traps(found: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
 
 
 def _of_versions(trap: Trap) -> str:
-    """Return which versions a trap is of, where none is given."""
+    """Return the sentence on which versions have a trap, for a configuration whose version is not given."""
     parts = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
     return f" This holds {listing(parts)}; no version is given."
 
@@ -293,7 +305,7 @@ class _Filled:
         self.values, self.known = values, known
 
     def __call__(self, text: str, when: Sequence[Condition]) -> str:
-        """Return the sentence with what it names; $value is that of the first condition's key."""
+        """Return the text with the values of the keys that it names; $value is that of the first condition's key."""
         template = _Sentence(text)
         values = self.values | ({"value": _written(self.known.value(when[0].key))} if when else {})
         keys = {name: _written(self.known.value(name)) for name in template.get_identifiers() if "." in name}
