@@ -70,7 +70,7 @@ class Body:
 
     @property
     def refusal(self) -> tuple[int, str] | None:
-        """Status and reason, once there is one."""
+        """The status and the reason with which the body is refused; None while it is not."""
         if self.late:
             return 408, f"expected the next bytes of the body within {SECONDS} s"
         return (413, self.too_large) if self.size > self.most else None
@@ -84,7 +84,7 @@ class Body:
             yield
 
     async def next(self) -> Message:
-        """Return the next part of the body, or that nothing more comes of it."""
+        """Return the next message with a part of the body, or `http.disconnect` once the body is refused."""
         message = await self._part()
         self.size += 0 if self.declared else len(message.get("body", b""))
         return {"type": "http.disconnect"} if self.refusal else message
@@ -105,9 +105,9 @@ class Body:
 
 
 def refused(scope: Scope) -> tuple[int, str] | None:
-    """Return why marimo is not asked, though it would answer; None where it may be asked.
+    """Return the status and the reason with which a request is refused before marimo is asked; None where it may be.
 
-    It is not asked for other sockets than its own, new notebooks, other files, or the sockets of other visitors.
+    marimo is not asked for other sockets than its own, new notebooks, other files, or the sockets of other visitors.
     """
     path, query = scope["path"], QueryParams(scope.get("query_string", b""))
     socket = scope["type"] == "websocket"
@@ -120,7 +120,7 @@ def refused(scope: Scope) -> tuple[int, str] | None:
 
 
 def blamed(error: BaseException | None) -> int:
-    """Return the status for what marimo raised: 4xx where it stumbled over what a client sent."""
+    """Return the status for what marimo raised: 4xx where it stumbled over what a client sent, else 500."""
     while error:
         if isinstance(error, msgspec.MsgspecError):
             return 400

@@ -11,7 +11,7 @@ _ENTRY = re.compile(r"- \*\*([^*]+)\*\*(?: \(([^)]+)\))? — (.+)")  # term, oth
 
 @cache
 def glossary() -> dict[str, str]:
-    """Return the sentence of every term, and of every other name of it."""
+    """Return the sentences of the glossary, by each term and by each other name of a term."""
     file = Path(__file__).parent.parent / "docs" / "glossary.md"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     return {

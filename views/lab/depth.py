@@ -77,7 +77,7 @@ def conventions(state: State, answer: int) -> Html:
 
 
 def _by_tokens() -> str:
-    """Say that some conventions weigh answers by their tokens, and what a token is here."""
+    """Say which conventions weigh answers by their tokens, and what a token is here; empty where none does."""
     names = [c.name for c in gc.CONVENTIONS.values() if c.last_step == "tokens"]
     weigh = "weighs" if len(names) == 1 else "weigh"
     return f"{listing(names)} {weigh} answers by their tokens; here each character counts as one." if names else ""
@@ -119,9 +119,9 @@ def figure_two() -> Html:
 
 
 def _second(rewards: object, method: str = "gdpo", prompt: int | None = None, before: bool = False) -> float:
-    """Return the advantage of the second answer; before: without GDPO's batch step.
+    """Return the advantage of the second answer to a prompt; before: without GDPO's batch step.
 
-    Where there are several prompts, it is the second answer of that one.
+    prompt: the number of that prompt; None where the rewards are of one prompt, without an axis of prompts.
     """
     e = gc.explain(rewards, method)
     a = e.weighted_sums if before else e.advantages
