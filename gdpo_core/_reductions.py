@@ -97,7 +97,7 @@ class _OverIds(Reduction):
 
     @cached_property
     def _first(self) -> Tensor:
-        """(groups,) the number of each group's first response."""
+        """The number of each group's first response, (groups,)."""
         return self.lowest(torch.arange(len(self.index), device=self.index.device))
 
     def total(self, x: Tensor) -> Tensor:

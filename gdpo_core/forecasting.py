@@ -37,7 +37,7 @@ class Course:
 
     @cached_property
     def logits(self) -> Array:
-        """(T, K) the logits of a smooth course through the rates."""
+        """The logits of a smooth course through the rates, (T, K)."""
         columns = [_smooth(self.time, self.rates[:, k]) for k in range(self.rates.shape[1])]
         return np.stack(columns, axis=1)
 
@@ -114,12 +114,12 @@ class Pushes:
 
     @cached_property
     def _offset(self) -> Array:
-        """(K,) the difference of the measured push from the formula's, on the course of the log."""
+        """The difference of the measured push from the formula's on the course of the log, in artanh, (K,)."""
         return np.arctanh(np.clip(self.measured, -0.999, 0.999)) - self._formula(self.course.logits).mean(0)
 
     @cached_property
     def _variance(self) -> Array:
-        """(K,) rate (1 − rate) of what each weight multiplies, over the course of the log."""
+        """The mean of rate (1 − rate) over the course of the log, of what each weight multiplies, (K,)."""
         rates = self._rates(self.course.logits)
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
 
@@ -160,18 +160,18 @@ class Speeds:
 
     @cached_property
     def speed(self) -> Array:
-        """(K,) the median of what is known of each speed."""
+        """The median of each speed by `chance`, (K,)."""
         return self.quantile(np.full((1, len(self.start)), 0.5))[0]
 
     @cached_property
     def spread(self) -> Array:
-        """(K,) the standard deviation of what is known of each speed."""
+        """The standard deviation of each speed by `chance`, (K,)."""
         mean = self.chance @ self.grid
         return np.sqrt(np.maximum(self.chance @ self.grid**2 - mean**2, 0))
 
     @cached_property
     def log_spread(self) -> Array:
-        """(K,) the standard deviation of the logarithm of each speed."""
+        """The standard deviation of the logarithm of each speed by `chance`, (K,)."""
         logs = np.log(self.grid)
         return np.sqrt(np.maximum(self.chance @ logs**2 - (self.chance @ logs) ** 2, 0))
 

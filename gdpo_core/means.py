@@ -34,7 +34,7 @@ _TINY, _ROUNDED, _FAR = 1e-9, 1e-6, 100.0
 
 @dataclass(frozen=True)
 class Scalars:
-    """What a log of means says of its steps; one batch of `groups` groups of `size` answers each.
+    """The numbers that a log of means has of its steps, each of which is a batch of `groups` groups of `size` answers.
 
     values: of each reward that takes two values alone these two, and None for any other. silent: the share of groups in
     which the weighted sum is the same for all answers, as TRL's `frac_reward_zero_std` has it under GRPO; NaN where it
@@ -52,13 +52,16 @@ class Scalars:
 
     @property
     def gaps(self) -> Array:
-        """(rewards,) how far apart the two terms of a reward are; NaN of a reward with other values."""
+        """The distance between the two terms of each reward, (rewards,); NaN for a reward with more than two values."""
         apart = [np.nan if v is None else float(v[1] - v[0]) for v in self.values]
         return np.abs(np.array(self.weights) * np.array(apart))
 
     @property
     def passes(self) -> Array:
-        """(steps, rewards) how many answers have the higher of the two values; NaN of a reward with other values."""
+        """The number of answers that have the higher of a reward's two values, (steps, rewards).
+
+        NaN for a reward with more than two values.
+        """
         low = np.array([np.nan if v is None else v[0] for v in self.values])
         high = np.array([np.nan if v is None else v[1] for v in self.values])
         return np.round((self.means - low) / (high - low) * self.size * self.groups)

@@ -89,7 +89,7 @@ class Arms:
 
     @property
     def noise(self) -> Tensor:
-        """(rewards,) of zeros: the table is all that is paid."""
+        """The std of the noise on each reward, (rewards,): 0, as the table is all that is paid."""
         return torch.zeros_like(self.weights)
 
     @property

@@ -81,7 +81,10 @@ class Scenario:
 
 
 def medians(run: TrainingRun, level: float = LEARNT) -> list[float]:
-    """Return, per coin or arm, the lower median over seeds of the epoch at which it reaches the level, or infinity."""
+    """Return, for each coin or arm, the lower median over seeds of the epoch at which its probability reaches `level`.
+
+    A seed in which it never does counts as infinity.
+    """
     return run.steps_to(level).median(0).values.tolist()
 
 

@@ -1,4 +1,4 @@
-"""What came before and after GDPO for the same problem, in its notation: a few lines each on top of `methods.py`.
+"""Methods that came before and after GDPO for the same problem, in its notation, on top of `methods.py`.
 
 Symbols as there; σ_k the standard deviation of reward k in a group, ρ_kl its correlation with reward l, t_k = w_k z_k
 what GDPO adds up. Inside a group GRPO, GRPO without std, DVAO and CorrGRPO have one direction, the centred weighted

@@ -1,4 +1,4 @@
-"""How much memory the server and its workers hold, of what they may hold, and how it is given back."""
+"""The memory that the server and its workers hold, how much they may hold, and how it is given back."""
 
 import ctypes
 import functools

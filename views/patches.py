@@ -1,4 +1,4 @@
-"""What is changed inside marimo while it serves the page: seven places, each reported in docs/upstream.md.
+"""The changes inside marimo while it serves the page: seven places, each reported in docs/upstream.md.
 
 Seen in marimo 0.25.2, by which pyproject.toml bounds it. Figures are of two cores, 26 November 2026.
 """

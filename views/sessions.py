@@ -1,4 +1,4 @@
-"""What one visitor of the server may take: bytes of files, names of sessions, sockets of this page alone.
+"""Limits of what one visitor of the server may take: bytes of files, names of sessions, sockets of this page alone.
 
 marimo gives a session a name of six letters; anyone who guesses it sees what its visitor has set.
 """

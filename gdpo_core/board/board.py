@@ -184,7 +184,7 @@ class Board(anywidget.AnyWidget):
 
     @property
     def rewards(self) -> torch.Tensor:
-        """(answers, rewards) what each answer is paid now, float64."""
+        """The pay of each answer by reward as the controls stand now, (answers, rewards), float64."""
         return torch.tensor(self.state.rewards, dtype=torch.float64)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What one method makes of a state: the core's numbers, and what it can no longer tell apart."""
+"""The result of one method on a state: the core's numbers, and the answers that the method can no longer tell apart."""
 
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What a configuration will run: method, weights, what reaches the advantages, batch and log; and its traps."""
+"""The check of a configuration: its method, weights, batch and log, what reaches the advantages, and its traps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -43,11 +43,12 @@ class FoundTrap:
 
 @dataclass(frozen=True)
 class ConfigCheck:
-    """What a configuration will run, as far as it tells without running anything.
+    """The method, rewards and traps of a configuration, as far as it tells them without being run.
 
-    method, convention: None where it is none that has a name here, or where the configuration does not tell.
+    method, convention: None where they have no name here, or where the configuration does not tell.
     rewards, weights: in the order in which they count; None where the configuration does not name them.
-    facts: lines by what they are about. unread: keys whose value only a run would tell.
+    facts: sentences by what they are about; lines: lines that make a log that can be audited. unread: keys whose value
+    only a run would tell.
     """
 
     files: tuple[str, ...]

@@ -21,7 +21,7 @@ _LONGEST = 60  # characters of an expression that is shown
 
 @dataclass(frozen=True)
 class _Names:
-    """What the names of a program stand for.
+    """The names of a program, with what they stand for.
 
     values: of names that are assigned once and not changed; functions: names of its own functions and of what it
     imports; origins: the package that a name is imported from.

@@ -1,4 +1,4 @@
-"""Which trainer a configuration is for, and its settings as that trainer sees them."""
+"""The recognition of the trainer that a configuration is for, and its settings as that trainer sees them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

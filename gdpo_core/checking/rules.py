@@ -1,4 +1,4 @@
-"""What is known of the configuration of a trainer, as data: its keys, what they make run, and the traps among them.
+"""Rules on the configuration of a trainer, as data: its keys, what they make run, and the traps among them.
 
 The records stand in frameworks.toml, one table `check` and one list `traps` per trainer.
 """
@@ -100,7 +100,7 @@ class Trap:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What is known of the configuration of one trainer.
+    """The rules on the configuration of one trainer.
 
     marks: patterns of the programs and calls that run it; keys: patterns of the keys that it alone has; common: keys
     that other trainers share, of which two are enough where nothing else is known; packages: names under which it is

@@ -36,7 +36,7 @@ class _Word:
 
 @dataclass
 class _Script:
-    """What was read so far; first: the number of the first line."""
+    """The variables and arrays of a script, as far as it was read; first: the number of the first line."""
 
     first: int = 1
     variables: dict[str, str] = field(default_factory=dict)

@@ -19,7 +19,7 @@ LIKE = 'algorithm.adv_estimator=gdpo +algorithm.gdpo_reward_keys=\'["accuracy","
 
 
 def area() -> mo.ui.text_area:
-    """Return the text area."""
+    """Return the text area for a configuration."""
     label = "Your configuration"
     return mo.ui.text_area(placeholder=LIKE, label=label, rows=4, max_length=LONGEST, full_width=True)
 
@@ -31,7 +31,7 @@ def controls(configuration: mo.ui.text_area) -> mo.Html:
 
 
 def section(text: str) -> mo.Html | None:
-    """Return what the pasted configuration will run, or why it cannot be told; nothing without any."""
+    """Return the section on what the pasted configuration will run, or why that cannot be told; None without text."""
     if not text.strip():
         return None
     try:
