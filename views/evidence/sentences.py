@@ -53,7 +53,7 @@ def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
 
 @lru_cache(maxsize=64)
 def unlike(data: Published, choice: Choice) -> str:
-    """Say, as the end of a sentence, how many prompts have a tie at weights of which no sum is another's."""
+    """Say how many prompts have a tie at weights of which no sum is another's, as the end of a sentence."""
     marks = marks_of(data, choice)
     grpo, gdpo = outcomes(marks, ties_of(marks, UNLIKE)).tied.values()
     rarely = (
