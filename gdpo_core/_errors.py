@@ -67,7 +67,7 @@ def reason(error: BaseException) -> str:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Return whether an error ends a program that nobody asked to end.
+    """Return whether an error is a fault of the program, not an order to end it such as KeyboardInterrupt.
 
     >>> is_fault(KeyError()), is_fault(KeyboardInterrupt())
     (True, False)

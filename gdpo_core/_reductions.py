@@ -24,24 +24,24 @@ class Reduction(ABC):
         """The number of members, missing ones included."""
 
     def counted(self, x: Tensor) -> Tensor | int:
-        """Return how many of these values count."""
+        """Return how many members the statistics of x count: all, or, where NaN is skipped, those that are there."""
         return self.count
 
     @abstractmethod
     def total(self, x: Tensor) -> Tensor:
-        """Return the sum of the values."""
+        """Return the sum of the values of x, for each group or the batch."""
 
     @abstractmethod
     def squares(self, x: Tensor) -> Tensor:
-        """Return the sum of the squares of the values."""
+        """Return the sum of the squares of the values of x, for each group or the batch."""
 
     @abstractmethod
     def lowest(self, x: Tensor) -> Tensor:
-        """Return the lowest value."""
+        """Return the lowest value of x, for each group or the batch."""
 
     @abstractmethod
     def member(self, x: Tensor) -> Tensor:
-        """Return any one of the values."""
+        """Return one of the values of x, whichever it is, for each group or the batch."""
 
     @abstractmethod
     def broadcast(self, x: Tensor) -> Tensor:

@@ -27,7 +27,8 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     """Return the number of different advantage vectors of all groups with so many rollouts and binary rewards.
 
     Exact: integers only. Sizes up to 1000 where the count has a closed form: for GRPO with and without std, for GDPO of
-    one reward or up to three rollouts. Its other sums are enumerated, up to about 4 × 14, 6 × 6, 16 × 3 or 60 × 2.
+    one reward or up to three rollouts. For GDPO of other sizes the sums are enumerated, up to about 4 × 14, 6 × 6,
+    16 × 3 or 60 × 2.
     Raises InputError. Source: arXiv 2601.05242, Fig. 3.
 
     >>> [count_distinct(method, 4, 8) for method in ("grpo", "grpo_no_std", "gdpo")]

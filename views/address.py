@@ -157,7 +157,9 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
 
 
 def write(values: Mapping[str, Any], untouched: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values as text, by control; "" for one that is None or stands as it was untouched.
+    """Return the values as text, by control; "" for a value that is None or the one that the address leaves out.
+
+    untouched: the values that it leaves out, where these are not the defaults of CONTROLS.
 
     >>> write({"evidence-draw": 7, "evidence-group": 12, "lab-weights": (1.0, 2.5, 1.0)}, {})
     {'evidence-draw': '7', 'evidence-group': '', 'lab-weights': '1_2.5_1'}

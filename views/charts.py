@@ -286,7 +286,7 @@ def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, pape
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
     """Draw the pass rate of one reward by step under both methods, with median and quartiles over seeds.
 
-    rows: method, step, median, low and high; words: what was predicted of it, and what came.
+    rows: method, step, median, low and high; words: what was predicted of this reward, and what came.
     """
     ends = {row["method"]: f"{row['method']} {percent(row['median'])}" for row in rows}
     last = max(row["step"] for row in rows)

@@ -77,7 +77,7 @@ class Body:
 
     @contextlib.contextmanager
     def room(self) -> Iterator[None]:
-        """Keep memory for the body while it is worked on; where there is none, only a small body is taken."""
+        """Keep memory for the body inside `with`; where there is none, only a small body is taken there."""
         with memory.reserved(self.coming) if SMALL < self.coming <= BODY else contextlib.nullcontext(True) as fits:
             if not fits:
                 self.most, self.too_large = SMALL, sessions.NO_ROOM
@@ -142,7 +142,7 @@ class Exchange:
         self.who = f"{client}: {scope.get('method', 'WebSocket')} {scope['path']!r:.80}"
 
     async def refuse(self, status: int, why: str) -> None:
-        """Log why the request is refused, and say so to who sent it."""
+        """Log why the request is refused, and answer it with this status and reason."""
         LOG.warning("%s: %d %s", self.who, status, why)
         if self.scope["type"] == "websocket":
             return await self.send({"type": "websocket.close"})  # is answered 403

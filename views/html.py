@@ -105,7 +105,7 @@ def loaded(load: Callable[[Path], Any], path: Path) -> Any:
 
 
 def div(kind: str, *parts: object, **attributes: object) -> Html:
-    """Return parts of the page in a frame of that class."""
+    """Return parts of the page in a div; kind: its class."""
     return tag("div", *map(element, parts), kind=kind, **attributes)
 
 

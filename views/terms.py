@@ -24,7 +24,9 @@ def glossary() -> dict[str, str]:
 
 
 def term(name: str, shown: str = "") -> Html:
-    """Return a term that explains itself, `shown` in the form that the sentence needs.
+    """Return a term with its sentence of the glossary as a tip; a name that the glossary lacks has no tip.
+
+    shown: the form of the term that the sentence around it needs, by default the name.
 
     >>> term("policy", "policies")
     Markup('<dfn class="term" tabindex="0" data-tip="What is trained: the rule that gives every possible answer to a prompt its probability.">policies</dfn>')

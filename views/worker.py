@@ -41,7 +41,7 @@ _all_told, spawn.get_preparation_data = spawn.get_preparation_data, _told
 
 
 def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connection]:
-    """Start a process that runs the function until this one ends; return it and this end of its pipe."""
+    """Start a process that runs the function and ends with this process; return it and our end of its pipe."""
     ours, theirs = _context.Pipe()
     process = _context.Process(target=function, args=(theirs,), daemon=True)
     process.start()

@@ -136,7 +136,7 @@ class Pairs:
     needed: dict[str, Tensor]  # by method, (entries,) the weight of correctness above which the right one is first
 
     def tied(self, method: str, weight: float = 1.0) -> Tensor:
-        """Return (entries,) whether the two answers have one advantage."""
+        """Return (entries,) whether the method gives the two answers one advantage at this weight of correctness."""
         return (self.needed[method] - weight).abs() < _SAME
 
     def broken(self, weight: float = 1.0) -> Tensor:

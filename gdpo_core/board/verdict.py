@@ -19,7 +19,7 @@ ONE_SPREAD = (
 
 
 def verdict(facts: Facts) -> list[Html]:
-    """Return what this state shows: first what is told apart, then what that is worth."""
+    """Return what this state shows, in one or two paragraphs: first what is told apart, then what that is worth."""
     if facts.silent:
         said = ["**Every advantage is 0, so nothing is learnt from these answers.**", _why_silent(facts)]
     elif facts.base.silent or facts.other.silent:

@@ -7,7 +7,7 @@ PAIR = "right–wrong pair"
 
 
 def worth(facts: Facts) -> str:
-    """Return whether the right answers gain, by order and by push; empty where no reward says which are right."""
+    """Say whether the right answers gain, by order and by push; empty where no reward says which are right."""
     if facts.right is None:
         return ""
     first = facts.state.name_of(facts.state.primary or 0)

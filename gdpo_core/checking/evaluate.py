@@ -1,4 +1,4 @@
-"""Whether a condition holds of a configuration: yes, no, or not told."""
+"""The evaluation of conditions on a configuration: yes, no, or not told."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -23,7 +23,7 @@ _EVERY = 5  # steps of a point of a curve
 
 @lru_cache(maxsize=1)
 def load() -> list[dict[str, Any]]:
-    """Return a row per reward of every row of a plan that was trained: its forecast, and what came."""
+    """Return a row per reward of every setting of a plan that was trained: the forecast, what came, whether it held."""
     came = what_came(pl.read_parquet(RUNS))
     rows = [x for x in json.loads(FORECASTS.read_text(encoding="utf-8")) if x["from_steps"] == FROM]
     known = [x | {"came": came[x["setup"], x["row"], x["reward"]]} for x in rows if _key(x) in came]

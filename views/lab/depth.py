@@ -18,7 +18,7 @@ def equations() -> str:
 
 
 def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
-    """Return both computations in a table, an answer a row; z: (answers, rewards), the rest (answers,)."""
+    """Return GRPO's and GDPO's computation in a table, a row per answer; z: (answers, rewards), the rest (answers,)."""
     rows = zip(total, grpo, z, z_total, gdpo, strict=True)
     head = ["answer", "(1) sum", "(2) GRPO", *(f"(4) z {k}" for k in range(1, len(z[0]) + 1)), "(5) sum", "(6) GDPO"]
     values = ([*map(signed, (a, b, *c, d, e))] for a, b, c, d, e in rows)
@@ -49,7 +49,10 @@ ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2:
 
 
 def conventions(state: State, answer: int) -> Html:
-    """Return one answer's advantage under every convention, and what each does where the formulas leave a choice."""
+    """Return a table of one answer's advantage under every convention, and sentences on the board's convention.
+
+    The sentences say what that convention does where the formulas leave a choice. answer: its number, from 0.
+    """
 
     def row(c: gc.Convention) -> list[str]:
         both = (_advantage(state, method, c, answer) for method in (BASE, state.method))

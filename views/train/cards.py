@@ -283,7 +283,10 @@ def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) 
 
 
 def weights_table(file: File, scenario: Scenario, setting: Setup) -> Html | str:
-    """Show who wins at which weight of being concise, and behind the gate; empty where anything else was set."""
+    """Show which answer wins at which weight of conciseness, and behind the gate.
+
+    Empty where the reader changed anything of the scenario but weights, gate and comparison.
+    """
     as_shipped = replace(scenario.setup, match_scale=setting.match_scale, weights=None, gate=None)
     if replace(setting, weights=None, gate=None) != as_shipped:
         return ""

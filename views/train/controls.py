@@ -44,7 +44,10 @@ def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def as_coins(lab: State) -> tuple[list[float], list[float]]:
-    """Return start and pay of a coin per mark of the Lab; a number is a coin of one half that spreads as it does."""
+    """Return the starts and the pays of coins, one per mark of the Lab.
+
+    A mark with other values than 0 and 1 becomes a coin that starts at one half and pays so that it spreads alike.
+    """
     starts, pays = list(pass_rates(lab.marks)), list(lab.pays)
     for k, mark in enumerate(zip(*lab.marks, strict=True)):
         if not {*mark} <= {0, 1}:
@@ -164,7 +167,7 @@ def rewards(scenario: Scenario) -> list[str]:
 
 
 def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
-    """Return a row of sliders per reward."""
+    """Return a row of sliders per reward, or, where the scenario takes the Lab's answers, a link to the Lab."""
     if scenario.from_marks:
         link = tag("a", "Change them in the Lab →", href="?at=lab")
         sentence = "Starts, pays and weights are those of the Lab; a score is a coin that spreads as it does. "

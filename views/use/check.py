@@ -25,7 +25,7 @@ def area() -> mo.ui.text_area:
 
 
 def controls(configuration: mo.ui.text_area) -> mo.Html:
-    """Return the text area below what it is for."""
+    """Return the text area below words on what it is for."""
     heading = tag("h2", "Check a configuration before it runs", kind="part")
     return show(heading, tag("p", ABOUT, kind="note"), configuration)
 

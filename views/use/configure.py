@@ -53,7 +53,7 @@ def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, st
 
 
 def controls(*chosen: mo.ui.dropdown) -> mo.Html:
-    """Return the choices in a line below what they are about."""
+    """Return the choices in a line, below a heading and the one line that switches GDPO on in two trainers."""
     row = mo.hstack(chosen, justify="start", gap=1, wrap=True)
     heading = tag("h2", "The lines for your trainer", kind="part")
     switches = (join(" ", tag("b", TRAINERS[key]), " ", tag("code", line)) for key, line in ONE_LINE.items())

@@ -18,7 +18,8 @@ from views.train import cards
 class Case:
     """A case for a method: what the rewards are like, what shows it, and where.
 
-    at: a chapter, or a set-up of Train. `shown_by` holds {verdict} where the verdict of that set-up stands.
+    at: the key of a chapter; scenario: the id of a set-up, if the chapter is Train. {verdict} in `shown_by` stands for
+    the verdict of that set-up.
     """
 
     rewards: str
