@@ -31,7 +31,7 @@ def tie_tolerance(rewards: torch.dtype) -> float:
 
 @dataclass(frozen=True)
 class Block:
-    """Groups of similar size side by side, each padded to the longest."""
+    """Groups of similar size side by side, each padded to the size of the largest."""
 
     groups: Tensor  # (groups,) their numbers
     rollouts: int
@@ -80,7 +80,7 @@ def blocks_of(batch: Batch) -> list[Block]:
 def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
     """Return the rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
 
-    x: (groups, rollouts). Neighbours in size that are at most `same` apart are one value.
+    x: (groups, rollouts). Values that follow one another in size and are at most `same` apart are one value.
 
     >>> ranks(torch.tensor([[0.5, 2.0, 0.5, torch.nan]])).tolist()
     [[0, 1, 0, -1]]

@@ -267,7 +267,7 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
 
 
 def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """Return s = Σ_k w_k z_k after GDPO's batch step: minus the mean, divided by the std plus eps."""
+    """Return s = Σ_k w_k z_k after GDPO's batch step, as `Normalised`: minus the mean, divided by the std plus eps."""
     c, over = batch.convention, batch.last_step
     mean, deviation = _centre_zero_sums(batch, s, over)
     std = std_of(deviation, over, c.ddof)
@@ -278,7 +278,7 @@ def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
 
 
 def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
-    """Return centred sums minus their mean over all responses of the batch, divided by their std plus eps."""
+    """Return sums that are centred in their groups, minus their mean over the batch, divided by their std plus eps."""
     c, over = batch.convention, over_responses(batch)
     mean, deviation = _centre_zero_sums(batch, centred, over)
     std = std_of(deviation, over, c.ddof)
@@ -287,7 +287,10 @@ def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
 
 
 def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
-    """Return the centred sums, divided by the std of the sums over all responses plus eps."""
+    """Return `centred`, the sums less the mean of their group, divided by the std of the sums `s` over the batch.
+
+    The convention's eps is added to that std.
+    """
     c, over = batch.convention, over_responses(batch)
     of_sums = normalise(s, over, ddof=c.ddof)
     by = over.broadcast(divisor(of_sums.std, c.sum_eps))
@@ -310,7 +313,7 @@ def over_responses(batch: Batch) -> Reduction:
 
 
 def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return the mean over the batch of sums that are 0 in each group, and the sums minus it; zeros stay zeros.
+    """Return the mean over the batch of sums that add up to 0 in each group, and the sums minus it; zeros stay zeros.
 
     The sums of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its round-off
     would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is round-off.

@@ -124,7 +124,7 @@ class Pushes:
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
 
     def _rates(self, logits: Array) -> Array:
-        """Return (…, K) the rates of what each weight multiplies: of a gated reward the rate behind its gate."""
+        """Return (…, K) the rates of what each weight multiplies; for a gated reward it is the rate behind its gate."""
         rates = 1 / (1 + np.exp(-logits))
         if self.gate is not None:
             gated, on, factor = self.gate
@@ -193,7 +193,7 @@ def damping(logits: Array) -> Array:
 
 
 def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
-    """Fit the speed of each reward to the run: a logistic regression of its rate on the push that it got until then."""
+    """Return the speeds that fit the run, by a logistic regression of each reward's rate on its push until then."""
     rewards = course.rates.shape[1]
     start, speed = np.zeros(rewards), np.zeros(rewards)
     error, slope = np.full(rewards, np.inf), np.zeros(rewards)
@@ -267,7 +267,7 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
 
 
 def times_of(steps: int) -> Array:
-    """Return the times at which a course is computed: each step at first, then ever fewer."""
+    """Return the times from 0 to `steps` at which a course is computed: each step at first, then ever fewer."""
     times = list(range(min(steps, _STEPS_EACH) + 1))
     while times[-1] < steps:
         times.append(min(steps, max(times[-1] + 1, int(times[-1] * _GROWTH))))
@@ -275,7 +275,10 @@ def times_of(steps: int) -> Array:
 
 
 def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Array:
-    """Return (times, draws, K) the rates of each reward from its start; start, speeds: (draws, K)."""
+    """Return (times, draws, K) the rates of each reward at these times; start: (draws, K) logits at the first one.
+
+    speeds: (draws, K) in logits per step for a push of one.
+    """
     logits, rates = start, []
     for gap in np.diff(times, append=times[-1]):
         rates.append(1 / (1 + np.exp(-logits)))

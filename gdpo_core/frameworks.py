@@ -22,9 +22,9 @@ class Lines:
     """Lines of configuration, in which `config_lines` fills in $weights, $rewards and other values; None: no such line.
 
     with_size: what $with_size stands for in `switch_to_gdpo`, where the group size is known.
-    switch_to_other: to another method than GDPO; options: what $option stands for there, by method; None: its name.
-    set_grpo_weights: where the weights of the other methods are set elsewhere than GDPO's.
-    gate_to: `gate`, where the value that takes the reward's place is not 0.
+    switch_to_other: switches to another method than GDPO; options: what $option stands for there, by method, without
+    which it is the method's name. set_grpo_weights: sets the weights of the other methods, where that is done elsewhere
+    than for GDPO. gate_to: takes the place of `gate` where the value that takes the reward's place is not 0.
     """
 
     switch_to_gdpo: str

@@ -132,7 +132,10 @@ class Setup:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The seeds, rollouts and prompts: statistics along the last axis but one are several times as fast."""
+        """The numbers of seeds, rollouts and prompts, in the order of the axes.
+
+        The rollouts stand before the prompts, as statistics along the last axis but one are several times as fast.
+        """
         return int(self.seeds), int(self.rollouts), int(self.prompts)
 
 
@@ -274,9 +277,10 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
 
 
 def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
-    """Return the advantages inside the groups, followed by the step over the batch that match_scale names.
+    """Return the advantages of the batch, with the step over it that match_scale names.
 
-    That is eq. 6 for every method, none for any, or the method's own.
+    True: the step of eq. 6 for every method, after the method's own if that leaves another std than 1. False: no step.
+    "published": the method's own, if it has one.
     """
     formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages
