@@ -296,8 +296,8 @@ def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
 def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] | None) -> tuple[Array, Array]:
     """Return the lowest and the highest share of each reward over all groups of n answers with passes and failures.
 
-    terms: how far apart the two terms of a reward are; spans: how far apart its two values are, for GDPO, else None.
-    −∞ and ∞ where there are too many kinds of groups, or none teaches.
+    terms: the term of each reward's higher value less that of the lower; spans: the higher value less the lower, for
+    GDPO, else None. −∞ and ∞ where there are too many kinds of groups, or none teaches.
     """
     k = len(terms)
     without = np.full(k, -np.inf), np.full(k, np.inf)

@@ -194,7 +194,7 @@ def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tupl
 
 @dataclass(frozen=True)
 class BrokenTies:
-    """The pairs with different primary reward that one method ties and another does not, as numbers of the responses."""
+    """The pairs with different primary reward that one method ties and another does not, by the responses' numbers."""
 
     lower: Tensor  # (pairs,) the response with the lower primary reward
     higher: Tensor  # (pairs,)

@@ -136,7 +136,10 @@ def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_
 
 
 def _notes(unread: Sequence[str], found: Recognised) -> dict[str, str]:
-    """Return two notes by their names, each only where there is something: what only a run would tell, and more."""
+    """Return notes by their names, if there are any: what only a run would tell, and what else the reader should know.
+
+    The names are "not read" and "note".
+    """
     notes = {}
     if unread:
         more = f" and {len(unread) - _NAMED} more" * (len(unread) > _NAMED)

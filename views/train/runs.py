@@ -1,4 +1,4 @@
-"""What is trained: a run and a limit per setting and method, once for all visitors, and their numbers as rows."""
+"""Runs and limits of the policies, one per setting and method, once for all visitors, and their numbers as rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

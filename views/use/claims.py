@@ -1,4 +1,4 @@
-"""What is said about GDPO and what was found, what came after it, limits and references."""
+"""Claims about GDPO and what was found of them, the methods that came after it, limits and references."""
 
 from collections.abc import Iterator
 from functools import lru_cache
