@@ -147,11 +147,7 @@ HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
 def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -> Filled:
-    """Draw the share in the wrong order as correctness weighs more, a line per method.
-
-    counted: the kind of pair, in words; now: the weight that is chosen; none: by method, the weight above which that
-    share is 0, as text.
-    """
+    """Draw the share in the wrong order by the weight of correctness; none: by method, the weight above which it is 0."""
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
     labels = [
@@ -178,10 +174,7 @@ def _by_weight() -> alt.X:
 
 
 def push_by_weight(lines: Lines, now: float) -> Filled:
-    """Draw the push on correctness as correctness weighs more; the upright axis runs from 0 to 1.
-
-    now: the weight that is chosen.
-    """
+    """Draw the push on correctness as correctness weighs more, on an axis from 0 to 1, with a rule at weight `now`."""
     at_both_ends = ", ".join(
         f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[HEAVIEST])} at {HEAVIEST:g}"
         for m, line in lines.items()
@@ -256,8 +249,7 @@ def _coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[a
 def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
     """Draw how many groups each method tells apart while one size grows.
 
-    groups: by that size, by method; grows: what the size counts; paper: the size at which the paper's figure stops
-    drawing GDPO; top: where the upright axis ends.
+    groups: by that size, by method; grows: what it counts; paper: the size at which the paper's curve of GDPO ends.
     """
     rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in groups.items() for m, c in row.items()]
     sizes = list(groups)

@@ -162,7 +162,7 @@ def speeds() -> list[dict[str, Any]]:
 
 
 def curves(name: str) -> Html:
-    """Draw the setting of a dot: the forecasts as it ran and under the setting, and the course that its runs took.
+    """Draw the setting of a dot: what was forecast of the run as it was and of the setting, and the course that came.
 
     name: the dot's, as `names` has it.
     """

@@ -51,9 +51,9 @@ def grade_answers(task: Task) -> GradedAnswers:
 
 
 def board(task: Task, first: Task, page: Nav) -> Board:
-    """Return the board of a task's answers, set as the address says if this is of the task and as far as it fits.
+    """Return the board of a task's answers, set as the address says where that is of this task, as far as it fits.
 
-    first: the task that the address need not name.
+    first: the task that an address is of which names none.
     """
     sheet = grade_answers(task)
     made = Board(
