@@ -147,7 +147,7 @@ HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
 def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -> Filled:
-    """Draw the share in the wrong order by the weight of correctness; none: by method, the weight above which it is 0."""
+    """Draw the share in the wrong order by correctness's weight; none: by method, the weight above which it is 0."""
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
     labels = [
