@@ -32,7 +32,7 @@ InputError.__module__ = "gdpo_core"  # the module where callers find the class, 
 
 
 def expect(condition: bool, name: str, expected: str, got: object) -> None:
-    """Raise InputError when `condition` is false.
+    """Raise InputError, which says name, expected and got, when `condition` is false.
 
     >>> expect(False, "weights", "3 numbers, one per reward", "2")
     Traceback (most recent call last):
@@ -43,7 +43,7 @@ def expect(condition: bool, name: str, expected: str, got: object) -> None:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Return whether a value is an integer of Python or of numpy; True and False are none."""
+    """Return whether a value is an integer of Python or of numpy; True and False are no integers here."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -67,7 +67,7 @@ def reason(error: BaseException) -> str:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Return whether an error ends a program that nobody asked to end.
+    """Return whether an error is a fault of the program, not an order to end it such as KeyboardInterrupt.
 
     >>> is_fault(KeyError()), is_fault(KeyboardInterrupt())
     (True, False)

@@ -70,7 +70,7 @@ class Batch:
     def last_step(self) -> Reduction:
         """The reduction of GDPO's batch step: over all responses, all tokens or each group.
 
-        Raises InputError without lengths.
+        Raises InputError where the convention averages over tokens and the batch has no lengths.
         """
         c = self.convention
         over = self.group if c.last_step == "group" else self.all_responses
@@ -89,7 +89,10 @@ class Batch:
         return replace(self, rewards=self.rewards.nan_to_num(nan=0.0), missing=False)
 
     def pieces(self) -> Iterator["Batch"]:
-        """Yield the batch in pieces of whole groups that fit into the cache, in order."""
+        """Yield the batch in pieces of whole groups that fit into the cache, in order.
+
+        A batch with group ids, or on a GPU, is one piece.
+        """
         if self.index is not None or self.rewards.numel() <= _PIECE or self.rewards.is_cuda:
             yield self
             return
@@ -124,7 +127,7 @@ def make_batch(
     batches: Groups | None = None,
     convention: Convention = PAPER,
 ) -> Batch:
-    """Check rewards and options as the caller gave them, and return them in one form. Raises InputError.
+    """Check rewards and options as the caller gave them, and return them as a `Batch`. Raises InputError.
 
     batches: the rewards are of several batches; one id per group, in the order of the groups.
     """
@@ -167,7 +170,8 @@ def _over_batches(batches: Groups, groups: int, x: Tensor, index: Tensor | None)
 def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
     """Return complete and finite rewards as a batch, without the checks of `make_batch`.
 
-    x: (rewards, …, rollouts, prompts), since statistics along the last axis but one are several times as fast.
+    x: (rewards, …, rollouts, prompts), since statistics along the last axis but one are several times as fast;
+    weights: (rewards, 1, …), one axis for each of x; exact: as in `Batch`.
     """
     return Batch(
         rewards=x,

@@ -21,7 +21,7 @@ _EMPTY = frozenset({"br", "circle", "input", "line", "meta", "path", "rect"})  #
 def text(x: object) -> Html:
     """Return anything as HTML: `Html` unchanged, all else escaped, with unprintable characters spelled out.
 
-    A minus before a number becomes a real minus sign, and a percent sign stays on the line of its number.
+    A hyphen before a number becomes a real minus sign, and a percent sign stays on the line of its number.
 
     >>> text("<b> & 5 %"), text(Html("<b>5 %</b>")), text("-3\\x1b")
     (Markup('&lt;b&gt; &amp; 5\\xa0%'), Markup('<b>5 %</b>'), Markup('−3\\\\x1b'))
@@ -99,7 +99,7 @@ def data(values: object, name: str) -> Html:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table with more than its content."""
+    """A cell of a table: its content and its class."""
 
     content: object
     kind: str = ""  # the class of the cell
@@ -163,7 +163,7 @@ def _cell(name: str, cell: object, scope: str | None = None, column: object = No
 
 
 def _content(cell: object) -> object:
-    """Return what is in a cell."""
+    """Return the content of a `Cell`, and anything else as it is."""
     return cell.content if isinstance(cell, Cell) else cell
 
 
@@ -177,7 +177,7 @@ def fold(
 ) -> Html:
     """Return content that opens on a click on its title.
 
-    opened: whether it is open to begin with; label: the name for screen readers; name: its id.
+    kind: the class; opened: whether it is open to begin with; label: the title for screen readers; name: the id.
 
     >>> fold("more", "a < b")
     Markup('<details><summary>more</summary>a &lt; b</details>')
@@ -187,7 +187,7 @@ def fold(
 
 
 def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
-    """Return a legend: a list of marks, each with its meaning.
+    """Return a legend: a list of marks, each with its meaning; attributes: as for `tag`, of the list.
 
     >>> legend([(tag("i", kind="dot"), "passed")])
     Markup('<ul class="key"><li><i class="dot"></i>passed</li></ul>')
@@ -200,7 +200,10 @@ def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
 
 @singledispatch
 def notebook_html(report: object) -> str:
-    """Return what a notebook shows of a report; `gdpo_audit.report` registers a function for each kind of report."""
+    """Return what a notebook shows of a report, as HTML.
+
+    `gdpo_audit.report` registers a function for each kind of report; any other value raises NotImplementedError.
+    """
     raise NotImplementedError
 
 

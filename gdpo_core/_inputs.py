@@ -25,6 +25,8 @@ RANGE = {torch.float32: (1e-10, 1e10), torch.float64: (1e-100, 1e100)}
 def numbers(values: ArrayLike, name: str) -> Tensor:
     """Return values as a dense tensor of floats, which keep the dtype they have; all else becomes float64.
 
+    name: the argument, which InputError names where the values are no numbers in a regular array.
+
     >>> numbers([True, False], "rewards")
     tensor([1., 0.], dtype=torch.float64)
     """
@@ -33,7 +35,10 @@ def numbers(values: ArrayLike, name: str) -> Tensor:
 
 
 def _tensor(values: Any, name: str, expected: str) -> Tensor:
-    """Return values as a dense tensor of real numbers, which may share the memory of a tensor, but of nothing else."""
+    """Return values as a dense tensor of real numbers, which may share the memory of a tensor, but of nothing else.
+
+    Raises InputError that says the name and what was expected.
+    """
     expect(not isinstance(values, np.ma.MaskedArray), name, expected, "a masked array; NaN marks what is missing")
     if not isinstance(values, Tensor):
         try:
@@ -60,7 +65,10 @@ def _culprit(values: Any, error: Exception) -> str:
 def rewards_and_weights(
     rewards: ArrayLike, weights: ArrayLike | None, grouped: bool
 ) -> tuple[Tensor, Tensor, torch.dtype, bool]:
-    """Return rewards and weights in the dtype to compute in, the result's dtype, and whether a reward is missing."""
+    """Return rewards and weights in the dtype to compute in, the result's dtype, and whether a reward is missing.
+
+    grouped: whether the responses have group ids, so that there is no axis of prompts. Raises InputError.
+    """
     r = numbers(rewards, "rewards")
     shape = tuple(r.shape)
     if grouped:
@@ -85,7 +93,9 @@ def rewards_and_weights(
 
 
 def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weights") -> dict[str, float]:
-    """Return the weights that a caller gives by names of rewards, or all of them in order; name: the argument.
+    """Return the weights that a caller gives, by name: a mapping of some of the rewards, or a number for each in order.
+
+    Empty where none are given. name: the argument, which InputError names.
 
     >>> weights_by_name({"b": 2}, ["a", "b"]), weights_by_name([1, 2], ["a", "b"]), weights_by_name(None, ["a", "b"])
     ({'b': 2.0}, {'a': 1.0, 'b': 2.0}, {})
@@ -106,7 +116,10 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
 
 
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
-    """Return the dtype to compute in: float64 where numbers of these sizes leave the range of the given dtype."""
+    """Return the dtype to compute in: `dtype`, or float64 where numbers of these sizes leave the range of `dtype`.
+
+    Raises InputError where they leave the range of float64 too.
+    """
     sizes = [size for size in sizes if size]
     for wide in (dtype, torch.float64):
         low, high = RANGE[wide]
@@ -126,7 +139,7 @@ def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
 
 
 def group_numbers(groups: Groups, responses: int, device: torch.device | str) -> tuple[Tensor, tuple]:
-    """Return (responses,) the group numbers from 0, and the ids they stand for.
+    """Return (responses,) the group numbers from 0, and the ids they stand for. Raises InputError.
 
     The ids are sorted if they are numbers in an array, and else in the order in which they appear.
 

@@ -49,7 +49,10 @@ def _entry_and_fault(error: msgspec.ValidationError) -> tuple[str, str]:
 
 
 def jsonable(value: object) -> Any:
-    """Return a value as lists, mappings, text and numbers, ready for JSON; NaN and infinity become None."""
+    """Return a value as lists, mappings, text and numbers, ready for JSON; NaN and infinity become None.
+
+    Raises InputError for a value of another kind.
+    """
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,9 +1,9 @@
 """Ties: which responses of a group have the same advantage, and which are distinct or in the wrong order.
 
-Two advantages of a group are one if they are equal but for round-off (`tie_tolerance`) when computed without any eps,
-and less than `APART` of the group's largest apart as they were computed: an eps that is added to the stds of rewards on
-different scales parts what ties by a few ten-thousandths, which no optimiser feels. Pairs are counted without listing
-them.
+Two advantages of a group count as one if they are equal but for round-off (`tie_tolerance`) when computed without any
+eps, and if, as they were computed, they lie less than `APART` of the group's largest apart: an eps that is added to the
+stds of rewards on different scales parts what ties by a few ten-thousandths, which no optimiser feels. Pairs are
+counted without listing them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,29 +21,30 @@ APART = 0.005
 
 
 def tie_tolerance(rewards: torch.dtype) -> float:
-    """Return how close two equal advantages are, relative to the largest of their group, for rewards of this dtype.
+    """Return up to which distance two advantages count as equal, relative to the largest of their group.
 
-    Advantages are compared in float64; what is left is the round-off of the rewards themselves.
+    rewards: the dtype in which the rewards were given. Advantages are compared in float64; what is left is the
+    round-off of the rewards themselves.
     """
     return {torch.float64: 1e-9, torch.float32: 1e-6}.get(rewards, 1e-3)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Groups of similar size side by side, each padded to the longest."""
+    """Groups of similar size side by side, each padded to the size of the largest."""
 
     groups: Tensor  # (groups,) their numbers
     rollouts: int
     rows: Tensor | None  # (groups, rollouts) number of each response, −1 where a group is shorter; None: in order
 
     def take(self, x: Tensor, fill: float) -> Tensor:
-        """Return (…, responses) as (…, groups, rollouts), filled up where a group is shorter."""
+        """Return x, (…, responses), as (…, groups, rollouts), with `fill` in the places that a group leaves empty."""
         if self.rows is None:
             return x.reshape(*x.shape[:-1], len(self.groups), self.rollouts)
         return x[..., self.rows.clamp(min=0)].masked_fill(self.rows < 0, fill)
 
     def put(self, x: Tensor, into: Tensor) -> None:
-        """Write (groups, rollouts) back to their places among all (responses,)."""
+        """Write x, (groups, rollouts), into `into`, (responses,), at the places of the responses of these groups."""
         if self.rows is None:
             into.copy_(x.flatten())
         else:
@@ -51,9 +52,11 @@ class Block:
 
 
 def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
-    """Yield the groups as blocks; index: (responses,) the number of each one's group; rollouts: per group, if in order.
+    """Yield the groups as blocks; index: (responses,) the number of each response's group.
 
-    A block holds the groups of more than n and at most 2 n responses, so that no short group is padded to a long one.
+    rollouts: the size of every group, where all have one size and their responses stand in order; all are one block
+    then. Else a block holds the groups of more than n and at most 2 n responses, so that no short group is padded to a
+    long one.
     """
     if rollouts is not None:
         yield Block(torch.arange(len(index) // rollouts, device=index.device), rollouts, None)
@@ -70,14 +73,14 @@ def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
 
 
 def blocks_of(batch: Batch) -> list[Block]:
-    """Return the groups of a batch as blocks; a single one where all groups have one size."""
+    """Return the groups of a batch as blocks; a single block where the batch has a prompt axis."""
     return list(blocks(batch.group_index(), None if batch.index is not None else batch.rewards.shape[-1]))
 
 
 def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
     """Return the rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
 
-    x: (groups, rollouts). Neighbours in size that are at most `same` apart are one value.
+    x: (groups, rollouts). Values that follow one another in size and are at most `same` apart are one value.
 
     >>> ranks(torch.tensor([[0.5, 2.0, 0.5, torch.nan]])).tolist()
     [[0, 1, 0, -1]]
@@ -89,10 +92,11 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
 
 
 def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
-    """Return the ranks of advantages, where values that only an eps parts have one rank.
+    """Return the ranks of advantages as `ranks` does, but with one rank for values that only an eps parts.
 
-    bare: the advantages computed without any eps. Round-off is `same`, relative to the largest of the group; values
-    that count as one stand at the place of their lowest.
+    x, bare: (groups, rollouts) the advantages as they were computed, and computed without any eps. same: how far apart
+    round-off may put equal values, relative to the largest of the group. Values that count as one stand at the place
+    of their lowest.
 
     >>> ranks_despite_eps(torch.tensor([[-1.3541, 1.0, -1.3537]]), torch.tensor([[-1.35, 1.0, -1.35]]), 1e-6).tolist()
     [[0, 1, 0]]
@@ -107,7 +111,10 @@ def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
 
 
 def _largest(x: Tensor) -> Tensor:
-    """Return (groups, 1) the largest size in each group, NaN left out; the largest float for an infinite one."""
+    """Return (groups, 1) the largest absolute value in each group, without NaN; an infinite one as the largest float.
+
+    x: (groups, rollouts). 0 where all values are NaN.
+    """
     return x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
 
 
@@ -161,9 +168,9 @@ def count_distinct_and_tied(
 ) -> Distinctions:
     """Count distinct reward vectors and advantages, and their ties, group by group.
 
-    rewards: (rewards, responses); mask: (responses,) which ones to look at; advantages: by method, (responses,), NaN is
-    left out of its levels; bare: those that an eps may part, computed without any; same: round-off, relative to the
-    largest of the group.
+    parts: the blocks of all groups; rewards: (rewards, responses); mask: (responses,) which responses to look at;
+    advantages: by method, (responses,), where NaN is left out of the levels; bare: the same computed without any eps,
+    of the methods under which an eps can part ties; same: round-off, relative to the largest of the group.
     """
     groups = sum(len(part.groups) for part in parts)
     counts = mask.new_zeros((2 + 3 * len(advantages), groups), dtype=torch.int64)
@@ -233,7 +240,8 @@ class PairOrders:
 def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
     """Count, group by group, the pairs whose advantages follow the primary reward, tie, or are in the wrong order.
 
-    primary: (responses,), NaN is left out; level: by method, (responses,), −1 is left out.
+    parts: the blocks of all groups; primary: (responses,), where NaN is left out; level: by method, (responses,) the
+    number of each advantage in its group, 0 = lowest, where −1 is left out.
     """
     pairs = torch.zeros(sum(len(part.groups) for part in parts), dtype=torch.int64, device=primary.device)
     inverted, tied = ({method: torch.zeros_like(pairs) for method in level} for _ in range(2))
@@ -248,18 +256,21 @@ def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor
 
 
 def _joined(first: Tensor, second: Tensor) -> Tensor:
-    """Return the rank by the first ranks, then by the second; −1 where either of them is."""
+    """Rank by `first`, and by `second` where the first ranks are equal; −1 where either rank is −1."""
     both = (first * (first.shape[1] + 1) + second).double()
     return ranks(both.masked_fill_((first < 0) | (second < 0), torch.nan))
 
 
 def _apart(rank: Tensor, reward: Tensor) -> Tensor:
-    """Return (groups,) the number of pairs of equal rank and different reward."""
+    """Return (groups,) the number of pairs of equal rank whose rewards differ; both are ranks, of which −1 is left out.
+
+    A reward of −1 has to have the rank −1 too.
+    """
     return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
 
 
 def _swapped(reward: Tensor, rank: Tensor) -> Tensor:
-    """Return (groups,) the number of pairs in which the lower reward has the higher rank; −1 is left out."""
+    """Return (groups,) the number of pairs in which the lower reward has the higher rank; −1 in either is left out."""
     more = reward.shape[1] + 1
     # stands last, so that it is after no other
     both = (reward * more + rank).masked_fill_((reward < 0) | (rank < 0), more**2 - 1)

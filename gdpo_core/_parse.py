@@ -36,7 +36,7 @@ def parse_count(text: str, argument: str) -> int:
 
 
 def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
-    """Return the first and last step in FIRST:LAST, of which one may be empty.
+    """Return the first and last step in FIRST:LAST, of which one may be empty and is None then.
 
     Raises InputError that names the argument.
 
@@ -52,7 +52,7 @@ def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
 
 
 def parse_setting(text: str, argument: str) -> dict[str, Any]:
-    """Return the method, convention and weights of a setting that is written as one text.
+    """Return the method, convention and weights of a setting that is written as one text, those that it gives.
 
     The text is method=NAME, convention=NAME and weights.REWARD=NUMBER, with commas between them. The name of a reward
     may hold dots, spaces, commas and =: its number follows the last = before a comma. What stands between commas

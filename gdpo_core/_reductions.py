@@ -24,24 +24,24 @@ class Reduction(ABC):
         """The number of members, missing ones included."""
 
     def counted(self, x: Tensor) -> Tensor | int:
-        """Return how many of these values count."""
+        """Return how many members the statistics of x count: all, or, where NaN is skipped, those that are there."""
         return self.count
 
     @abstractmethod
     def total(self, x: Tensor) -> Tensor:
-        """Return the sum of the values."""
+        """Return the sum of the values of x, for each group or the batch."""
 
     @abstractmethod
     def squares(self, x: Tensor) -> Tensor:
-        """Return the sum of the squares of the values."""
+        """Return the sum of the squares of the values of x, for each group or the batch."""
 
     @abstractmethod
     def lowest(self, x: Tensor) -> Tensor:
-        """Return the lowest value."""
+        """Return the lowest value of x, for each group or the batch."""
 
     @abstractmethod
     def member(self, x: Tensor) -> Tensor:
-        """Return any one of the values."""
+        """Return one of the values of x, whichever it is, for each group or the batch."""
 
     @abstractmethod
     def broadcast(self, x: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class _OverAxes(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _OverIds(Reduction):
-    """A reduction over the responses of one number; index: (responses,) from 0."""
+    """A reduction over the responses of each group; index: (responses,) the number of each response's group, from 0."""
 
     index: Tensor
     groups: int
@@ -97,7 +97,7 @@ class _OverIds(Reduction):
 
     @cached_property
     def _first(self) -> Tensor:
-        """(groups,) the number of each group's first response."""
+        """The number of each group's first response, (groups,)."""
         return self.lowest(torch.arange(len(self.index), device=self.index.device))
 
     def total(self, x: Tensor) -> Tensor:
@@ -176,7 +176,7 @@ class _Weighted(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _SkippingMissing(Reduction):
-    """A reduction that leaves NaN out of its statistics; `count` still includes what is missing."""
+    """A reduction that leaves NaN out of its statistics; `count` still includes it, and `lowest` does not skip it."""
 
     over: Reduction
 
@@ -209,7 +209,7 @@ def over_axes(shape: torch.Size, *axes: int) -> Reduction:
 
 
 def over_ids(index: Tensor, groups: int) -> Reduction:
-    """Return the reduction over the responses of one number; index: (responses,) from 0."""
+    """Return the reduction over the responses of each group; index: (responses,) each response's group, from 0."""
     return _OverIds(index, groups)
 
 
@@ -224,5 +224,5 @@ def weighted(over: Reduction, weights: Tensor) -> Reduction:
 
 
 def skipping_missing(over: Reduction) -> Reduction:
-    """Return a reduction that leaves out NaN, which would make a mean and a standard deviation NaN."""
+    """Return a reduction over the same responses without NaN, which would make a mean and a standard deviation NaN."""
     return _SkippingMissing(over)

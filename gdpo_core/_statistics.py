@@ -50,9 +50,9 @@ def normalise(
     eps_to: str = "std",
     tolerance: Tensor | None = None,
 ) -> Normalised:
-    """Return (x − mean) / (std + eps), where equal values give exactly 0.
+    """Return mean, std and (x − mean) / (std + eps) as `Normalised`, where equal values give exactly 0.
 
-    A std of at most `tolerance` is taken as 0.
+    eps_to: "std", or "variance", to which eps is added under the root. A std of at most `tolerance` is taken as 0.
     """
     mean, deviation = centre(x, over)
     std = std_of(deviation, over, ddof)
@@ -106,7 +106,7 @@ def root(x: Tensor) -> Tensor:
 
 
 def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
-    """Return Σ_k w_k x_k over the rewards that are not missing.
+    """Return Σ_k w_k x_k, over the rewards that are there if the convention skips missing ones.
 
     Where all are missing, the sum is NaN or, if the convention counts such responses, 0.
     """
@@ -153,9 +153,10 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
 
 
 def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
-    """Return centred values for the baseline of RLOO, if the convention has it.
+    """Return `in_group`, with its values less RLOO's baseline in place of the mean if the convention has that.
 
-    The baseline is the mean of the other rollouts, which multiplies centred values by n / (n − 1).
+    The baseline is the mean of the other rollouts, which multiplies centred values by n / (n − 1). s: the sums before
+    they were centred.
     """
     if not batch.convention.mean_of_others:
         return in_group
@@ -266,7 +267,7 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
 
 
 def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """Return s = Σ_k w_k z_k after GDPO's batch step: minus the mean, divided by the std plus eps."""
+    """Return s = Σ_k w_k z_k after GDPO's batch step, as `Normalised`: minus the mean, divided by the std plus eps."""
     c, over = batch.convention, batch.last_step
     mean, deviation = _centre_zero_sums(batch, s, over)
     std = std_of(deviation, over, c.ddof)
@@ -277,7 +278,7 @@ def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
 
 
 def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
-    """Return centred sums minus their mean over all responses of the batch, divided by their std plus eps."""
+    """Return sums that are centred in their groups, minus their mean over the batch, divided by their std plus eps."""
     c, over = batch.convention, over_responses(batch)
     mean, deviation = _centre_zero_sums(batch, centred, over)
     std = std_of(deviation, over, c.ddof)
@@ -286,7 +287,10 @@ def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
 
 
 def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
-    """Return the centred sums, divided by the std of the sums over all responses plus eps."""
+    """Return `centred`, the sums less the mean of their group, divided by the std of the sums `s` over the batch.
+
+    The convention's eps is added to that std.
+    """
     c, over = batch.convention, over_responses(batch)
     of_sums = normalise(s, over, ddof=c.ddof)
     by = over.broadcast(divisor(of_sums.std, c.sum_eps))
@@ -303,13 +307,13 @@ def whiten(batch: Batch, s: Tensor) -> Normalised:
 
 
 def over_responses(batch: Batch) -> Reduction:
-    """Return the reduction over all responses of the batch, as the convention takes missing rewards."""
+    """Return the reduction over all responses of the batch, without NaN if the convention skips missing rewards."""
     over = batch.all_responses
     return skipping_missing(over) if batch.skips_missing else over
 
 
 def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return the mean over the batch of sums that are 0 in each group, and the sums minus it; zeros stay zeros.
+    """Return the mean over the batch of sums that add up to 0 in each group, and the sums minus it; zeros stay zeros.
 
     The sums of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its round-off
     would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is round-off.

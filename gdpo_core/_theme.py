@@ -27,7 +27,7 @@ class Look:
 
     @property
     def dashes(self) -> str:
-        """The dash as SVG has it."""
+        """The dash as the text of SVG's `stroke-dasharray`."""
         return " ".join(map(str, self.dash))
 
 

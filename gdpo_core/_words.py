@@ -12,7 +12,7 @@ MISSING = "–"
 
 
 def percent(share: float | None, decimals: int = 0) -> str:
-    """Return a share in percent. Only a share of 0 is "0 %", and only a share of 1 is "100 %".
+    """Return a share in percent, as text. Only a share of 0 is "0 %", and only a share of 1 is "100 %".
 
     >>> percent(0.305), percent(-0.07), percent(0.0654, decimals=1), percent(1), percent(None)
     ('30 %', '−7 %', '6.5 %', '100 %', '–')
@@ -41,7 +41,7 @@ def percent(share: float | None, decimals: int = 0) -> str:
 
 
 def number(x: float | None, digits: int = 4) -> str:
-    """Return a number with so many significant digits; an integer with all of them.
+    """Return a number as text with so many significant digits; an integer with all of its digits.
 
     >>> number(0.123456), number(-2.0), number(12345), number(1.2e-06), number(0.123456, digits=2), number(None)
     ('0.1235', '−2', '12,345', '1.2e-06', '0.12', '–')
@@ -52,7 +52,7 @@ def number(x: float | None, digits: int = 4) -> str:
 
 
 def decimal(x: float | None, places: int = 3) -> str:
-    """Return a number with so many decimals; a whole number with none.
+    """Return a number as text with so many decimals; a whole number with none.
 
     >>> decimal(-0.5), decimal(-0.00001), decimal(2.0), decimal(2.00001), decimal(0.618, places=2)
     ('−0.500', '0', '2', '2.000', '0.62')
@@ -66,7 +66,7 @@ def decimal(x: float | None, places: int = 3) -> str:
 
 
 def raw(x: float, digits: int = 10) -> str:
-    """Return a number as programs read it: with a hyphen for a minus, and nan where it is missing.
+    """Return a number as text that programs read: with a hyphen for a minus, and nan where it is missing.
 
     >>> raw(-0.5), raw(1000002.0), raw(float("nan"))
     ('-0.5', '1000002', 'nan')
@@ -75,7 +75,7 @@ def raw(x: float, digits: int = 10) -> str:
 
 
 def raw_column(values: Sequence[float]) -> list[str]:
-    """Return numbers as programs read them, with six decimals, or six digits where decimals would show too little.
+    """Return numbers as texts that programs read, with six decimals, or six digits where all numbers are small.
 
     >>> raw_column([0.70710678, -1e-16]), raw_column([2e-7])
     (['0.707107', '0.000000'], ['2e-07'])
@@ -85,7 +85,7 @@ def raw_column(values: Sequence[float]) -> list[str]:
 
 
 def signed(x: float | None, places: int = 2) -> str:
-    """Return an advantage or a correlation with its sign, whether positive or negative.
+    """Return an advantage or a correlation as text with its sign, whether positive or negative; 0 has none.
 
     >>> signed(0.875), signed(-1.2), signed(-0.001), signed(float("nan"))
     ('+0.88', '−1.20', '0.00', '–')
@@ -122,7 +122,7 @@ def count(n: float, noun: str = "", plural: str = "") -> str:
 
 
 def word(n: int) -> str:
-    """Return a small count as a word.
+    """Return a count up to twelve as a word, and a larger one in digits.
 
     >>> word(3), word(12), word(71)
     ('three', 'twelve', '71')
@@ -134,9 +134,9 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 def listing(items: Iterable[object], link: str = "and", most: int | None = None) -> str:
-    """Return items as a list in a sentence, with commas alone if `link` is empty.
+    """Return items as a list in a sentence, with `link` before the last one, or commas alone if `link` is empty.
 
-    Beyond `most` items the rest is counted.
+    Beyond `most` items the rest is counted. Without items the list is "none".
 
     >>> listing(["a"]), listing("abc"), listing("abc", "or"), listing("abc", link=""), listing([])
     ('a', 'a, b and c', 'a, b or c', 'a, b, c', 'none')

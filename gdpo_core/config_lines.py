@@ -20,9 +20,8 @@ def switch_to_gdpo(
 ) -> str:
     """Return the lines that make a run of this framework use GDPO on these rewards.
 
-    weights: one per reward, by default 1.
-
-    If weights that were GRPO's differ, a comment says what they mean under GDPO. Raises InputError.
+    weights: one per reward, by default 1. group_size: stands in the lines if it is given. of_grpo: whether the weights
+    were chosen for GRPO; if they then differ, a comment says what they mean under GDPO. Raises InputError.
 
     >>> print(switch_to_gdpo("trl", ["correct", "format"], group_size=8))
     GRPOConfig(multi_objective_aggregation="normalize_then_sum", reward_weights=[1.0, 1.0], num_generations=8)
@@ -40,6 +39,8 @@ def switch_to(
     framework: str, rewards: Sequence[str], weights: Sequence[float], method: str, *, of_grpo: bool = True
 ) -> str | None:
     """Return the lines that make a run of this framework use this method; None if none are known. Raises InputError.
+
+    of_grpo: as in `switch_to_gdpo`; only the lines for GDPO depend on it.
 
     >>> print(switch_to("ms_swift", ["correct", "format"], [1, 0.5], "grpo_no_std"))
     --scale_rewards none --reward_weights 1 0.5
@@ -68,6 +69,8 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
 def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format")) -> str:
     """Return the lines that make the log hold each reward, not only their total. Raises InputError.
 
+    Where no line is known of the framework, these are those for training code of one's own.
+
     >>> print(log_rewards("verl"))
     trainer.use_v1=False trainer.rollout_data_dir=rollouts
     # compute_score: each key becomes a column of the dump
@@ -90,12 +93,10 @@ def log_whole_groups(framework: str) -> str | None:
 def gate(
     framework: str, rewards: Sequence[str], reward: str, on: str, threshold: float = 1.0, otherwise: float = 0.0
 ) -> str:
-    """Return the lines that let `reward` count only where the reward `on` reaches the threshold (arXiv 2601.05242, eq.
-
-    8).
+    """Return the lines that let `reward` count only where the reward `on` reaches the threshold.
 
     otherwise: the value everywhere else; for a penalty its worst value, because 0 would be its best. The lines have it
-    with three digits, rounded away from 0. Raises InputError.
+    with three digits, rounded away from 0. Raises InputError. Source: arXiv 2601.05242, eq. 8.
 
     >>> print(gate("verl", ["correct", "short"], reward="short", on="correct"))
     # compute_score, before it returns: short counts only where correct reaches 1
@@ -124,7 +125,10 @@ def _lines(framework: str) -> Lines:
 
 
 def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> dict[str, str]:
-    """Return the names and weights as the lines of each framework spell them."""
+    """Return what each placeholder of the templates stands for, by name: these rewards and weights, variously spelled.
+
+    Raises InputError.
+    """
     expect(len(rewards) > 0, "rewards", "at least one name", "none")
     w = [1.0] * len(rewards) if weights is None else [float(f"{x:.6g}") for x in weights]
     expect(len(w) == len(rewards), "weights", f"{len(rewards)} numbers, one per reward", f"{len(w)}")
@@ -148,7 +152,7 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
 
 
 def _identifier(name: str) -> str:
-    """Return a name as a Python identifier.
+    """Return a name as a Python identifier, with _ for what may not stand in one.
 
     >>> _identifier("my-reward"), _identifier("3rd")
     ('my_reward', '_3rd')

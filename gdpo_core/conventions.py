@@ -90,7 +90,9 @@ PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")
 
 
 def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ...]:
-    """Return the steps of a method under a convention, in order, one formula per step.
+    """Return the steps of a method of NAMES under a convention, in order, one formula per step.
+
+    rewards: how many rewards there are, as a convention may have GRPO in place of GDPO of one reward.
 
     >>> print(*formulas("gdpo", PAPER, rewards=3), sep="\\n")
     z = (r − mean) / std, each reward in its group

@@ -27,7 +27,8 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     """Return the number of different advantage vectors of all groups with so many rollouts and binary rewards.
 
     Exact: integers only. Sizes up to 1000 where the count has a closed form: for GRPO with and without std, for GDPO of
-    one reward or up to three rollouts. Its other sums are enumerated, up to about 4 × 14, 6 × 6, 16 × 3 or 60 × 2.
+    one reward or up to three rollouts. For GDPO of other sizes the sums are enumerated, up to about 4 × 14, 6 × 6,
+    16 × 3 or 60 × 2.
     Raises InputError. Source: arXiv 2601.05242, Fig. 3.
 
     >>> [count_distinct(method, 4, 8) for method in ("grpo", "grpo_no_std", "gdpo")]
@@ -131,7 +132,7 @@ def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
 
 
 def _units(rollouts: int, rewards: int) -> list[int]:
-    """Return 1 / √(p(G − p)) for p = 0 … G as integers.
+    """Return 1 / √(p(G − p)) for p = 0 … G as integers; 0 for p = 0 and p = G, where nothing is divided.
 
     Sums of K of them are equal exactly where the sums of the real numbers are.
 
@@ -169,7 +170,7 @@ def _runs(ordered: Sequence[int]) -> tuple[int, ...]:
 
 
 def _integer(value: int, name: str, low: int = 1, high: int = _LARGEST) -> int:
-    """Return a whole number in a range. Raises InputError that names the argument."""
+    """Return `value` if it is a whole number from `low` to `high`, else raise InputError with the argument's name."""
     expect(is_whole(value) and low <= value <= high, name, f"an integer from {low} to {high}", repr(value))
     return int(value)
 

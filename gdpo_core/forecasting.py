@@ -37,7 +37,7 @@ class Course:
 
     @cached_property
     def logits(self) -> Array:
-        """(T, K) the logits of a smooth course through the rates."""
+        """The logits of a smooth course through the rates, (T, K)."""
         columns = [_smooth(self.time, self.rates[:, k]) for k in range(self.rates.shape[1])]
         return np.stack(columns, axis=1)
 
@@ -51,7 +51,11 @@ class DifferingGroups:
 
     @classmethod
     def for_size(cls, within: Array, size: int) -> "DifferingGroups":
-        """Return the shares for groups of this size, whose rates are beta-distributed with this part inside groups."""
+        """Return the shares for groups of `size` responses, whose rates are beta-distributed over the groups.
+
+        within: (K,) the part of each reward's variance that lies inside groups; where it is NaN, every group counts as
+        one with different values.
+        """
         logits = np.linspace(-9, 9, 73)
         rates = 1 / (1 + np.exp(-logits))
         shares = [
@@ -72,7 +76,10 @@ class DifferingGroups:
 
 
 def _all_equal(rates: Array, within: float, size: int) -> Array:
-    """Return the probability that all responses of a group pass, with rates that differ from group to group."""
+    """Return the probability that all responses of a group pass, by the mean rate over groups whose rates differ.
+
+    within: the part of the variance that lies inside groups; size: how many responses a group has.
+    """
     between = max(1 - within, 0.0)
     chance = np.ones_like(rates)
     for passed in range(size):  # Pólya's urn: each response that passes makes the next pass more likely
@@ -86,8 +93,9 @@ class Pushes:
 
     measured: (K,) the push on the logged groups. weights: (K,). decoupled: whether each reward is normalised before
     the sum. spread: (K,) the standard deviation inside groups of what each weight multiplies; sources, cross: (K, K)
-    the correlations inside groups of that with itself, and with the rewards. differing: of groups. gate: the index of a
-    reward, that of the one on which it depends, and how often it passes for the product of their rates.
+    the correlations inside groups of that with itself, and with the rewards. differing: the share of groups with
+    different values. gate: the index of a gated reward, that of the reward on which it depends, and the factor from the
+    product of their rates to the rate behind the gate.
     """
 
     course: Course
@@ -106,17 +114,17 @@ class Pushes:
 
     @cached_property
     def _offset(self) -> Array:
-        """(K,) the difference of the measured push from the formula's, on the course of the log."""
+        """The difference of the measured push from the formula's on the course of the log, in artanh, (K,)."""
         return np.arctanh(np.clip(self.measured, -0.999, 0.999)) - self._formula(self.course.logits).mean(0)
 
     @cached_property
     def _variance(self) -> Array:
-        """(K,) rate (1 − rate) of what each weight multiplies, over the course of the log."""
+        """The mean of rate (1 − rate) over the course of the log, of what each weight multiplies, (K,)."""
         rates = self._rates(self.course.logits)
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
 
     def _rates(self, logits: Array) -> Array:
-        """Return (…, K) the rates of what each weight multiplies: of a gated reward the rate behind its gate."""
+        """Return (…, K) the rates of what each weight multiplies; for a gated reward it is the rate behind its gate."""
         rates = 1 / (1 + np.exp(-logits))
         if self.gate is not None:
             gated, on, factor = self.gate
@@ -138,8 +146,9 @@ class Pushes:
 class Speeds:
     """The speed at which each reward follows its push, in logits per step for a push of one.
 
-    start: (K,) the logits at first. fitted, error: (K,) of each reward by itself. slope: (K,) by how much the start is
-    lower for a speed that is higher by one. grid, chance: (points,) and (K, points) what the rewards say together.
+    start: (K,) the logits at first. fitted, error: (K,) the speed of each reward by itself, and its standard error.
+    slope: (K,) by how much the start is lower for a speed that is higher by one. grid: (points,) speeds; chance: (K,
+    points) how likely each of them is for each reward, as all rewards of the run tell it together.
     """
 
     start: Array
@@ -151,18 +160,18 @@ class Speeds:
 
     @cached_property
     def speed(self) -> Array:
-        """(K,) the median of what is known of each speed."""
+        """The median of each speed by `chance`, (K,)."""
         return self.quantile(np.full((1, len(self.start)), 0.5))[0]
 
     @cached_property
     def spread(self) -> Array:
-        """(K,) the standard deviation of what is known of each speed."""
+        """The standard deviation of each speed by `chance`, (K,)."""
         mean = self.chance @ self.grid
         return np.sqrt(np.maximum(self.chance @ self.grid**2 - mean**2, 0))
 
     @cached_property
     def log_spread(self) -> Array:
-        """(K,) the standard deviation of the logarithm of each speed."""
+        """The standard deviation of the logarithm of each speed by `chance`, (K,)."""
         logs = np.log(self.grid)
         return np.sqrt(np.maximum(self.chance @ logs**2 - (self.chance @ logs) ** 2, 0))
 
@@ -178,13 +187,13 @@ class Speeds:
 
 
 def damping(logits: Array) -> Array:
-    """Return how much the logit of a reward moves for its push, by its rate: most at one half."""
+    """Return by which factor a push moves the logit of a reward: 1 at a rate of one half, less beside it."""
     rates = 1 / (1 + np.exp(-logits))
     return np.maximum(4 * rates * (1 - rates), 1e-3) ** EXPONENT
 
 
 def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
-    """Fit the speed of each reward to the run: a logistic regression of its rate on the push that it got until then."""
+    """Return the speeds that fit the run, by a logistic regression of each reward's rate on its push until then."""
     rewards = course.rates.shape[1]
     start, speed = np.zeros(rewards), np.zeros(rewards)
     error, slope = np.full(rewards, np.inf), np.zeros(rewards)
@@ -210,7 +219,10 @@ def _smooth(time: Array, rates: Array) -> Array:
 
 
 def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, float, float, float]:
-    """Fit logit(rate) = start + speed × driven; return both, the error of the speed, and how the start goes with it."""
+    """Fit logit(rate) = start + speed × driven, and return start, speed, the error of the speed, and the slope.
+
+    slope: by how much the start is lower for a speed that is higher by one; dispersion: as in `Course`, of this reward.
+    """
     there = ~np.isnan(rates)
     x, y = driven[there], rates[there]
     design = np.stack([np.ones_like(x), x], axis=1)
@@ -231,7 +243,7 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
 
 
 def _together(speed: Array, error: Array) -> tuple[Array, Array]:
-    """Weigh the speeds on a grid by all rewards of a run: the speeds, and (K, points) the chance of each.
+    """Return (points,) a grid of speeds, and (K, points) how likely each is, as all rewards of a run tell it.
 
     The logarithms of the speeds are normal around a centre that the run's own rewards tell.
     """
@@ -255,7 +267,7 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
 
 
 def times_of(steps: int) -> Array:
-    """Return the times at which a course is computed: each step at first, then ever fewer."""
+    """Return the times from 0 to `steps` at which a course is computed: each step at first, then ever fewer."""
     times = list(range(min(steps, _STEPS_EACH) + 1))
     while times[-1] < steps:
         times.append(min(steps, max(times[-1] + 1, int(times[-1] * _GROWTH))))
@@ -263,7 +275,10 @@ def times_of(steps: int) -> Array:
 
 
 def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Array:
-    """Return (times, draws, K) the rates of each reward from its start; start, speeds: (draws, K)."""
+    """Return (times, draws, K) the rates of each reward at these times; start: (draws, K) logits at the first one.
+
+    speeds: (draws, K) in logits per step for a push of one.
+    """
     logits, rates = start, []
     for gap in np.diff(times, append=times[-1]):
         rates.append(1 / (1 + np.exp(-logits)))

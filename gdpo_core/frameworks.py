@@ -22,9 +22,9 @@ class Lines:
     """Lines of configuration, in which `config_lines` fills in $weights, $rewards and other values; None: no such line.
 
     with_size: what $with_size stands for in `switch_to_gdpo`, where the group size is known.
-    switch_to_other: to another method than GDPO; options: what $option stands for there, by method; None: its name.
-    set_grpo_weights: where the weights of the other methods are set elsewhere than GDPO's.
-    gate_to: `gate`, where the value that takes the reward's place is not 0.
+    switch_to_other: switches to another method than GDPO; options: what $option stands for there, by method, without
+    which it is the method's name. set_grpo_weights: sets the weights of the other methods, where that is done elsewhere
+    than for GDPO. gate_to: takes the place of `gate` where the value that takes the reward's place is not 0.
     """
 
     switch_to_gdpo: str
@@ -144,7 +144,9 @@ READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # a log in
 
 
 def framework_named(name: object) -> str:
-    """Return the framework whose reader reads the logs of the framework of this name, which may be spelled in any way.
+    """Return the id of the framework whose reader reads the logs of the framework of this name.
+
+    Case, hyphens and blanks do not matter. Raises InputError for a name that is not known.
 
     >>> framework_named("MS-Swift"), framework_named("axolotl")
     ('ms_swift', 'trl')
@@ -164,6 +166,8 @@ def readable_with_writers() -> list[str]:
 
 def conventions_to_try(framework: str) -> tuple[str, ...]:
     """Return the keys of the conventions that may have made the log of a framework, the likeliest first.
+
+    Raises InputError for a framework that is not in READABLE.
 
     >>> conventions_to_try("nemo_rl")
     ('nemo_rl_loo', 'nemo_rl')

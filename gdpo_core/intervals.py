@@ -18,10 +18,12 @@ _FEWEST, _FEWEST_RUNS = 3, 2  # the fewest steps, and runs, whose scatter says s
 
 
 def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
-    """Return half the 95 % interval of a sum or difference of means of independent series; None for too few.
+    """Return half the width of the 95 % interval of a sum or difference of the means of independent series.
 
-    Student's t, for two series with the degrees of freedom of Welch. Steps that resemble their neighbours count as
-    fewer: n (1 − ρ) / (1 + ρ), ρ their lag-1 autocorrelation where that is positive; runs have no neighbours.
+    None where a series has too few numbers, 0 where no number varies. runs: whether the numbers of a series are those
+    of independent runs; else they are those of successive steps, which count as fewer where they resemble their
+    neighbours: n (1 − ρ) / (1 + ρ), ρ their lag-1 autocorrelation where that is positive. Student's t, for two series
+    with the degrees of freedom of Welch.
 
     >>> round(half_width([np.array([1.0, -1.0, 1.0, -1.0])]), 3)
     1.837
@@ -40,7 +42,7 @@ def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
 
 
 def _autocorrelation(x: Array) -> float:
-    """Return how much each number resembles the one before it: from 0, not at all or the opposite, up to 1."""
+    """Return the lag-1 autocorrelation of a series, and 0 where that is negative or no number varies."""
     d = x - x.mean()
     squares = float(d @ d)
     return max(0.0, float(d[1:] @ d[:-1]) / squares) if squares else 0.0

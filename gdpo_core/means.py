@@ -34,7 +34,7 @@ _TINY, _ROUNDED, _FAR = 1e-9, 1e-6, 100.0
 
 @dataclass(frozen=True)
 class Scalars:
-    """What a log of means says of its steps; one batch of `groups` groups of `size` answers each.
+    """The numbers that a log of means has of its steps, each of which is a batch of `groups` groups of `size` answers.
 
     values: of each reward that takes two values alone these two, and None for any other. silent: the share of groups in
     which the weighted sum is the same for all answers, as TRL's `frac_reward_zero_std` has it under GRPO; NaN where it
@@ -52,13 +52,16 @@ class Scalars:
 
     @property
     def gaps(self) -> Array:
-        """(rewards,) how far apart the two terms of a reward are; NaN of a reward with other values."""
+        """The distance between the two terms of each reward, (rewards,); NaN for a reward with more than two values."""
         apart = [np.nan if v is None else float(v[1] - v[0]) for v in self.values]
         return np.abs(np.array(self.weights) * np.array(apart))
 
     @property
     def passes(self) -> Array:
-        """(steps, rewards) how many answers have the higher of the two values; NaN of a reward with other values."""
+        """The number of answers that have the higher of a reward's two values, (steps, rewards).
+
+        NaN for a reward with more than two values.
+        """
         low = np.array([np.nan if v is None else v[0] for v in self.values])
         high = np.array([np.nan if v is None else v[1] for v in self.values])
         return np.round((self.means - low) / (high - low) * self.size * self.groups)
@@ -86,7 +89,7 @@ class _Sides:
 
 
 def bound_shares(s: Scalars, method: str) -> Shares:
-    """Return bounds of the shares under a method, one of `METHODS`.
+    """Return bounds of each reward's share of the update at each step, under a method of `METHODS`.
 
     >>> one = np.array([[0.25, 0.5]])
     >>> s = Scalars(4, 1, (1, 1), ((0, 1), (0, 1)), one, one * np.nan, np.array([0.5]), np.array([0.0]))
@@ -108,9 +111,10 @@ def bound_shares(s: Scalars, method: str) -> Shares:
 
 
 def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
-    """(steps,) the reward above all others, or −1.
+    """Return (steps,) the index of the reward whose share must be the largest; −1 where none must be.
 
-    Above an other is also whose |x_k| is more than those of all others together: share_k − share_l has the sign of
+    low, high: (steps, rewards) bounds of the shares. With `sides`, a reward must be the largest also where its |x_k| is
+    more than those of all others together: share_k − share_l has the sign of
     ⟨x_k − x_l, x_k + x_l + rest⟩ ≥ (a_k + a_l) (a_k − a_l − |rest|).
     """
     count = low.shape[1]
@@ -151,7 +155,7 @@ def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
 
 
 def _varying(s: Scalars) -> tuple[Array, Array]:
-    """(steps, rewards) in how many groups at least and at most a reward varies.
+    """Return, each as (steps, rewards), in how many groups a reward varies at least and at most.
 
     c passes that fill whole groups may vary nowhere; one more and some group has both. A group that varies needs a pass
     and a failure.
@@ -166,7 +170,7 @@ def _varying(s: Scalars) -> tuple[Array, Array]:
 
 
 def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
-    """(steps, rewards) |w_k (r_k − mean_G r_k)|: at least and at most.
+    """Return, each as (steps, rewards), the least and the most that |w_k (r_k − mean_G r_k)| can be.
 
     A group of n with k passes has Σ (r − mean)² = k (n − k) / n. That is concave in k: the sum over groups is least
     where the passes fill whole groups and the rest is in one, and most where they are spread evenly.
@@ -183,7 +187,10 @@ def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
 
 
 def _grain(s: Scalars) -> float:
-    """The largest number of which each term's gap is a multiple, so that sums differ by it or more; 0 if none is."""
+    """Return the largest number of which each term's gap is a whole multiple, so that sums differ by it or more.
+
+    0 where no such number is found, or where a reward has more than two values.
+    """
     gaps = s.gaps[s.gaps > 0] if not np.isnan(s.gaps).any() else np.array([])
     for parts in range(1, 65):
         grain = gaps.min(initial=np.inf) / parts
@@ -193,7 +200,7 @@ def _grain(s: Scalars) -> float:
 
 
 def _teaching(s: Scalars) -> Array:
-    """(steps,) in how many groups the sums differ; NaN where it is not known.
+    """Return (steps,) in how many groups the sums differ; NaN where it is not known.
 
     The std of equal sums that float32 rounds may be round-off, so only sums that it adds up exactly are counted.
     """
@@ -202,7 +209,10 @@ def _teaching(s: Scalars) -> Array:
 
 
 def _smallest_sum(s: Scalars) -> Array:
-    """(steps,) |Σ x_k| at least: sums are whole multiples of a grain, as passes are of 1."""
+    """Return (steps,) the least that |Σ x_k| can be, since sums are whole multiples of a grain, as passes are of 1.
+
+    0 where there is no such grain.
+    """
     grain = _grain(s)
     if grain == 0:
         return np.zeros(len(s.means))
@@ -227,7 +237,9 @@ def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
 
 
 def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Array]) -> Array:
-    """(steps,) the highest 1/2 + (a² − b²) / 2t² of triangles whose sides are within these bounds.
+    """Return (steps,) the highest 1/2 + (a² − b²) / 2t² of triangles whose sides are within these bounds.
+
+    a, b, t: the least and the greatest length of each side, both (steps,). Infinite where t may be 0.
 
     For one t the best is the longest a and the shortest b that closes the triangle; over t that is monotone between the
     points that are tried.
@@ -247,7 +259,9 @@ def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Arr
 
 
 def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
-    """(steps, rewards) bounds under GRPO: the mean over groups that teach, which count alike but for the eps.
+    """Return the lowest and the highest shares under GRPO, each (steps, rewards), from those of single groups.
+
+    The share of the update is the mean of those of the groups that teach, which count alike but for the eps.
 
     In a group in which one reward alone varies it makes all of the update; where it does not vary it makes none.
     """
@@ -267,7 +281,10 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
 
 
 def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
-    """(rewards,) the lowest and the highest share that a reward can have in one group; infinite where none is known."""
+    """Return, each as (rewards,), the lowest and the highest share that a reward can have in one group.
+
+    They are −∞ and ∞ where a reward has more than two values or there are too many kinds of groups.
+    """
     if any(v is None for v in s.values):
         return np.full(len(s.values), -np.inf), np.full(len(s.values), np.inf)
     terms = tuple(float(w) * (v[1] - v[0]) for w, v in zip(s.weights, s.values, strict=True) if v is not None)
@@ -277,7 +294,11 @@ def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=32)
 def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] | None) -> tuple[Array, Array]:
-    """The extremes of the share over all groups of n answers with passes and failures; spans: of GDPO's rewards."""
+    """Return the lowest and the highest share of each reward over all groups of n answers with passes and failures.
+
+    terms: the term of each reward's higher value less that of the lower; spans: the higher value less the lower, for
+    GDPO, else None. −∞ and ∞ where there are too many kinds of groups, or none teaches.
+    """
     k = len(terms)
     without = np.full(k, -np.inf), np.full(k, np.inf)
     if comb(n + 2**k - 1, n) > _MOST_KINDS:

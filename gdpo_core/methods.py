@@ -1,4 +1,8 @@
-"""The methods: GRPO, GRPO without std, GRPO with the std of the batch, GDPO. All have the same lines in another order.
+"""The formulas of GRPO, of GDPO, and of the methods that frameworks offer besides.
+
+GRPO adds up the weighted rewards and normalises the sum in its group. GDPO normalises each reward in its group, adds up
+the results, weighted, and normalises that sum once more over the batch. GRPO without std only centres the sum;
+`OF_FRAMEWORKS` holds other divisors and steps for the same sum.
 
 Symbols: r rewards, w weights, s weighted sum, z normalised rewards, A advantages; j numbers the rollouts, k the
 rewards; G is the group of a prompt's rollouts, B the whole batch.
@@ -61,20 +65,20 @@ def _grpo_no_std(batch: Batch) -> Steps:
 
 
 def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
-    """Divide centred sums by the standard deviation of the sums over the batch."""
+    """Divide `centred`, the sums less the mean of their group, by the std of the uncentred sums over the batch."""
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     return divide_by_batch_std(batch, centred, s)  # A_j = (s_j − mean_G s) / std_B s
 
 
 def _reinforce_pp(batch: Batch) -> Steps:
-    """Compute the sums of REINFORCE++, which no group normalises."""
+    """Compute REINFORCE++ before its batch step: the weighted sum of the rewards, which no group normalises."""
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     none = torch.zeros_like(batch.group.member(s))  # no group is normalised
     return Steps(group=Normalised(none, none + 1, s), sums=s, advantages=s, in_groups=False)
 
 
 def _max_rl(batch: Batch) -> Steps:
-    """Compute MaxRL: the weighted sum, centred in its group and divided by the group's mean."""
+    """Compute MaxRL: the weighted sum, centred in its group and divided by its mean; 0 where that is not above 0."""
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     group = centre_sums(batch, s)  # A_j = (s_j − mean_G s) / mean_G s, and 0 where that mean is not above 0
     by = group.mean.masked_fill(group.mean <= 0, torch.inf)  # no eps is added, as prime-rl has none
@@ -92,7 +96,7 @@ def _gdpo(batch: Batch) -> Steps:
 
 
 def over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """Compute GDPO's batch step, over all responses, all tokens or each group once more, as the convention says."""
+    """Normalise the sums `s` over all responses, all tokens or each group, as the convention has GDPO's batch step."""
     return normalise_over_batch(batch, s)  # eq. 6: A_j = (s_j − mean_B s) / std_B s
 
 
@@ -110,7 +114,7 @@ class Method:
     by_order: bool = False
 
     def __call__(self, batch: Batch) -> Steps:
-        """Compute the advantages and every intermediate result."""
+        """Return the advantages and every intermediate result; `prepare` has to be applied to the batch before."""
         steps = self.in_groups(batch)
         if self.over_batch is None:
             return steps
@@ -123,7 +127,7 @@ class Method:
         return self.over_batch is over_batch
 
     def advantages(self, batch: Batch) -> Tensor:
-        """Compute the advantages alone, in pieces that fit into the cache."""
+        """Return the advantages alone, computed in pieces that fit into the cache; the batch as in `__call__`."""
         pieces = [self.in_groups(piece).advantages for piece in batch.pieces()]
         a = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         return a if self.over_batch is None else self.over_batch(batch, a).value
@@ -234,7 +238,11 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
 
 
 def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
-    """Return the formulas and the batch as a convention has them, which may have its own rules for GDPO."""
+    """Return the method and the batch to compute with, as the batch's convention and the method change them.
+
+    A convention may have GRPO in place of GDPO of one reward, and take missing rewards as 0 in GDPO; a method's
+    `prepare` changes rewards or weights.
+    """
     c = batch.convention
     if formula.decoupled and len(batch.rewards) == 1 and c.one_reward_is_grpo:
         return METHODS["grpo"], batch
@@ -244,6 +252,9 @@ def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
 
 
 def compute_advantages(formula: Method, batch: Batch) -> Tensor:
-    """Return the advantages of these formulas, (prompts, rollouts) or (responses,) as the rewards were given."""
+    """Return the advantages of a method, (prompts, rollouts), (rollouts,) or (responses,), as the rewards were given.
+
+    A response without any reward gets 0, unless the convention counts it.
+    """
     formula, batch = apply_convention(formula, batch)
     return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))

@@ -43,17 +43,17 @@ class Coins:
         return adds_exactly(self.scale * self.weights[: len(self.scale)])
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Return p of logits, both (coins, …)."""
+        """Return the probabilities p of these logits; both (coins, …)."""
         return logits.sigmoid()
 
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
-        """Return one outcome from each column of uniforms, (coins, …)."""
+        """Write one outcome per column of uniforms into `out`, (coins, …), and return it: 1 where a coin falls on 1."""
         if self.together:
             uniforms = torch.where(uniforms[-1] < self.together, uniforms[0], uniforms[:-1])
         return torch.lt(uniforms, p, out=out)
 
     def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
-        """Return the rewards of outcomes (coins, …) before the noise, (rewards, …)."""
+        """Write the rewards of outcomes (coins, …), before the noise, into `out`, (rewards, …), and return it."""
         coins = len(self.scale)
         torch.mul(self.scale.to(outcomes).view(-1, *[1] * (outcomes.ndim - 1)), outcomes, out=out[:coins])
         if len(out) > coins:
@@ -89,7 +89,7 @@ class Arms:
 
     @property
     def noise(self) -> Tensor:
-        """(rewards,) of zeros: the table is all that is paid."""
+        """The std of the noise on each reward, (rewards,): 0, as the table is all that is paid."""
         return torch.zeros_like(self.weights)
 
     @property
@@ -98,11 +98,11 @@ class Arms:
         return all(adds_exactly(row * self.weights) for row in self.table)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Return p of logits, both (arms, …)."""
+        """Return the probabilities p of these logits; both (arms, …)."""
         return logits.softmax(0)
 
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
-        """Return one arm from each uniform number, as zeros and a one, (arms, …)."""
+        """Write one arm per uniform number into `out`, (arms, …), as zeros and a one, and return it."""
         below = p.cumsum(0)
         below[-1] = torch.inf  # the sum may round to less than 1
         torch.lt(uniforms, below, out=out)
@@ -110,7 +110,7 @@ class Arms:
         return out
 
     def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
-        """Return the rewards of outcomes (arms, …), (rewards, …)."""
+        """Write the rewards of outcomes (arms, …) into `out`, (rewards, …), and return it."""
         torch.mm(self.table.T.to(outcomes), outcomes.flatten(1), out=out.view(len(out), -1))
         return out
 
@@ -119,7 +119,7 @@ class Arms:
         return torch.eye(len(self.start), dtype=torch.float64)
 
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
-        """Return the probability of each arm, (arms,)."""
+        """Return p itself, (arms,): the probability of each arm, in the order of `outcomes`."""
         return p
 
 
@@ -129,7 +129,7 @@ Policy: TypeAlias = Coins | Arms
 def coins_of(
     p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: Gate | None
 ) -> Coins:
-    """Return the checked coins and what they pay."""
+    """Return the `Coins` that these arguments of `train` describe. Raises InputError."""
     start = _per_reward(p0, "p0")
     expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
     coins = len(start)
@@ -150,7 +150,7 @@ def coins_of(
 def arms_of(
     p0: ArrayLike, arms: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, gate: Gate | None
 ) -> Arms:
-    """Return the checked arms and what they pay."""
+    """Return the `Arms` that these arguments of `train` describe. Raises InputError."""
     start = _per_reward(p0, "p0")
     inside = bool(((start > 0) & (start < 1)).all()) and abs(float(start.sum()) - 1) < 1e-6
     expect(inside, "p0", "probabilities inside (0, 1) that sum to 1", start.tolist())
@@ -168,7 +168,10 @@ def arms_of(
 
 
 def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_by: str = "p0") -> Tensor:
-    """Return one finite number per reward, (rewards,) in float64; counted_by: the argument that says how many."""
+    """Return an argument of one finite number per reward as (rewards,) in float64. Raises InputError.
+
+    count: how many numbers there have to be, at least one by default; counted_by: the argument that says how many.
+    """
     t = numbers(values, name).double()
     expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {counted_by}"
     fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
@@ -177,7 +180,10 @@ def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_
 
 
 def _noise(noise: ArrayLike, coins: int) -> Tensor:
-    """Return the checked std of the noise on each reward, (rewards,)."""
+    """Check the std of the noise on each reward and return it as (rewards,) in float64. Raises InputError.
+
+    At least `coins` numbers are needed; further ones belong to rewards that are noise alone.
+    """
     t = numbers(noise, "noise").double()
     fits = t.ndim == 1 and len(t) >= coins and bool((t.isfinite() & (t >= 0)).all())
     expect(fits, "noise", f"at least {coins} finite numbers from 0, one per reward", t.tolist())
@@ -185,7 +191,10 @@ def _noise(noise: ArrayLike, coins: int) -> Tensor:
 
 
 def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
-    """Return pairs of a reward and the coin or reward that gates it, both as indices from 0."""
+    """Return the pairs of a reward and the coin or reward that gates it, both as indices from 0; none without a gate.
+
+    count: how many coins or rewards there are; another: words for what may gate a reward, which InputError says.
+    """
     if gate is None:
         return []
     wrong = InputError(f"gate: expected (reward, on), or several such pairs, got {gate!r}")
@@ -204,5 +213,5 @@ def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
 
 
 def corners(low: float, high: float, count: int) -> Tensor:
-    """Return every way to set so many numbers to one of two, (count, 2^count)."""
+    """Return every way to set `count` numbers to `low` or `high`, one per column, (count, 2^count)."""
     return torch.tensor(list(product((low, high), repeat=count)), dtype=torch.float64).T

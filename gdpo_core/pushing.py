@@ -23,9 +23,9 @@ def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -
 
     With d_k = r_k − mean_G r_k the push on reward k is Σ A d_k / √(Σ A² Σ d_k²) over all responses that have an
     advantage: the correlation of advantage and reward inside groups. At 1 the update raises this reward alone, at 0 it
-    does not care, and below 0 it lowers it. A missing reward is left out of its mean and of Σ A d_k and Σ d_k². The
-    push is 0 where the reward is constant in every group, and where every advantage is 0. Arguments and errors as
-    `grpo`; one number per reward.
+    leaves this reward as it is, and below 0 it lowers it. A missing reward is left out of its mean and of Σ A d_k and
+    Σ d_k². The push is 0 where the reward is constant in every group, and where every advantage is 0. Arguments and
+    errors as `grpo`; one number per reward.
 
     Source: Price's equation, by which selection changes the mean of a trait by its covariance with fitness, as told by
     Frank, Natural selection IV, J. Evol. Biol. 25 (2012). A policy gradient selects answers by their advantage.
@@ -60,11 +60,11 @@ def push_parts(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Te
 
 
 def push_of(products: Tensor, squares: Tensor, of_advantages: Tensor) -> Tensor:
-    """Return the push of Σ A d_k, Σ d_k² and Σ A²; 0 where one of the latter is 0."""
+    """Return the push from products Σ A d_k, squares Σ d_k² and of_advantages Σ A²; 0 where either square is 0."""
     size = squares.sqrt() * of_advantages.sqrt()
     return torch.where(size > 0, products / size, 0.0).clamp(-1, 1)
 
 
 def advantage_or_zero(a: Tensor) -> Tensor:
-    """Return the advantages, with 0 for a response that has none."""
+    """Return the advantages, with 0 in place of NaN and infinity."""
     return a.masked_fill(~a.isfinite(), 0)

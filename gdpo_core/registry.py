@@ -40,14 +40,14 @@ def method_named(method: str) -> Method:
 
 
 def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
-    """Return the formulas of this name, and the batch as they take it under its convention."""
+    """Return the method of this name and the batch to compute with, as `apply_convention` does. Raises InputError."""
     return apply_convention(method_named(method), batch)
 
 
 def advantages_without_eps(method: str, batch: Batch) -> Tensor | None:
     """Return (prompts, rollouts) or (responses,) the advantages without any eps; None where no eps can part a tie.
 
-    One divisor for a whole group, with an eps or without, leaves equal what is equal, and no other.
+    No eps can part a tie where a whole group has one divisor: with an eps or without, the same advantages are equal.
     """
     c = batch.convention
     if not (method_named(method).decoupled or c.leave_one_out) or (bare := c.without_eps) is c:

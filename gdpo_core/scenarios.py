@@ -31,7 +31,10 @@ Comparison = Literal["equal", "published", "neither"]  # the keys of COMPARISONS
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario: what to train, what it teaches, and how it must end. Raises InputError for what cannot be."""
+    """A scenario: what to train, what it teaches, and how it must end.
+
+    Raises InputError for a verdict that is not known and for arguments with which nothing can be trained.
+    """
 
     id: Text
     title: Text
@@ -49,12 +52,12 @@ class Scenario:
 
     @property
     def from_marks(self) -> bool:
-        """Whether it starts from pass rates that are given later; its set-up has a stand-in for them."""
+        """Whether training starts from pass rates that are given later; until then `setup` has 0.5 for each of them."""
         return self.train.get("p0") == FROM_MARKS
 
     @cached_property
     def setup(self) -> Setup:
-        """The checked arguments of `train`."""
+        """The arguments of `train`, checked, as a `Setup`. Raises InputError."""
         unknown = set(self.train) - set(Setup.__dataclass_fields__)
         expect(not unknown, "train", "arguments of train", ", ".join(sorted(unknown)))
         many = len(self.coins)
@@ -69,16 +72,19 @@ class Scenario:
         return setup
 
     def lesson_of(self, comparison: str) -> str:
-        """Return what to learn from the scenario under this comparison."""
+        """Return what to learn under a comparison, a key of COMPARISONS; `lesson` where the scenario has no other."""
         return self.lessons.get(cast(Any, comparison), self.lesson)
 
     def at(self, rates: Sequence[float]) -> Setup:
-        """Return the set-up, started from these pass rates if the scenario starts from marks."""
+        """Return the set-up, with `rates` as its starting pass rates if the scenario takes these from marks."""
         return replace(self.setup, p0=tuple(rates)) if self.from_marks else self.setup
 
 
 def medians(run: TrainingRun, level: float = LEARNT) -> list[float]:
-    """Return, per coin or arm, the lower median over seeds of the epoch at which it reaches the level, or infinity."""
+    """Return, for each coin or arm, the lower median over seeds of the epoch at which its probability reaches `level`.
+
+    A seed in which it never does counts as infinity.
+    """
     return run.steps_to(level).median(0).values.tolist()
 
 
@@ -124,7 +130,7 @@ def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
 
 
 def load_scenarios(path: str | Path) -> tuple[Scenario, ...]:
-    """Read scenarios; InputError names the file, the entry, what was expected and what came.
+    """Return the scenarios in a JSON file. InputError names the file, the entry, what was expected and what came.
 
     >>> [scenario.id for scenario in load_scenarios("data/scenarios.json")][:3]
     ['scales', 'equal', 'difficulty']

@@ -39,7 +39,7 @@ class Explanation:
 
 @with_options
 def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Explanation:
-    """Return the computation behind `advantages`, step by step; arguments and errors are the same.
+    """Return every step of the computation behind `advantages`; arguments and errors are those of `advantages`.
 
     >>> e = explain([[1, 1], [1, 0], [0, 1], [0, 0]], "grpo")
     >>> e.weighted_sums.tolist(), e.group_means.tolist()
@@ -51,7 +51,7 @@ def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 
 
 def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> Explanation:
-    """Build the explanation of a finished computation; prepared: the batch as the method took it."""
+    """Return the explanation of a finished computation; batch: as given; prepared: as changed by the method."""
     return Explanation(
         method=method,
         convention=batch.convention,

@@ -1,4 +1,4 @@
-"""What came before and after GDPO for the same problem, in its notation: a few lines each on top of `methods.py`.
+"""Methods that came before and after GDPO for the same problem, in its notation, on top of `methods.py`.
 
 Symbols as there; σ_k the standard deviation of reward k in a group, ρ_kl its correlation with reward l, t_k = w_k z_k
 what GDPO adds up. Inside a group GRPO, GRPO without std, DVAO and CorrGRPO have one direction, the centred weighted
@@ -38,7 +38,7 @@ _ROUNDED = 32  # units in the last place
 
 @dataclass(frozen=True)
 class Successor:
-    """Where a method comes from and what it computes."""
+    """A method that has GDPO's problem: where it comes from and what it computes."""
 
     name: str
     title: str
@@ -47,7 +47,7 @@ class Successor:
 
     @property
     def published(self) -> str:
-        """Year and month, which an arXiv number begins with.
+        """The year and month of the paper, YYYY-MM, with which its arXiv number begins.
 
         >>> SUCCESSORS["dvao"].published
         '2026-05'
@@ -106,10 +106,11 @@ TITLES = NAMES | {key: method.name for key, method in SUCCESSORS.items()}  # of 
 
 
 def _dvao(batch: Batch) -> Steps:
-    """DVAO, arXiv 2605.25604, its definition and proposition 2 as a published reading gives them.
+    """Compute DVAO: GRPO's centred sum, divided by Σ_k |w_k| σ_k.
 
     As published each normalised reward is weighted by w_k σ_k / Σ_l w_l σ_l, which is the same. No advantage is larger
-    than GRPO's. A weight below 0 counts by its size in the divisor. A convention's eps is added to the divisor.
+    than GRPO's. A weight below 0 counts by its size in the divisor. A convention's eps is added to the divisor. Source:
+    arXiv 2605.25604, its definition and proposition 2 as a published reading gives them.
     """
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     std = deviations(batch, batch.rewards).std
@@ -123,12 +124,13 @@ def _dvao(batch: Batch) -> Steps:
 
 
 def _corr_grpo(batch: Batch) -> Steps:
-    """CorrGRPO, arXiv 2609.36820 and the code in HKUST-KnowComp/CorrGRPO.
+    """Compute CorrGRPO: GRPO's centred sum, divided by √(Σ_k Σ_l ρ_kl).
 
     Where GRPO's variance of the sum adds up covariances, this adds up Pearson's ρ of the weighted rewards; those of a
     constant reward are 0. A convention's eps is added under the root, as published. With missing rewards, of which the
-    paper says nothing, the sum of ρ is the variance of what is there of each Σ_k z_k. Where it is 0, rewards in
-    perfect conflict, and eps is 0, so are the advantages. Leave-one-out is an InputError.
+    paper says nothing, the sum of ρ is the variance of what is there of each Σ_k z_k. Where that sum is 0, as it is of
+    rewards in perfect conflict, and eps is 0, the advantages are 0. Raises InputError under leave-one-out. Source:
+    arXiv 2609.36820 and the code in HKUST-KnowComp/CorrGRPO.
     """
     c = batch.convention
     expect(not c.leave_one_out, "convention", "one with whole groups, for corr_grpo correlates in these", c.name)
@@ -145,17 +147,18 @@ def _corr_grpo(batch: Batch) -> Steps:
 
 
 def _divided(s: Tensor, centred: Normalised, std: Tensor, by: Tensor) -> Steps:
-    """The steps of a method that divides GRPO's centred sum; std: what stands for the standard deviation."""
+    """Return the steps of a method that divides GRPO's centred sum; std: what stands for its std; by: the divisor."""
     a = centred.value / by
     return Steps(group=Normalised(centred.mean, std, a, by), sums=s, advantages=a)
 
 
 def _papo(batch: Batch) -> Steps:
-    """PAPO, arXiv 2603.26535, as its abstract and a reimplementation have it; no code of its authors was found.
+    """Compute PAPO: the first reward normalised over its group, each other one over the rollouts that pass the first.
 
-    The first reward is the outcome, 1 or 0, normalised over the group. Each other one is normalised over the rollouts
-    whose outcome is above 0, and these alone get it: ScopeHLS/Process-Aware-Policy-Optimization@4d48531
-    roll/utils/functionals.py:778, where one λ stands for the weights. Leave-one-out is an InputError.
+    The first reward is the outcome, 1 or 0. The others are normalised over the rollouts whose outcome is above 0, and
+    add 0 for all other rollouts. Raises InputError under leave-one-out. Source: arXiv 2603.26535, as its abstract and a
+    reimplementation have it, ScopeHLS/Process-Aware-Policy-Optimization@4d48531 roll/utils/functionals.py:778, where
+    one λ stands for the weights; no code of its authors was found.
     """
     c, outcome, process = batch.convention, batch.rewards[:1], batch.rewards[1:]
     expect(not c.leave_one_out, "convention", "one with whole groups, for papo normalises in a part of them", c.name)
@@ -171,12 +174,13 @@ def _papo(batch: Batch) -> Steps:
 
 
 def _by_variation(batch: Batch) -> Batch:
-    """SAW, arXiv 2606.07705 and the code in Zhaolutuan/SAW (gdpo-h): weights K w_k c_k / Σ_l c_l, then GDPO.
+    """Return the batch with SAW's weights, w_k · K c_k / Σ_l c_l, with which GDPO then computes.
 
-    c_k = std / |mean| of a reward over the batch: Zhaolutuan/SAW@119951f verl/trainer/ppo/ray_trainer.py:221, where ε,
-    1e-8, is beside each divisor. Here it is 0, so that a reward whose mean is 0 takes all of the weight. SAW knows
-    where zero is; the code first adds 3 to its correctness, which lies between −3 and 3, and nothing is added here.
-    The code has no weights: a reward of weight 0 takes no part. The same weights before GRPO are its grpo-h.
+    c_k = std / |mean| of reward k over the batch, and K counts the rewards of a weight other than 0; the others take no
+    part. The authors' code adds an ε of 1e-8 to each divisor. Here ε is 0, so that a reward whose mean is 0 takes all
+    of the weight. The result depends on where a reward has its zero: their code first adds 3 to correctness, which lies
+    between −3 and 3, and this one adds nothing. Their code has no w_k, and calls the same weights before GRPO grpo-h.
+    Source: arXiv 2606.07705 and Zhaolutuan/SAW@119951f (gdpo-h) verl/trainer/ppo/ray_trainer.py:221.
     """
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)
@@ -196,11 +200,13 @@ def _by_variation(batch: Batch) -> Batch:
 
 
 def _unsaturated(batch: Batch) -> Batch:
-    """SA-MRPO, arXiv 2608.16072, as reported; no code of its authors was found: weights w_k (1 − s_k)^γ, then GDPO.
+    """Return the batch with SA-MRPO's weights, w_k (1 − s_k)^γ, with which GDPO then computes.
 
-    s_k is how far the batch's mean of a reward is to the top. The lowest and highest value that it can have, which the
-    paper takes as known, are those in the batch, the same for a reward of two values wherever it varies. Under a weight
-    below 0, of which the paper says nothing, the lowest value is the top.
+    s_k is the batch's mean of reward k, from 0 at its lowest value to 1 at its highest. The lowest and highest value
+    that it can have, which the paper takes as known, are here those in the batch; for a reward of two values these are
+    the same wherever it varies. Under a weight below 0, of which the paper says nothing, s_k runs from the highest
+    value to the lowest. A reward that never varies gets weight 0. Source: arXiv 2608.16072, as reported; no code of its
+    authors was found.
     """
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)
@@ -218,7 +224,7 @@ def _unsaturated(batch: Batch) -> Batch:
 
 
 def _disagree(batch: Batch, z: Tensor, s: Tensor) -> Tensor:
-    """Which rollouts GD²PO drops: their w_k z_k have both signs, and the sum s is small beside Σ_k |w_k z_k|."""
+    """Return whether GD²PO drops each rollout: its w_k z_k have both signs, and s is small beside Σ_k |w_k z_k|."""
     t, eps = batch.weights * z, torch.finfo(s.dtype).eps
     signed = z.abs() > max(_NO_SIGN, 8 * eps)
     both = ((t > 0) & signed).any(0) & ((t < 0) & signed).any(0)  # a missing reward has no sign
@@ -227,9 +233,10 @@ def _disagree(batch: Batch, z: Tensor, s: Tensor) -> Tensor:
 
 
 def _gd2po(batch: Batch) -> Steps:
-    """GD²PO, arXiv 2606.16771 and the code in Qwen-Applications/GD2PO, which has no weights.
+    """Compute GD²PO before its batch step: GDPO's sums, times the share of the group's rollouts that are kept.
 
-    Its sums are multiplied by the share of the group that is kept; a rollout that is dropped gets 0.
+    A rollout that is dropped gets 0. Source: arXiv 2606.16771 and the code in Qwen-Applications/GD2PO, which has no
+    weights.
     """
     steps, group = _gdpo(batch), batch.group
     s = steps.sums
@@ -242,7 +249,10 @@ def _gd2po(batch: Batch) -> Steps:
 
 
 def _over_kept(batch: Batch, s: Tensor) -> Normalised:
-    """GDPO's batch step over the rollouts that are kept; the others get 0. Their mean, which need not be 0, goes."""
+    """Return the sums after GDPO's batch step over the rollouts that GD²PO keeps; those that it drops get 0.
+
+    The mean of the kept sums need not be 0, and is subtracted.
+    """
     c, over, steps = batch.convention, batch.last_step, _gdpo(batch)
     dropped = _disagree(batch, steps.group.value, steps.sums)
     lost = torch.zeros_like(over.total(s), dtype=torch.bool) if batch.skips_missing else over.total(s).isnan()

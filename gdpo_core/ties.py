@@ -33,7 +33,7 @@ class Order:
 
     @property
     def pairs(self) -> int:
-        """The number of these pairs."""
+        """The number of pairs in a group with different primary reward."""
         return self.right + self.tied + self.wrong
 
 
@@ -65,9 +65,10 @@ class Collapse:
     _index: Tensor = field(repr=False)  # the number of each response's group
 
     def inversions(self, primary: int = 0) -> float:
-        """Return the share of the pairs with different `primary` reward in which the lower one gets more.
+        """Return the share of the pairs with different `primary` reward that are in the wrong order.
 
-        NaN where there is no such pair. Raises InputError.
+        In such a pair the response with less of that reward has the larger advantage. NaN where no pair of a group
+        differs in it. Raises InputError.
 
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").inversions(primary=0)
         0.6666666666666666
@@ -106,9 +107,10 @@ def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options
 def explain_and_collapse(
     rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 ) -> tuple[Explanation, Collapse, Tensor]:
-    """Return `explain` and `collapse` of the same rewards from one computation; arguments and errors as there.
+    """Return `explain`, `collapse` and each reward's parts of the advantages, from one computation.
 
-    The third item is (responses, rewards), float64: each reward's signed part of the advantages, as in `update_share`.
+    The parts are (responses, rewards), float64, with their signs, as in `update_share`. Arguments and errors as in
+    `explain`.
 
     >>> e, c, parts = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> e.weighted_sums.tolist(), c.level.tolist(), [round(part, 2) for part in parts[0].tolist()]
@@ -128,9 +130,10 @@ def explain_and_collapse(
 
 
 def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:
-    """Return the collapse of a finished computation.
+    """Return the collapse of advantages that are already computed.
 
-    batch: in float64; prepared: as the method took it; same: how close advantages of one level are.
+    batch: as given, in float64; prepared: as changed by the method; same: up to which distance two advantages are
+    equal, relative to the largest of their group.
     """
     advantages = prepared.zero_unrewarded(steps.advantages)
     silent = batch.group.lowest(-advantages.abs()) == 0
@@ -180,9 +183,9 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
 
 
 def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return (rewards, …) Σ a_k A and (…) Σ A², whose ratio is the share; an A of NaN is left out.
+    """Return (rewards, …) Σ a_k A and (…) Σ A², whose ratio is each reward's share of the update.
 
-    The sums run over `over`.
+    The sums run over `over`; an advantage of NaN is left out. a: the advantages A; steps: those that led to them.
     """
     a = a.masked_fill(~a.isfinite(), 0)
     products = reward_parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)
@@ -191,7 +194,7 @@ def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tupl
 
 @dataclass(frozen=True)
 class BrokenTies:
-    """The pairs with different primary reward that one method ties and another does not, as numbers of responses."""
+    """The pairs with different primary reward that one method ties and another does not, by the responses' numbers."""
 
     lower: Tensor  # (pairs,) the response with the lower primary reward
     higher: Tensor  # (pairs,)

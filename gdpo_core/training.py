@@ -85,15 +85,15 @@ class Setup:
 
     @property
     def comparison(self) -> str:
-        """The name of its match_scale."""
+        """The key of COMPARISONS whose value is `match_scale`."""
         return next(name for name, match in COMPARISONS.items() if match == self.match_scale)
 
     def compared(self, comparison: str) -> "Setup":
-        """Return this set-up under another comparison."""
+        """Return this set-up under another comparison, a key of COMPARISONS."""
         return replace(self, match_scale=COMPARISONS[comparison])
 
     def train(self, method: str) -> TrainingRun:
-        """Train with one method, and return its runs.
+        """Train with one method, and return its runs. Raises InputError.
 
         >>> Setup((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
         torch.Size([2, 4, 2])
@@ -101,7 +101,7 @@ class Setup:
         return _simulate(method, self.policy(), self)
 
     def mean_field(self, method: str) -> Tensor:
-        """Return the infinite-group limit of one method, (epochs + 1, coins)."""
+        """Return p in the infinite-group limit of one method, (epochs + 1, coins or arms). Raises InputError."""
         return _integrate(method, self.policy(), self)
 
     def policy(self) -> Policy:
@@ -132,7 +132,10 @@ class Setup:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The seeds, rollouts and prompts: statistics along the last axis but one are several times as fast."""
+        """The numbers of seeds, rollouts and prompts, in the order of the axes.
+
+        The rollouts stand before the prompts, as statistics along the last axis but one are several times as fast.
+        """
         return int(self.seeds), int(self.rollouts), int(self.prompts)
 
 
@@ -204,7 +207,7 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
 
 
 def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
-    """Return the runs of all seeds at once, from one generator."""
+    """Train all seeds at once, with draws from one generator, and return their runs. Raises InputError."""
     setup.check()
     method_named(method)
     generator = np.random.Generator(np.random.SFC64(setup.seed))  # this generator is faster than torch's own
@@ -238,6 +241,7 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     """Return p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
 
     Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
+    Raises InputError, also where there are too many outcomes.
     """
     if isinstance(policy, Coins):
         count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))
@@ -273,9 +277,10 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
 
 
 def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
-    """Return the advantages inside the groups, followed by the step over the batch that match_scale names.
+    """Return the advantages of the batch, with the step over it that match_scale names.
 
-    That is eq. 6 for every method, none for any, or the method's own.
+    True: the step of eq. 6 for every method, after the method's own if that leaves another std than 1. False: no step.
+    "published": the method's own, if it has one.
     """
     formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages
@@ -290,7 +295,7 @@ def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tenso
 
 
 def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setup) -> Tensor:
-    """Return the logits before training and after each step, (epochs + 1, …)."""
+    """Return the logits before training and after each step, (epochs + 1, …). Raises InputError if they diverge."""
     step, path = OPTIMIZERS[setup.optimizer](float(setup.lr)), [logits]
     for _ in range(setup.epochs):
         path.append(path[-1] + step(gradient(path[-1])))
@@ -303,12 +308,15 @@ def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setup) -
 
 
 def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
-    """Return the step of plain gradient ascent."""
+    """Return a function that gives plain gradient ascent's step for each gradient."""
     return lambda gradient: lr * gradient
 
 
 def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
-    """Return the step of Adam, arXiv 1412.6980, algorithm 1, as ascent."""
+    """Return a function that gives Adam's step for one gradient after another, as ascent.
+
+    Source: arXiv 1412.6980, algorithm 1.
+    """
     first, second, steps = torch.zeros(()), torch.zeros(()), 0
 
     def step(gradient: Tensor) -> Tensor:

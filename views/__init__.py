@@ -1,1 +1,1 @@
-"""What is drawn: plain data in, a view out."""
+"""Views of the page: plain data in, what is drawn out."""

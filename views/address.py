@@ -27,9 +27,10 @@ FOREIGN = {"v", "theme", "session_id", "access_token", "refresh_token", "file", 
 
 @dataclass(frozen=True)
 class Control:
-    """How one control's value is read from text and written as text; `read` raises ValueError.
+    """A control of the address: its default, how its value is read from text, and how it is written as text.
 
-    `default` None: the chapter decides, from its task or scenario.
+    `read` raises ValueError for a text that does not fit. default: None where the chapter decides, from its task or
+    scenario.
     """
 
     default: Any
@@ -38,12 +39,15 @@ class Control:
 
 
 def number(low: float, high: float, default: float, kind: Callable[[float], Any] = float) -> Control:
-    """Return a control whose value is a number in this range."""
+    """Return the control of one number, which `kind` converts; reading one outside low … high raises ValueError."""
     return Control(default, lambda text: kind(_number(text, low, high)), _short)
 
 
 def numbers(low: float, high: float) -> Control:
-    """Return a control whose value is several numbers in this range; the chapter says how many it takes."""
+    """Return the control of several numbers, without a default; reading one outside low … high raises ValueError.
+
+    The chapter says how many numbers it takes.
+    """
     return Control(
         None,
         lambda text: tuple(_number(part, low, high) for part in text.split("_")),
@@ -52,12 +56,12 @@ def numbers(low: float, high: float) -> Control:
 
 
 def choice(*options: str) -> Control:
-    """Return a control whose value is one of several words, the first by default."""
+    """Return the control of one of several words, the first by default; reading another raises ValueError."""
     return Control(options[0], lambda text: options[options.index(text)])
 
 
 def words(*options: str) -> Control:
-    """Return a control whose value is any of these words."""
+    """Return the control of a tuple of some of these words, none by default; reading another raises ValueError."""
     return Control((), lambda text: tuple(options[options.index(word)] for word in text.split("_")), "_".join)
 
 
@@ -153,7 +157,9 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
 
 
 def write(values: Mapping[str, Any], untouched: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values as text, by control; "" for one that is None or stands as it was untouched.
+    """Return the values as text, by control; "" for a value that is None or the one that the address leaves out.
+
+    untouched: the values that it leaves out, where these are not the defaults of CONTROLS.
 
     >>> write({"evidence-draw": 7, "evidence-group": 12, "lab-weights": (1.0, 2.5, 1.0)}, {})
     {'evidence-draw': '7', 'evidence-group': '', 'lab-weights': '1_2.5_1'}

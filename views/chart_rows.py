@@ -34,7 +34,10 @@ def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
 
 
 def points_of_lines(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:
-    """Return the points of a line per method, those at what is chosen now, and the labels."""
+    """Return the rows of three layers: the points of a line per method, the points at `now`, and the labels.
+
+    now: the place on the x axis that is chosen; where no line has a point there, the second layer is that place alone.
+    """
     rows = [{"x": x, "method": NAMES[m], "share": round(y, 4)} for m, line in lines.items() for x, y in line.items()]
     return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
 

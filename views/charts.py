@@ -147,7 +147,7 @@ HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
 def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -> Filled:
-    """Draw the share in the wrong order as correctness weighs more; none: by method, above which weight it is 0."""
+    """Draw the share in the wrong order by correctness's weight; none: by method, the weight above which it is 0."""
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
     labels = [
@@ -174,7 +174,7 @@ def _by_weight() -> alt.X:
 
 
 def push_by_weight(lines: Lines, now: float) -> Filled:
-    """Draw the push on correctness as it weighs more, from 0 to 1."""
+    """Draw the push on correctness as correctness weighs more, on an axis from 0 to 1, with a rule at weight `now`."""
     at_both_ends = ", ".join(
         f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[HEAVIEST])} at {HEAVIEST:g}"
         for m, line in lines.items()
@@ -237,7 +237,7 @@ def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, form:
 
 
 def _coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[alt.Chart]:
-    """Write the labels of each method in its colour."""
+    """Return a layer per method, which writes its labels in its colour; place: where beside their points."""
     return [
         labels.transform_filter(alt.datum.method == name).mark_text(
             align="right", fontSize=13, fontWeight=600, color=TEXT[name], **place
@@ -247,7 +247,10 @@ def _coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[a
 
 
 def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
-    """Draw how many groups each method tells apart while one size grows; paper: where its figure stops drawing GDPO."""
+    """Draw how many groups each method tells apart while one size grows.
+
+    groups: by that size, by method; grows: what it counts; paper: the size at which the paper's curve of GDPO ends.
+    """
     rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in groups.items() for m, c in row.items()]
     sizes = list(groups)
     ends = [row | {"label": f"{row['method']} {row['count']:,}"} for row in rows if row["size"] == sizes[-1]]
@@ -275,7 +278,7 @@ def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, pape
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
     """Draw the pass rate of one reward by step under both methods, with median and quartiles over seeds.
 
-    rows: method, step, median, low and high; words: what was predicted of it, and what came.
+    rows: method, step, median, low and high; words: what was predicted of this reward, and what came.
     """
     ends = {row["method"]: f"{row['method']} {percent(row['median'])}" for row in rows}
     last = max(row["step"] for row in rows)
@@ -355,7 +358,7 @@ def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
 def courses(rows: Sequence[Mapping], words: str) -> Filled:
     """Draw the course of a reward as it ran and under a setting, both as forecast, and what came.
 
-    rows: line, step and rate; said: the reward, its forecast and what came, in words.
+    rows: line, step and rate; words: the reward, its forecast and what came, with a colon after the reward.
     """
     title = {"text": words.partition(": ")[0], "subtitle": words.partition(": ")[2]}
     return _filled(_courses() | {"title": title}, f"{words}.", lines=list(rows))

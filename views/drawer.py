@@ -20,7 +20,7 @@ _pipe: Connection | None = None
 
 
 def start() -> None:
-    """Start the process, or another one in place of it."""
+    """Start the process that draws; if one runs already, it is ended first."""
     global _process, _pipe
     stop()
     _process = _pipe = None
@@ -28,7 +28,7 @@ def start() -> None:
 
 
 def stop() -> None:
-    """End the process."""
+    """End the process that draws, if there is one."""
     if _process and _pipe:
         _pipe.close()
         _process.kill()
@@ -37,7 +37,10 @@ def stop() -> None:
 
 @lru_cache(maxsize=1024)
 def drawn(state: State) -> dict:
-    """Return what `draw` returns; where that process is gone, compute it here and start another one."""
+    """Return what `draw` returns, computed in the process that draws.
+
+    Where that process is gone or late, another one is started, and the drawing is computed in this one.
+    """
     with _turn:
         try:
             if not _pipe:

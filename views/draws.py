@@ -22,5 +22,5 @@ def _of_any_draw(file: Path, choice: Choice) -> Spread:
 
 
 def compute(file: Path, choice: Choice) -> Spread:
-    """Compute that spread in this process, each time anew."""
+    """Return `gdpo_core.bfcl.prompts.spread` of the verdicts in a file, computed in this process each time anew."""
     return prompts.spread(prompts.load_once(file), choice)

@@ -55,7 +55,7 @@ class Experiment:
     comparisons: tuple[Comparison, ...]
 
     def ahead(self, method: str, least: float = 0.0) -> list[Comparison]:
-        """Return the comparisons in which this method is clearly ahead, by so much or more."""
+        """Return the comparisons in which this method is ahead by `least` or more and the interval leaves out 0."""
         sign = 1 if method == "gdpo" else -1
         return [
             comparison
@@ -89,7 +89,7 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Differ
 
 
 def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST) -> str:
-    """Return one of VERDICTS on a prediction.
+    """Return one of VERDICTS on a prediction; smallest: the difference below which there is none.
 
     >>> verdict("faster", Difference(0.05, 0.01, 0.09, 10)), verdict("no difference", Difference(0.05, 0.01, 0.09, 10))
     ('held', 'did not hold')
@@ -103,7 +103,7 @@ def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST)
 
 
 def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison]:
-    """Compare each prediction with the runs, in the order of the predictions."""
+    """Return a comparison of each prediction with the runs, in the order of the predictions."""
     rows = []
     for setup in predictions["setups"]:
         for reward, of_coins in setup["rewards"].items():
@@ -116,7 +116,10 @@ def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison
 
 
 def means_by_seed(table: pl.DataFrame, setup: str, reward: str) -> pl.DataFrame:
-    """Return the mean pass rate over all steps of each seed that both methods have: seed, grpo, gdpo."""
+    """Return a table with the columns seed, grpo and gdpo: the mean of `reward` over all steps of a set-up's runs.
+
+    It has a row for each seed that both methods have.
+    """
     runs = table.filter(pl.col("setup").cast(pl.String) == setup).group_by("seed", pl.col("method").cast(pl.String))
     means = runs.agg(pl.col(reward).cast(pl.Float64).mean())
     return means.pivot("method", index="seed", values=reward).drop_nulls().sort("seed").select("seed", "grpo", "gdpo")

@@ -70,21 +70,21 @@ class Body:
 
     @property
     def refusal(self) -> tuple[int, str] | None:
-        """Status and reason, once there is one."""
+        """The status and the reason with which the body is refused; None while it is not."""
         if self.late:
             return 408, f"expected the next bytes of the body within {SECONDS} s"
         return (413, self.too_large) if self.size > self.most else None
 
     @contextlib.contextmanager
     def room(self) -> Iterator[None]:
-        """Keep memory for the body while it is worked on; where there is none, only a small body is taken."""
+        """Keep memory for the body inside `with`; where there is none, only a small body is taken there."""
         with memory.reserved(self.coming) if SMALL < self.coming <= BODY else contextlib.nullcontext(True) as fits:
             if not fits:
                 self.most, self.too_large = SMALL, sessions.NO_ROOM
             yield
 
     async def next(self) -> Message:
-        """Return the next part of the body, or that nothing more comes of it."""
+        """Return the next message with a part of the body, or `http.disconnect` once the body is refused."""
         message = await self._part()
         self.size += 0 if self.declared else len(message.get("body", b""))
         return {"type": "http.disconnect"} if self.refusal else message
@@ -105,9 +105,9 @@ class Body:
 
 
 def refused(scope: Scope) -> tuple[int, str] | None:
-    """Return why marimo is not asked, though it would answer; None where it may be asked.
+    """Return the status and the reason with which a request is refused before marimo is asked; None where it may be.
 
-    It is not asked for other sockets than its own, new notebooks, other files, or the sockets of other visitors.
+    marimo is not asked for other sockets than its own, new notebooks, other files, or the sockets of other visitors.
     """
     path, query = scope["path"], QueryParams(scope.get("query_string", b""))
     socket = scope["type"] == "websocket"
@@ -120,7 +120,7 @@ def refused(scope: Scope) -> tuple[int, str] | None:
 
 
 def blamed(error: BaseException | None) -> int:
-    """Return the status for what marimo raised: 4xx where it stumbled over what a client sent."""
+    """Return the status for what marimo raised: 4xx where it stumbled over what a client sent, else 500."""
     while error:
         if isinstance(error, msgspec.MsgspecError):
             return 400
@@ -142,7 +142,7 @@ class Exchange:
         self.who = f"{client}: {scope.get('method', 'WebSocket')} {scope['path']!r:.80}"
 
     async def refuse(self, status: int, why: str) -> None:
-        """Log why the request is refused, and say so to who sent it."""
+        """Log why the request is refused, and answer it with this status and reason."""
         LOG.warning("%s: %d %s", self.who, status, why)
         if self.scope["type"] == "websocket":
             return await self.send({"type": "websocket.close"})  # is answered 403

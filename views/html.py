@@ -36,7 +36,7 @@ def show(*parts: object) -> mo.Html:
 
 
 def reason(error: Exception) -> str:
-    """Say what an error says, with our files named from the project's folder on: where that lies is not told.
+    """Return the message of an error, in which our files are named from the project's folder on.
 
     >>> reason(ValueError(f"{ROOT}/data/tasks: expected a task"))
     'data/tasks: expected a task'
@@ -63,7 +63,7 @@ def callout(*sentences: str) -> Html:
 
 
 def fold(title: object, *content: object) -> Html:
-    """Fold content away under a title that opens it; of a function, what it returns is drawn once the fold is open.
+    """Return content folded away under a title that opens it; what a function returns is drawn once the fold is open.
 
     >>> fold("more", "a < b")
     Markup('<details class="fold"><summary>more</summary><div>a &lt; b</div></details>')
@@ -84,7 +84,7 @@ def charts(drawn: Iterable[object], kind: str = "") -> Html:
 
 
 def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
-    """Return a board that cells can read, or one sentence that says why there is none."""
+    """Return the board that `make` makes as a control that cells can read, or its InputError as a sentence."""
     try:
         return mo.ui.anywidget(make())
     except InputError as error:
@@ -97,7 +97,7 @@ def points(sentences: Iterable[object]) -> Html:
 
 
 def loaded(load: Callable[[Path], Any], path: Path) -> Any:
-    """Load one of our own files; where it is damaged, the cell says so and stops."""
+    """Return what `load` makes of one of our own files; where that is damaged, the cell says so and stops."""
     try:
         return load(path)
     except InputError as error:
@@ -105,17 +105,20 @@ def loaded(load: Callable[[Path], Any], path: Path) -> Any:
 
 
 def div(kind: str, *parts: object, **attributes: object) -> Html:
-    """Return parts of the page in a frame of that class."""
+    """Return parts of the page in a div; kind: its class."""
     return tag("div", *map(element, parts), kind=kind, **attributes)
 
 
 def lazily(draw: Callable[[], object], busy: bool = False) -> Html:
-    """Return what is drawn once the reader comes near; busy: with a sign while it is computed."""
+    """Return a place in which `draw`'s result appears once the reader comes near.
+
+    busy: whether a sign stands there while it is computed.
+    """
     return element(mo.lazy(lambda: show(draw()), show_loading_indicator=busy))
 
 
 def lesson() -> Html:
-    """Return where the lesson stands: on the Space, where there is one, and in a checkout."""
+    """Return a sentence on where the lesson stands; on a Space it has a link to the file there."""
     space, path = os.environ.get("SPACE_ID", ""), "examples/lesson.py"
     name = (
         tag("a", path, href=f"https://huggingface.co/spaces/{space}/blob/main/{path}") if space else tag("code", path)

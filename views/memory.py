@@ -1,4 +1,4 @@
-"""How much memory the server and its workers hold, of what they may hold, and how it is given back."""
+"""The memory that the server and its workers hold, how much they may hold, and how it is given back."""
 
 import ctypes
 import functools
@@ -27,7 +27,7 @@ _promised = 0  # bytes
 
 @contextmanager
 def reserved(size: int) -> Iterator[bool]:
-    """Keep room for files of so many bytes and for what is made of them, and say whether there is any."""
+    """Keep room for files of `size` bytes and for what is made of them, and yield whether there is room."""
     global _promised
     needed = COPIES * size
     with _turn:
@@ -44,14 +44,17 @@ def reserved(size: int) -> Iterator[bool]:
 def limit() -> tuple[int, Path | None, int]:
     """Return the bytes that this process and its children may hold, the control group that says so, and its version.
 
-    Without such a group it is half of the machine's memory.
+    Where no control group has a lower limit, these are half of the machine's memory, None and 0.
     """
     limits = [(psutil.virtual_memory().total // 2, None, 0), *_limits()]
     return min(limits, key=lambda memory_limit: memory_limit[0])
 
 
 def held() -> int:
-    """Return the bytes that the server and its workers hold; of a control group those of all that is in it."""
+    """Return the bytes that the server and its workers hold, or, where a control group limits them, all in that group.
+
+    Cached files that the system may drop do not count there.
+    """
     _, group, version = limit()
     if group:
         _, use, files = FILES[version]
@@ -102,7 +105,10 @@ def give_back() -> None:
 
 
 def _limits() -> list[tuple[int, Path | None, int]]:
-    """Return what each control group above this process allows."""
+    """Return the memory limits of this process's control group and of those above it: bytes, path and cgroup version.
+
+    Groups without a limit are left out; the list is empty where there are no control groups.
+    """
     try:
         lines = WHOSE.read_text().splitlines()
     except OSError:

@@ -16,7 +16,10 @@ HERE = Path(__file__).parent
 
 
 class Nav(anywidget.AnyWidget):
-    """`at` and `asked` come from the browser: the chapter that is shown, and the query of the link that led to it."""
+    """The bar, with the chapter that is shown, `at`, and the query of the link that led to it, `asked`.
+
+    The browser sets both.
+    """
 
     _esm = (HERE / "nav.js").read_text(encoding="utf-8")
     _css = (HERE / "nav.css").read_text(encoding="utf-8")
@@ -52,7 +55,11 @@ class Nav(anywidget.AnyWidget):
     def given(
         self, key: str, options: Collection[Any] | None = None, default: Any = None, many: int | None = None
     ) -> Any:
-        """Return what the address says of a control, or the default where it says nothing that fits."""
+        """Return the value that the address holds for a control, or the default where it holds none that fits.
+
+        options: the values that fit, any by default; many: how many numbers fit; default: by default the control's own,
+        as CONTROLS has it. A value that does not fit sets `unread`.
+        """
         value = self._given.get(key)
         if value is not None and (options is None or value in options) and (many is None or len(value) == many):
             return value
@@ -62,13 +69,19 @@ class Nav(anywidget.AnyWidget):
     def write(
         self, chapter: str, values: Mapping[str, Any], untouched: Mapping[str, Any] | None = None, program: str = ""
     ) -> None:
-        """Say where a chapter's controls stand and where they stand untouched; program: what prints its numbers."""
+        """Put the values of a chapter's controls into the address, and keep the program that prints its numbers.
+
+        untouched: the values that the address leaves out, where they are not the defaults of CONTROLS.
+        """
         with self.hold_sync():
             self.controls = self.controls | address.write(values, untouched or {})
             self.programs = self.programs | {chapter: program}
 
     def deed(self, name: str, done: bool) -> Html:
-        """Return what a reader may try, with a tick once it is done; the address remembers it."""
+        """Return the line that says what a reader may try, with a tick once it is done; the address remembers that.
+
+        name: a key of DEEDS; done: whether it is done now.
+        """
         if done and name not in self._done:
             self._done.add(name)
             self.finished = [*self.finished, DEEDS[name]]

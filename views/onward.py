@@ -12,7 +12,7 @@ SEEN = {
 
 
 def onward(chapter: str, about: str, scenario: str = "") -> Html:
-    """Return a link to a chapter, or to a scenario of Train; about: its subject, for a screen reader.
+    """Return a link to a chapter, or to a scenario of Train; about: what is to be seen there, for a screen reader.
 
     >>> onward("lab", "ties")
     Markup('<a class="onward" href="?at=lab" aria-label="See it in the Lab: ties">See it in the Lab</a>')

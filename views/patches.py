@@ -1,4 +1,4 @@
-"""What is changed inside marimo while it serves the page: seven places, each reported in docs/upstream.md.
+"""The changes inside marimo while it serves the page: seven places, each reported in docs/upstream.md.
 
 Seen in marimo 0.25.2, by which pyproject.toml bounds it. Figures are of two cores, 26 November 2026.
 """
@@ -19,7 +19,10 @@ import msgspec
 
 
 def apply(at_end: Callable[[], None] = lambda: None) -> None:
-    """Change all seven, `at_end` of a session do that; without a name that another marimo lacks the page costs more."""
+    """Make all seven changes; `at_end` is called whenever a session ends.
+
+    A change is left out where it needs a name that another version of marimo lacks; the page then costs more.
+    """
     ends = functools.partial(forget_sessions, at_end)
     for change in (ends, refuse_unknown, cache_entry_points, decode_once, render_once, cache_cells, send_no_editor):
         with contextlib.suppress(ImportError, AttributeError, OSError):
@@ -27,7 +30,10 @@ def apply(at_end: Callable[[], None] = lambda: None) -> None:
 
 
 def forget_sessions(at_end: Callable[[], None] = lambda: None) -> None:
-    """What a session held goes when it ends, and its threads know: else 1.3 MB a visitor stay, and all uploads."""
+    """Make marimo let go of what a session held when it ends, and call `at_end` then.
+
+    Otherwise 1.3 MB a visitor stay in memory, and all uploads.
+    """
     lifecycle = import_module("marimo._runtime.kernel_lifecycle")
     end = lifecycle.teardown_kernel
 
@@ -47,7 +53,10 @@ def forget_sessions(at_end: Callable[[], None] = lambda: None) -> None:
 
 
 def refuse_unknown() -> None:
-    """A name that no session has is 404; marimo logs the names of all that are open, and 100 lines more, with a 500."""
+    """Make marimo answer 404 to a name that no session has.
+
+    Otherwise it answers 500, and logs the names of all open sessions and 100 lines more.
+    """
     state = import_module("marimo._server.api.deps").AppState
     refusal = import_module("marimo._utils.http").HTTPException
     state.require_current_session  # noqa: B018
@@ -62,13 +71,13 @@ def refuse_unknown() -> None:
 
 
 def cache_entry_points() -> None:
-    """The metadata of all installed packages is read once, not at each run of cells: a flip takes 4 ms, not 9."""
+    """Make marimo read the metadata of all packages once, not at each run of cells: a flip takes 4 ms, not 9."""
     registry = import_module("marimo._entrypoints.registry")
     registry.get_entry_points = functools.cache(registry.get_entry_points)
 
 
 def decode_once() -> None:
-    """A kernel's message is decoded by one decoder, not by one that is built for it: 0.1 µs instead of 30."""
+    """Make marimo decode all messages of kernels by one decoder, not each by one of its own: 0.1 µs instead of 30."""
     view = import_module("marimo._session.state.session_view")
     message = import_module("marimo._messaging.notification").NotificationMessage
     view.deserialize_kernel_message  # noqa: B018
@@ -76,16 +85,19 @@ def decode_once() -> None:
 
 
 def render_once() -> None:
-    """A text of Markdown becomes HTML once, not for each visitor and each copy of a control: 20 of 73 ms of Train."""
+    """Make marimo turn a text of Markdown into HTML once, not for each visitor and each copy of a control.
+
+    That took 20 of the 73 ms of Train.
+    """
     md = import_module("marimo._output.md")
     anew, once = md._render_markdown, functools.lru_cache(1024)(md._render_markdown)
     md._render_markdown = lambda text: (anew if "[^" in text else once)(text)  # each footnote has another number
 
 
 def cache_cells() -> None:
-    """The page's cells are parsed and compiled once, not three times a visitor: 460 of the 536 ms of an arrival.
+    """Make marimo parse and compile the page's cells once, not three times a visitor: 460 of the 536 ms of an arrival.
 
-    What a session changes of a cell is its own: the same fields that marimo's `App.clone` makes anew.
+    What a session changes of a cell belongs to that session: the same fields that marimo's `App.clone` makes anew.
     """
     parse, compiler, runtime, cells = (
         import_module(f"marimo.{name}") for name in ("_ast.parse", "_ast.compiler", "_runtime.runtime", "_ast.cell")
@@ -117,9 +129,9 @@ def cache_cells() -> None:
 
 
 def send_no_editor() -> None:
-    """What the page never shows is not sent: two pictures, six fonts, a hundred languages of marimo's editor.
+    """Make marimo keep back what the page never shows: two pictures, six fonts, a hundred languages of its editor.
 
-    1.3 of the 3.0 MB of a first visit, and 106 of its 311 requests.
+    These are 1.3 of the 3.0 MB of a first visit, and 106 of its 311 requests.
     """
     assets = import_module("marimo._server.api.endpoints.assets")
     template, folder = assets.notebook_page_template, assets.root

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 class Pick(anywidget.AnyWidget):
-    """`html` holds parts with `data-id`; a click, Enter or the space bar puts that of one into `chosen`.
+    """A picture, `html`, with parts that have a `data-id`; a click, Enter or the space bar puts a part's into `chosen`.
 
     Arrows move among the parts, which together have one tab stop. Vega gives its marks no focus: hence no chart.
     """

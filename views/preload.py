@@ -1,4 +1,4 @@
-"""What the process that all workers are forked from has imported and drawn, so that none of them does it again.
+"""Imports and draws of the process from which all workers are forked, so that none of them does it again.
 
 Only torch works in it: polars would have threads, which a fork loses and its children wait for.
 """

@@ -26,7 +26,7 @@ class Result:
 
     @property
     def ahead(self) -> float:
-        """By how many points GDPO is ahead; below 0, GRPO is."""
+        """The number of points by which GDPO is ahead; below 0 where GRPO is."""
         return round((self.gdpo - self.grpo) * (1 if self.better == "higher" else -1), 2)
 
     @property
@@ -35,7 +35,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """Short, and the only one of its kind."""
+        """A short name of the cell, which no other cell has."""
         model = self.model.removeprefix("DeepSeek-").removesuffix("-Instruct").replace("Qwen2.5-", "")
         metric = "" if self.metric in ("accuracy", "passed") else self.metric
         setting = {"length counts only if right": "gated"}.get(self.setting, self.setting)
@@ -50,7 +50,7 @@ def results() -> tuple[Result, ...]:
 
 
 def ahead(cells: tuple[Result, ...]) -> dict[str, list[Result]]:
-    """Return the cells by who is ahead."""
+    """Return the cells by who is ahead: "grpo", "equal" or "gdpo"."""
     return {leader: [cell for cell in cells if cell.leader == leader] for leader in ("grpo", "equal", "gdpo")}
 
 

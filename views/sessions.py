@@ -1,4 +1,4 @@
-"""What one visitor of the server may take: bytes of files, names of sessions, sockets of this page alone.
+"""Limits of what one visitor of the server may take: bytes of files, names of sessions, sockets of this page alone.
 
 marimo gives a session a name of six letters; anyone who guesses it sees what its visitor has set.
 """
@@ -26,7 +26,7 @@ may_begin = threading.Event()  # what the cells of a session import is there
 
 
 def forbids(scope: Scope) -> str:
-    """Why a page may not open this WebSocket, if it may not: it is of another host, or names no session."""
+    """Return why a page may not open this WebSocket: it is of another host, or names no session. Empty where it may."""
     headers, query = Headers(scope=scope), QueryParams(scope.get("query_string", b""))
     origin, hosts = headers.get("origin"), (headers.get(name, "") for name in ("host", "x-forwarded-host"))
     if origin is not None and _host(origin.partition("://")[2]) not in filter(None, map(_host, hosts)):
@@ -39,7 +39,7 @@ def _host(name: str) -> str:
 
 
 def awaited(app: ASGIApp) -> ASGIApp:
-    """The app, in which a session begins once what its cells import is there; until then its socket is open and silent.
+    """Return the app, in which a session waits until what its cells import is there, its socket open and silent.
 
     marimo looks into torch when a session begins, and a torch that another thread has half imported breaks there. A
     browser that were to wait for its socket would give up after some seconds.
@@ -66,7 +66,7 @@ def awaited(app: ASGIApp) -> ASGIApp:
 
 
 def limited(app: ASGIApp) -> ASGIApp:
-    """The app, closed for an hour to a client that names a hundred sessions in a minute."""
+    """Return the app, closed for an hour to a client that names a hundred sessions in a minute."""
     clients: dict[str, tuple[float, frozenset[str]]] = {}  # since when, which names
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""Where the method, its authors' code and the prompts come from: links that the bar and the chapters share.
+"""Links to the sources of the method, its authors' code and the prompts, which the bar and the chapters share.
 
 The first one leads to the chapter that says what computes the page.
 """

@@ -11,7 +11,7 @@ _ENTRY = re.compile(r"- \*\*([^*]+)\*\*(?: \(([^)]+)\))? — (.+)")  # term, oth
 
 @cache
 def glossary() -> dict[str, str]:
-    """Return the sentence of every term, and of every other name of it."""
+    """Return the sentences of the glossary, by each term and by each other name of a term."""
     file = Path(__file__).parent.parent / "docs" / "glossary.md"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     return {
@@ -24,7 +24,9 @@ def glossary() -> dict[str, str]:
 
 
 def term(name: str, shown: str = "") -> Html:
-    """Return a term that explains itself, `shown` in the form that the sentence needs.
+    """Return a term with its sentence of the glossary as a tip; a name that the glossary lacks has no tip.
+
+    shown: the form of the term that the sentence around it needs, by default the name.
 
     >>> term("policy", "policies")
     Markup('<dfn class="term" tabindex="0" data-tip="What is trained: the rule that gives every possible answer to a prompt its probability.">policies</dfn>')

@@ -1,4 +1,4 @@
-"""How many threads a computation takes, in the server and in its workers: what computes imports this.
+"""The number of threads that a computation takes, in the server and in its workers: what computes imports this.
 
 Every visitor has a thread of this process. Threads inside one small computation would only wait for each other.
 """

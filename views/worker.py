@@ -30,7 +30,7 @@ _context.set_forkserver_preload(["views.worker", "views.preload"])  # once, with
 
 
 def _told(name: str) -> dict[str, Any]:
-    """Return what a new process is told of this one, except to import what is main here.
+    """Return what multiprocessing tells a new process, but for the order to import what is main here.
 
     marimo puts the notebook there: each worker imported app.py and all of marimo, a second of CPU in place of 30 ms.
     """
@@ -41,7 +41,7 @@ _all_told, spawn.get_preparation_data = spawn.get_preparation_data, _told
 
 
 def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connection]:
-    """Start a process that runs the function until this one ends; return it and this end of its pipe."""
+    """Start a process that runs the function and ends with this process; return it and our end of its pipe."""
     ours, theirs = _context.Pipe()
     process = _context.Process(target=function, args=(theirs,), daemon=True)
     process.start()
@@ -50,9 +50,10 @@ def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connecti
 
 
 def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:
-    """Return what the function returns, or raise what it raises; InputError where its process dies or is late.
+    """Return what the function returns, computed in a process of its own.
 
-    `check` may raise, too.
+    Raises the function's InputError, and InputError for any other error of it and where its process dies or is late.
+    check: called ten times a second meanwhile; what it raises ends the process.
     """
     slots = _slots[function]
     while not slots.acquire(timeout=0.1):
@@ -80,7 +81,7 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
 
 
 def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
-    """Return what the function returns, computed in another process, or here where none can be had."""
+    """Return what the function returns, computed in another process, or in this one where that fails."""
     try:
         return call(function, *args)
     except InputError:
@@ -90,7 +91,10 @@ def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
 def audit_upload(
     files: dict, how: dict, weights: dict | None, primary: str | None
 ) -> tuple[Run, AuditReport | InputError]:
-    """Return what a log says of itself, without its tables, and its report or why there is none."""
+    """Return the `Run` of a log, without its tables, and its report, or the InputError that says why there is none.
+
+    Raises InputError where the log cannot be read. how: the arguments of `read_run`.
+    """
     run = read_run(files, **how)
     facts = Run(**{f.name: getattr(run, f.name) for f in fields(run) if not f.name.startswith("_")})
     try:
@@ -100,7 +104,10 @@ def audit_upload(
 
 
 def train_probabilities(setting: Setup, method: str, limit: bool) -> np.ndarray:
-    """Return the probabilities of one method's runs, or of its infinite-group limit."""
+    """Return the probabilities of one method's runs, or, with `limit`, of its infinite-group limit. Raises InputError.
+
+    Runs: (seeds, epochs + 1, coins or arms); the limit: (epochs + 1, coins or arms).
+    """
     return (setting.mean_field(method) if limit else setting.train(method).p).numpy()
 
 

@@ -52,7 +52,10 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
 
 
 def _python_calls(task: Task, source: str) -> list[Call] | None:
-    """Return the calls that `source` is made of, or None. Raises UnreadableAnswer if an argument is no plain value."""
+    """Return the calls that `source` is made of; None where it is no call or list of calls in Python.
+
+    Raises UnreadableAnswer if a name in a call is not proper or comes twice, or an argument is no plain value.
+    """
     try:
         with warnings.catch_warnings():  # such as that of 5apples, of which the verdict says more
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -102,6 +105,6 @@ def _is_plain(value: object, depth: int = 0) -> bool:
 
 
 def show_calls(calls: Sequence[Call]) -> str:
-    """Return the calls as a reason quotes them."""
+    """Return the calls as text, as the reason of a verdict quotes them: the first three."""
     shown = [f"{c.function}({', '.join(f'{k}={show(v)}' for k, v in c.args.items())})" for c in calls]
     return " and ".join(shown[:3]) + (" and more" if len(shown) > 3 else "")

@@ -49,7 +49,7 @@ class Choice:
         return (self.weight, *[1.0] * (len(self.graders) - 1))
 
     def weighing(self, weight: float) -> "Choice":
-        """Return the choice with another weight of correctness."""
+        """Return this choice with `weight` as the weight of correctness."""
         return replace(self, weight=weight)
 
 
@@ -60,7 +60,7 @@ def load_once(path: str | Path) -> Published:
 
 
 def models(data: Published) -> int:
-    """Return how many models the configurations are of: a model may be there with and without native function calling.
+    """Count the models behind the configurations: a model may be there with and without native function calling.
 
     >>> models(load_published("data/bfcl_rewards.parquet"))
     50
@@ -83,7 +83,7 @@ def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
 
 
 def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
-    """Return, by method, the ties that it makes of these marks."""
+    """Return, by method, the `Collapse` of its advantages of these marks at these weights."""
     return {method: collapse(marks, method, weights=tuple(weights)) for method in METHODS}
 
 
@@ -127,7 +127,8 @@ def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict
 class Pairs:
     """All pairs of a wrong and a right answer to one prompt; those with the same marks are one entry.
 
-    Which comes first follows from how much correctness has to weigh, whatever it weighs now.
+    Which answer of a pair comes first follows from how much correctness has to weigh, whatever it weighs now. In the
+    methods `among` is (entries,) whether to look at these pairs; without it all count.
     """
 
     prompt: Tensor  # (entries,)
@@ -135,7 +136,7 @@ class Pairs:
     needed: dict[str, Tensor]  # by method, (entries,) the weight of correctness above which the right one is first
 
     def tied(self, method: str, weight: float = 1.0) -> Tensor:
-        """Return (entries,) whether the two answers have one advantage."""
+        """Return (entries,) whether the method gives the two answers one advantage at this weight of correctness."""
         return (self.needed[method] - weight).abs() < _SAME
 
     def broken(self, weight: float = 1.0) -> Tensor:
@@ -143,7 +144,7 @@ class Pairs:
         return self.tied("grpo", weight) & ~self.tied("gdpo", weight)
 
     def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
-        """Count the pairs by the order of their advantages."""
+        """Count the pairs by the order of their advantages under this method, where correctness has this weight."""
         tied, wrong = self.tied(method, weight), self.needed[method] > weight + _SAME
         counted = (self.count if among is None else self.count * among).double()
         right, same, first = (int((counted * where).sum()) for where in (~tied & ~wrong, tied, wrong))
@@ -169,7 +170,7 @@ class Pairs:
     def worst(self) -> int:
         """Return the prompt with most ties that are broken in the wrong order at equal weights.
 
-        Without such ties it is the prompt with most ties under GRPO.
+        Without such ties it is the prompt with most ties under GRPO, and 0 where there is no pair at all.
         """
         inverted = self.broken() & (self.needed["gdpo"] > 1)
         which = inverted if inverted.any() else self.tied("grpo")
@@ -197,10 +198,10 @@ def pairs(marks: Tensor) -> Pairs:
 
 
 def _mixes(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the answers by their mix of marks, whose number has the marks as binary digits.
+    """Return three tensors on the mixes of marks, each of which has its marks as the binary digits of its number.
 
-    (prompts, mixes) how many answers have it, (prompts, mixes) the number, among all, of one of them, 0 where there is
-    none, and (mixes, rewards) its marks.
+    (prompts, mixes) how many answers to the prompt have the mix; (prompts, mixes) the number, among all answers, of one
+    that has it, 0 where none has; (mixes, rewards) the marks of the mix.
     """
     prompts, size, rewards = marks.shape
     mix = _mix(marks)
@@ -286,7 +287,7 @@ class SizeShares:
 
 @lru_cache(maxsize=64)
 def size_shares(data: Published, choice: Choice) -> SizeShares:
-    """The shares that are drawn over the group size."""
+    """Return the shares that are drawn over the group size, in groups of the choice's own size."""
     marks = marks_of(data, choice)
     ties, first = ties_of(marks, choice.weights), pairs(marks)
     tied = {m: count / len(marks) for m, count in outcomes(marks, ties).tied.items()}
@@ -295,6 +296,6 @@ def size_shares(data: Published, choice: Choice) -> SizeShares:
 
 
 def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
-    """Return the shares as the groups grow; a larger group holds the smaller groups."""
+    """Return the shares by group size, from SIZES up to all answers; a larger group holds the smaller groups."""
     most = len(data.models)
     return {size: size_shares(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}

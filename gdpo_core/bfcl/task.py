@@ -135,7 +135,7 @@ DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%B %d %Y", "%d %B %Y", "%b %d %Y", "
 
 
 def type_error(value: object, schema: Schema) -> str | None:
-    """Return how a value misses its documented type, as the end of a sentence, or None."""
+    """Return how a value misses its documented type, as the end of a sentence; None where it has that type."""
     words, exact = TYPES[schema["type"]]
     if type(value) not in exact:
         return f"is {KINDS.get(type(value), 'several values')}, but {words} is documented"
@@ -143,7 +143,7 @@ def type_error(value: object, schema: Schema) -> str | None:
 
 
 def spelling_error(value: object, schema: Schema) -> str | None:
-    """Return how a value misses the documented spelling, or None."""
+    """Return how a value misses the documented spelling, as the end of a sentence; None where it has that spelling."""
     if "enum" in schema and value not in schema["enum"]:
         return f"is not spelled like {' or '.join(map(show, schema['enum']))}"
     if schema.get("format") == "date" and not (isinstance(value, str) and _iso_date(value) == value):
@@ -152,7 +152,7 @@ def spelling_error(value: object, schema: Schema) -> str | None:
 
 
 def comparable_value(value: object, schema: Schema) -> str | bool | float | None:
-    """The value read as its documented type, comparable by ==; None if it cannot be read so."""
+    """Return the value, read as its documented type and comparable by ==; None if it cannot be read so."""
     kind = schema["type"]
     if kind == "boolean":
         word = str(value).strip().lower() if isinstance(value, bool | str) else ""
@@ -182,10 +182,10 @@ def _iso_date(text: str) -> str | None:
 
 
 def show(value: object) -> str:
-    """A value as a reason quotes it."""
+    """Return a value as text, as the reason of a verdict quotes it; a long one is cut."""
     return clip(repr(value))  # repr escapes line breaks, and lone surrogates that no page can encode
 
 
 def is_name(name: object) -> bool:
-    """Whether this can name a function or a parameter."""
+    """Return whether this can name a function or a parameter."""
     return isinstance(name, str) and len(name) <= 64 and all(part.isidentifier() for part in name.split("."))

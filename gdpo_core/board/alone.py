@@ -39,7 +39,10 @@ unpacked(packed).then((code) => {
 
 
 def page_of(traits: Mapping[str, Any], code: str) -> str:
-    """Return the file of a board with these traits; code: the widget's script, which is packed as text of gzip."""
+    """Return the text of an HTML page that shows a board with these traits by itself.
+
+    code: the widget's script, which the page holds packed by gzip.
+    """
     choices = dict(traits["choices"])
     methods = [pair for pair in choices["methods"] if pair[0] in DRAWN_BY_BROWSERS]
     held = dict(traits) | {"choices": choices | {"methods": methods, "alone": True, "drop": True}}

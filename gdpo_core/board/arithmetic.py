@@ -8,7 +8,7 @@ from gdpo_core.board.result import Result
 
 
 def arithmetic(side: Result) -> list[str]:
-    """Per answer, the whole computation of its advantage, in one line.
+    """Return, for each answer, the whole computation of its advantage in one line.
 
     ⟨0|…⟩ is what the first reward adds, and the result stands between two `**`.
     """
@@ -20,7 +20,7 @@ def arithmetic(side: Result) -> list[str]:
 
 
 def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
-    """Return a statistic of the group, or with leave-one-out of the others, per answer."""
+    """Return a number per answer: the group's statistic for each, or with leave-one-out that of the other answers."""
     value = torch.as_tensor(x).tolist()
     return value if isinstance(value, list) else [value] * answers
 
@@ -52,7 +52,7 @@ def _line(side: Result, terms: list[float], total: float, share: float, mean: fl
 
 
 def _plain(x: float) -> str:
-    """At most three decimals; of what is smaller, three digits."""
+    """Return a number as text, with at most three decimals, or with three digits where it is smaller than 0.01."""
     return number(round(x, 3), 6) if abs(x) >= 0.01 else number(x, 3)
 
 

@@ -170,7 +170,7 @@ class Board(anywidget.AnyWidget):
 
     @property
     def state(self) -> State:
-        """Where the controls stand."""
+        """The state in which the controls stand now."""
         return State(
             frozen(self.marks),
             tuple(map(float, self.pays)),
@@ -184,7 +184,7 @@ class Board(anywidget.AnyWidget):
 
     @property
     def rewards(self) -> torch.Tensor:
-        """(answers, rewards) what each answer is paid now, float64."""
+        """The pay of each answer by reward as the controls stand now, (answers, rewards), float64."""
         return torch.tensor(self.state.rewards, dtype=torch.float64)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
@@ -204,10 +204,10 @@ class Board(anywidget.AnyWidget):
             self.send_state([*before, "refused"])
 
     def to_html(self) -> str:
-        """Return what it shows as one file without network that flips, draws and plays the drop.
+        """Return the text of an HTML page that shows this board without network: it flips, draws and plays the drop.
 
-        It has GRPO, GRPO without std and GDPO under every convention. Its headline and verdict are of the state that
-        the board shows now, and are left out of any other.
+        The page has GRPO, GRPO without std and GDPO under every convention. Its headline and verdict are of the state
+        that the board shows now, and are left out of any other. Raises InputError where the board shows another method.
 
         >>> Board([[1, 1], [1, 0], [0, 1]]).to_html().startswith("<!doctype html>")
         True
@@ -218,11 +218,17 @@ class Board(anywidget.AnyWidget):
         return page_of(synced, str(self._esm))
 
     def explain(self, method: str) -> Explanation:
-        """`gdpo_core.explain` of what it shows; computed with the drawing."""
+        """Return `gdpo_core.explain` of the rewards that the board shows; that of its two methods is computed already.
+
+        Raises InputError for a method that is not known, or that the convention does not define.
+        """
         return compute(self.state, method).explained
 
     def collapse(self, method: str) -> gc.Collapse:
-        """`gdpo_core.collapse` of what it shows; computed with the drawing."""
+        """Return `gdpo_core.collapse` of the rewards that the board shows; that of its two methods is computed already.
+
+        Raises InputError for a method that is not known, or that the convention does not define.
+        """
         return compute(self.state, method).collapsed
 
     @traitlets.validate("marks")
@@ -269,7 +275,7 @@ class Board(anywidget.AnyWidget):
 
 
 def _group(rewards: ArrayLike) -> list[list[float]]:
-    """The rewards of one group as plain numbers. Raises InputError."""
+    """Return the rewards of one group as plain numbers, a list per answer. Raises InputError."""
     r = inputs.numbers(rewards, "rewards")
     expect(r.ndim == 2, "rewards", "one group, (answers, rewards)", f"shape {tuple(r.shape)}")
     many, width = r.shape
@@ -286,13 +292,16 @@ def _group(rewards: ArrayLike) -> list[list[float]]:
 
 
 def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
-    """So many texts, long ones clipped; numbered ones where none are given. Raises InputError."""
+    """Return `n` texts, long ones cut; one that is not given is `noun` and its number. Raises InputError.
+
+    name: the argument; each: what there has to be one text for.
+    """
     texts = [None] * n if given is None else _list(given, name, n, "texts", each)
     return [f"{noun} {i + 1}" if text is None else excerpt(str(text), LONGEST) for i, text in enumerate(texts)]
 
 
 def _advantages(logged: object, many: int) -> list[str]:
-    """The logged advantages in words; empty without any. Raises InputError."""
+    """Return the logged advantages as texts with their signs; an empty list where none are given. Raises InputError."""
     if logged is None:
         return []
     values = [float("nan") if a is None else a for a in _list(logged, "logged", many, "advantages", "answer")]
@@ -300,7 +309,10 @@ def _advantages(logged: object, many: int) -> list[str]:
 
 
 def _list(given: object, name: str, n: int, things: str, each: str) -> list:
-    """What a caller gives in any kind of sequence. Raises InputError."""
+    """Return what a caller gives in any kind of sequence as a list of `n` things. Raises InputError.
+
+    name: the argument; things, each: what is wanted, and what there has to be one of them for.
+    """
     values = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else None
     fits = values is not None and len(values) == n
     expect(fits, name, f"{n} {things}, one per {each}", f"{given!r:.80}" if values is None else f"{len(values)}")

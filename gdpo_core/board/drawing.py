@@ -17,7 +17,7 @@ SHOWN = 0.005  # of the update: a share as far below 0, or above the whole, is p
 
 @lru_cache(maxsize=512)
 def draw(state: State) -> dict:
-    """Everything that the board draws of a state."""
+    """Return everything that the board draws of a state, by the names that the browser's script knows."""
     both = left, right = compute(state, BASE), compute(state, state.method)
     facts = facts_of(state, left, right)
     return {
@@ -43,7 +43,7 @@ def draw(state: State) -> dict:
 
 
 def share_notes(facts: Facts) -> list[str]:
-    """Return what has to be said of shares that are below 0 or more than the whole, and where there is no update."""
+    """Return phrases about shares below 0, shares of more than the whole, and methods without an update; often none."""
     both = (facts.base, facts.chosen)
     named = [(facts.state.name_of(k), x, side) for side in both for k, x in enumerate(side.shares or ())]
     against = [f"{name} {_share(x)} ({side.name})" for name, x, side in named if x <= -SHOWN]
@@ -54,10 +54,10 @@ def share_notes(facts: Facts) -> list[str]:
 
 
 def _sum(x: float, digits: int) -> str:
-    """Return a sum with so many digits, or with four where it has more of them before the point."""
+    """Return a sum as text, with so many digits, or with four where more than `digits` stand before the point."""
     return number(x, digits if abs(x) < 10**digits else 4)
 
 
 def _share(x: float) -> str:
-    """Return a share of the update; one above the whole without decimals, as those beside it have none."""
+    """Return a share of the update as text, in percent; one above the whole has no decimals, as its neighbours."""
     return f"{100 * x:.0f} %" if x >= 1 + SHOWN else percent(x)

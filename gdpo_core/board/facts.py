@@ -65,7 +65,7 @@ class Facts:
 
     @cached_property
     def factor(self) -> float | None:
-        """Return the factor from the left method's advantages to the other's; None where there is none."""
+        """Return the factor from the left method's advantages to the other's; None where they are not proportional."""
         x, y = self.base.advantages, self.chosen.advantages
         if self.base.silent or self.chosen.silent:
             return None
@@ -124,7 +124,7 @@ def tied(side: Side, pair: tuple[int, int]) -> bool:
 
 
 def of_all(part: int, whole: int, noun: str) -> str:
-    """Say how many of all there are.
+    """Return words for some or all of the things that `noun` names, part of whole.
 
     >>> of_all(1, 1, "pair"), of_all(2, 2, "pair"), of_all(3, 3, "pair"), of_all(2, 5, "pair")
     ('the only pair', 'both pairs', 'all 3 pairs', '2 of 5 pairs')
@@ -154,5 +154,5 @@ def _side(name: str, state: State, result: Result, pairs: Pairs) -> Side:
 
 
 def _mixed(answers: tuple[int, ...], right: tuple[bool, ...] | None) -> bool:
-    """Return whether right and wrong answers are among these."""
+    """Return whether right and wrong answers are among these; False where no reward says which are right."""
     return right is not None and len({right[i] for i in answers}) > 1

@@ -16,7 +16,10 @@ def headline(facts: Facts) -> str:
 
 
 def pushed_down(facts: Facts) -> tuple[int, int]:
-    """Return how many right answers have an advantage below 0, under the left method and under the other."""
+    """Return how many right answers have an advantage below 0, under the left method and under the other.
+
+    Both are 0 where no reward says which answers are right.
+    """
     right = facts.right or ()
     base, chosen = (
         sum(passed and a <= PUSHED_DOWN for passed, a in zip(right, side.advantages, strict=False))
@@ -48,7 +51,7 @@ def _headlines(facts: Facts) -> Iterator[str]:
 
 
 def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
-    """Say what becomes of the tie of right and wrong answers that is outlined, or of all such ties."""
+    """Yield headlines on what becomes of the outlined tie of right and wrong answers, or of all such ties."""
     right, level, name = facts.right or (), facts.chosen.level, facts.chosen.name
     wrong = [i for i in facts.pile if not right[i]]
     passed = [i for i in facts.pile if right[i]]
@@ -79,7 +82,7 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
 
 
 def _of_order(facts: Facts) -> Iterator[str]:
-    """Say how many pairs are in the wrong order; where that is equal under both, what is tied."""
+    """Yield headlines on how many pairs are in the wrong order; where both methods have as many, on what is tied."""
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)
     if not base.ties and not chosen.ties and not before and after:
@@ -97,7 +100,7 @@ def _of_order(facts: Facts) -> Iterator[str]:
 
 
 def _odd(facts: Facts, answer: int) -> bool:
-    """Return whether the other method puts this answer, alone in its marks, below all of its tie."""
+    """Return whether no other answer of the outlined tie has this one's marks, and the other method puts it last."""
     rest = [i for i in facts.pile if i != answer]
     marks, level = facts.state.marks, facts.chosen.level
     return all(marks[i] != marks[answer] and level[i] > level[answer] for i in rest)

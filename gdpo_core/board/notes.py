@@ -30,7 +30,10 @@ def notes(facts: Facts) -> list[dict]:
 
 
 def _overtaken(facts: Facts) -> list[dict]:
-    """Return a note on the left method's line, at the right answer that the most wrong ones overtake, if one does."""
+    """Return a list of one note, on the left method's line at the right answer that the most wrong ones overtake.
+
+    The list is empty where no wrong answer overtakes a right one.
+    """
     level = facts.base.level
     turned = sorted(high for low, high in facts.chosen.wrong_order if level[low] < level[high])
     if not turned:
@@ -42,14 +45,17 @@ def _overtaken(facts: Facts) -> list[dict]:
 
 
 def _clusters(answers: tuple[int, ...], a: tuple[float, ...]) -> list[list[int]]:
-    """Answers by their advantage, lowest first, in sets that lie apart on a line."""
+    """Return the answers by their advantage, lowest first, in lists that lie apart on a line."""
     ordered = sorted(answers, key=lambda i: a[i])
     ends = [n for n, (i, j) in enumerate(pairwise(ordered), 1) if a[j] - a[i] > APART_ON_A_LINE]
     return [ordered[start:end] for start, end in pairwise([0, *ends, len(ordered)])]
 
 
 def _whose(facts: Facts, answers: tuple[int, ...] | list[int]) -> str:
-    """Say how many of the answers are right and how many wrong; of one, which it is."""
+    """Name a set of answers: “answer 3, right” for a single one, “two right, one wrong” for several.
+
+    Where no reward says which are right: “answer 3”, “three answers”.
+    """
     passed = [facts.right is not None and facts.right[i] for i in answers]
     if len(answers) == 1:
         return f"answer {answers[0] + 1}" + ("" if facts.right is None else ", right" if passed[0] else ", wrong")

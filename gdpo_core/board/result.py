@@ -1,4 +1,4 @@
-"""What one method makes of a state: the core's numbers, and what it can no longer tell apart."""
+"""The result of one method on a state: the core's numbers, and the answers that the method can no longer tell apart."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,14 +26,14 @@ class Result:
 
     @property
     def shares(self) -> list[float] | None:
-        """Return each reward's share of the update; None where there is none."""
+        """Return each reward's share of the update; None in place of the whole list where every advantage is 0."""
         share = self.collapsed.update_share
         return list(share) if all(part == part for part in share) else None
 
 
 @lru_cache(maxsize=512)
 def compute(state: State, method: str) -> Result:
-    """Return what a method makes of the state."""
+    """Return what a method makes of the state. Raises InputError where the convention does not define the method."""
     convention = gc.CONVENTIONS[state.convention]
     given: dict[str, Any] = {"weights": state.weights, "convention": convention}
     if convention.last_step == "tokens":

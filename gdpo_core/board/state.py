@@ -27,7 +27,7 @@ Marks = tuple[tuple[float, ...], ...]  # (answers, rewards)
 
 @dataclass(frozen=True)
 class State:
-    """Marks, what a mark of 1 pays and weighs, the convention, the method on the right."""
+    """The state of a board: marks, what a mark of 1 pays and weighs, the convention, and the method on the right."""
 
     marks: Marks
     pays: tuple[float, ...]
@@ -50,11 +50,11 @@ class State:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Return the rewards that are no passes and fails."""
+        """Return the indices of the rewards that are no passes and fails."""
         return tuple(k for k, column in enumerate(zip(*self.marks, strict=True)) if levels_of(column) is None)
 
     def name_of(self, reward: int) -> str:
-        """Return the name of a reward as a sentence has it."""
+        """Return the name of a reward for a sentence, cut where it is long; “reward 1” and so on without names."""
         # What stands between two ** is bold in a sentence, so a name's own stars become others.
         return clip(self.names[reward], LONGEST).replace("**", "∗∗") if self.names else f"reward {reward + 1}"
 
@@ -65,7 +65,7 @@ class State:
 
 
 def frozen(marks: Sequence[Sequence[float]]) -> Marks:
-    """Marks as a key for a cache; whole ones as whole numbers."""
+    """Return marks as tuples, which a cache takes as a key; whole marks as whole numbers."""
     return tuple(tuple(int(mark) if mark == int(mark) else float(mark) for mark in row) for row in marks)
 
 

@@ -19,7 +19,7 @@ ONE_SPREAD = (
 
 
 def verdict(facts: Facts) -> list[Html]:
-    """Return what this state shows: first what is told apart, then what that is worth."""
+    """Return what this state shows, in one or two paragraphs: first what is told apart, then what that is worth."""
     if facts.silent:
         sentences = ["**Every advantage is 0, so nothing is learnt from these answers.**", _why_silent(facts)]
     elif facts.base.silent or facts.chosen.silent:
@@ -58,7 +58,10 @@ def _one_silent(facts: Facts) -> str:
 
 
 def _why_zero(facts: Facts) -> str:
-    """Say why the other method gives every answer 0: it drops the answers whose rewards disagree, or they cancel."""
+    """Say, in a clause, why the other method gives every answer 0.
+
+    Either it drops answers whose rewards disagree, or the rewards of every answer have the same sum.
+    """
     chosen = facts.chosen
     stay = len(chosen.advantages) - chosen.left_out
     if not chosen.left_out:
@@ -125,7 +128,10 @@ def _equal(facts: Facts) -> bool:
 
 
 def _only_by_pay(facts: Facts) -> str:
-    """Say how many pairs the left method would tie at equal pay and weights, where it ties none as they are."""
+    """Say how many pairs the left method, which ties none, would tie at equal pay and weights.
+
+    Empty where that is none, where it ties some now, and where not all marks are passes and fails.
+    """
     marks = facts.state.marks
     if not facts.state.binary or facts.base.ties:
         return ""
@@ -134,12 +140,18 @@ def _only_by_pay(facts: Facts) -> str:
 
 
 def _remarks(facts: Facts) -> list[str]:
-    """Say what else the advantages show: ties that stay or come, distances, a score, its spread."""
+    """Return sentences on what else the advantages show: distances, ties of the other method, scores, leave-one-out.
+
+    A sentence that does not apply is empty.
+    """
     return [_distances(facts), *_ties_of_the_other(facts), _score(facts), _alone(facts)]
 
 
 def _ties_of_the_other(facts: Facts) -> list[str]:
-    """Say how many ties the other method keeps and makes, which only an ε parts, and why marks look alike."""
+    """Return sentences on how many ties the other method keeps and makes, which only an ε parts, and why marks tie.
+
+    None where the other method ties nothing.
+    """
     chosen, base = facts.chosen, facts.base
     if not chosen.tied:
         return []
@@ -164,7 +176,7 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
 
 
 def _one_spread(facts: Facts) -> bool:
-    """Return whether two marks of equal weight spread alike, so that GDPO adds the same for either."""
+    """Return whether two marks of equal weight spread alike and the method, GDPO or MO-GRPO, thus adds both alike."""
     state = facts.state
     passes = [sum(column) for column in zip(*state.marks, strict=True)]
     alike = any(j == k or j + k == len(state.marks) for j, k in combinations(passes, 2))
@@ -172,7 +184,10 @@ def _one_spread(facts: Facts) -> bool:
 
 
 def _distances(facts: Facts) -> str:
-    """Say where both have one order: how far apart their advantages are."""
+    """Say how far apart the advantages of both methods are where these put the answers in one order.
+
+    Where no advantage differs by `SAME`, the sentence says that; it is empty where the orders differ.
+    """
     base, chosen = facts.base, facts.chosen
     if facts.difference < SAME:
         return f"No advantage differs by as much as {SAME}."
@@ -191,7 +206,7 @@ def _distances(facts: Facts) -> str:
 
 
 def _score(facts: Facts) -> str:
-    """Say how much of either update belongs to the rewards that are scores, beside passes and fails."""
+    """Say how large the share of the scores in each update is; empty unless scores stand beside passes and fails."""
     state, both = facts.state, (facts.base, facts.chosen)
     if not 0 < len(state.numbers) < len(state.pays):
         return ""
@@ -203,7 +218,10 @@ def _score(facts: Facts) -> str:
 
 
 def _alone(facts: Facts) -> str:
-    """Under leave-one-out: that the mark which one answer alone has is not divided by a spread."""
+    """Say, under leave-one-out, that the mark in which one answer differs from all others is not divided by a spread.
+
+    Empty under other conventions, where the method does not normalise each reward, and where no answer has such a mark.
+    """
     state = facts.state
     if not CONVENTIONS[state.convention].leave_one_out or not method_named(state.method).decoupled:
         return ""

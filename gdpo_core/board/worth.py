@@ -7,7 +7,7 @@ PAIR = "right–wrong pair"
 
 
 def worth(facts: Facts) -> str:
-    """Return whether the right answers gain, by order and by push; empty where no reward says which are right."""
+    """Say whether the right answers gain, by order and by push; empty where no reward says which are right."""
     if facts.right is None:
         return ""
     first = facts.state.name_of(facts.state.primary or 0)
@@ -20,7 +20,10 @@ def worth(facts: Facts) -> str:
 
 
 def _not_as_it_stands(facts: Facts, first: str) -> str:
-    """Say that neither method serves the primary reward: it weighs nothing, or most pairs are in the wrong order."""
+    """Say why neither method serves the primary reward, named `first`; empty where none of the reasons holds.
+
+    Its weight is 0 or below 0, or most pairs are in the wrong order under both methods.
+    """
     base, chosen, weight = facts.base, facts.chosen, facts.weight or 0
     sentences = []
     if weight == 0:
@@ -36,7 +39,10 @@ def _not_as_it_stands(facts: Facts, first: str) -> str:
 
 
 def _broken(facts: Facts) -> str:
-    """Say which answer comes above in the left method's ties of a right and a wrong one; empty without any."""
+    """Say which answer the other method puts above in the left method's ties of a right and a wrong answer.
+
+    Empty without such ties, and where a method gives every answer 0.
+    """
     ties, well, badly = len(facts.open_pairs), len(facts.well_broken), len(facts.badly_broken)
     if not ties or facts.base.silent or facts.chosen.silent:
         return ""
@@ -59,7 +65,10 @@ def _pairs(many: int) -> str:
 
 
 def _wrong_order(facts: Facts) -> str:
-    """Say in how many pairs a wrong answer ranks above a right one, under either method."""
+    """Say in how many pairs a wrong answer ranks above a right one, under each method.
+
+    Empty where the only such pairs are ties of the left method that the other one breaks, as `_broken` tells these.
+    """
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)
     if base.silent or chosen.silent:
@@ -81,7 +90,10 @@ def _wrong_order(facts: Facts) -> str:
 
 
 def _both_still(facts: Facts) -> str:
-    """Say which pairs are in the wrong order under both methods, by their answers where all are meant."""
+    """Say which pairs are in the wrong order under both methods, which are the same pairs.
+
+    The sentence names their answers where each of the wrong ones is above each of the right ones; else it counts pairs.
+    """
     pairs = facts.chosen.wrong_order
     low, high = (sorted({pair[k] + 1 for pair in pairs}) for k in (0, 1))
     still = "still " if facts.well_broken else ""
@@ -96,7 +108,7 @@ def _numbered(answers: list[int]) -> str:
 
 
 def _example(side: Side) -> str:
-    """Return the pair in the wrong order that lies furthest apart; such as, where there are others."""
+    """Name the pair in the wrong order whose advantages are furthest apart, after “such as” where there are others."""
     level = side.level
     low, high = max(sorted(side.wrong_order), key=lambda pair: level[pair[0]] - level[pair[1]])
     such = "such as " if len(side.wrong_order) > 1 else ""
@@ -104,7 +116,7 @@ def _example(side: Side) -> str:
 
 
 def _pushes(facts: Facts, first: str) -> str:
-    """Return the push of both methods on the primary reward, and whose update raises it more."""
+    """Say how large the push of each method on the primary reward is, and whose update raises that reward more."""
     base, chosen = facts.base, facts.chosen
     before, after = (round(side.push or 0.0, 2) for side in (base, chosen))  # what is printed as 0 is none
     numbers = [signed(before), signed(after)]

@@ -1,1 +1,1 @@
-"""What a configuration will run, read and never run: forms of files, trainers, and the traps of frameworks.toml."""
+"""The check of a configuration, which is read and never run: forms of files, trainers, the traps of frameworks.toml."""

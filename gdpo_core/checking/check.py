@@ -1,4 +1,4 @@
-"""What a configuration will run: method, weights, what reaches the advantages, batch and log; and its traps."""
+"""The check of a configuration: its method, weights, batch and log, what reaches the advantages, and its traps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -43,11 +43,12 @@ class FoundTrap:
 
 @dataclass(frozen=True)
 class ConfigCheck:
-    """What a configuration will run, as far as it tells without running anything.
+    """The method, rewards and traps of a configuration, as far as it tells them without being run.
 
-    method, convention: None where it is none that has a name here, or where the configuration does not tell.
+    method, convention: None where they have no name here, or where the configuration does not tell.
     rewards, weights: in the order in which they count; None where the configuration does not name them.
-    facts: lines by what they are about. unread: keys whose value only a run would tell.
+    facts: sentences by what they are about; lines: lines that make a log that can be audited. unread: keys whose value
+    only a run would tell.
     """
 
     files: tuple[str, ...]
@@ -71,7 +72,7 @@ class ConfigCheck:
         return next((s for s in SEVERITIES if any(trap.severity == s for trap in self.traps)), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as plain values, ready for JSON."""
+        """Return the check as plain values, ready for JSON."""
         return jsonable({"schema": 1} | asdict(self))
 
     def __str__(self) -> str:
@@ -135,7 +136,10 @@ def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_
 
 
 def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
-    """Return what could not be read, and what else the reader should know of what was."""
+    """Return notes by their names, if there are any: what only a run would tell, and what else the reader should know.
+
+    The names are "not read" and "note".
+    """
     notes = {}
     if unread:
         more = f" and {len(unread) - _NAMED} more" * (len(unread) > _NAMED)
@@ -147,7 +151,7 @@ def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
 
 
 def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
-    """Return what runs, and the sentence that says so; None where the configuration does not tell."""
+    """Return what runs, or None where the configuration does not tell, and the sentence that says so."""
     for runs in rules.runs:
         holds = known.holds(runs.when)
         if holds is None:
@@ -164,7 +168,10 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
 
 
 def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
-    """Return the rewards and their weights, in the order in which they count."""
+    """Return the names of the rewards and their weights, in the order in which they count; None for what is not told.
+
+    Both are None where a method other than GDPO runs and a fact says what this method gets in place of the rewards.
+    """
     fact = _fact(rules, known, "rewards")
     names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
     named = tuple(map(str, names)) if isinstance(names, list) and names else None
@@ -202,7 +209,10 @@ def _whole(value: Any) -> int | None:
 
 
 def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
-    """Return how many groups one batch step takes together, and a sentence with their size."""
+    """Return how many groups one batch step takes together, None where that is not told, and a sentence about both.
+
+    size: the answers to a prompt, None where that is not told.
+    """
     sizes = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
     gdpo = runs is not None and runs.method == "gdpo"
     if runs and runs.convention == "axolotl_streaming":
@@ -224,7 +234,10 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 
 
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
-    """Return the answers of a batch, and whether that is of one process of an unknown number."""
+    """Return how many answers a batch has, None where that is not told, and whether it is the batch of one process.
+
+    The latter is so where the number of processes alone is not told.
+    """
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}
         missing = [key for key, value in values.items() if value is None]
@@ -234,7 +247,10 @@ def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
 
 
 def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
-    """Return the first fact about something that holds; of versions that are not given, the newest has it."""
+    """Return the first fact about `about` that holds, None where none does; where it cannot be told, a fact says that.
+
+    Without a version, the facts count that are still true of the newest one.
+    """
     for fact in rules.facts:
         force = in_force(fact.since, fact.until, known.version)
         if fact.about == about and (force or (force is None and not fact.until)):
@@ -281,7 +297,7 @@ def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
 
 
 def _of_versions(trap: Trap) -> str:
-    """Return which versions a trap is of, where none is given."""
+    """Return the sentence on which versions have a trap, for a configuration whose version is not given."""
     parts = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
     return f" This holds {listing(parts)}; no version is given."
 
@@ -293,7 +309,7 @@ class _Filled:
         self.values, self.known = values, known
 
     def __call__(self, text: str, when: Sequence[Condition]) -> str:
-        """Return the sentence with what it names; $value is that of the first condition's key."""
+        """Return the text with the values of the keys that it names; $value is that of the first condition's key."""
         template = _Sentence(text)
         values = self.values | ({"value": _written(self.known.value(when[0].key))} if when else {})
         keys = {name: _written(self.known.value(name)) for name in template.get_identifiers() if "." in name}

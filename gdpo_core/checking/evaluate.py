@@ -1,4 +1,4 @@
-"""Whether a condition holds of a configuration: yes, no, or not told."""
+"""The evaluation of conditions on a configuration: yes, no, or not told."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,13 +27,16 @@ class Known:
         self.settings, self.defaults, self.complete, self.version = settings, defaults, complete, version
 
     def value(self, key: str) -> Any:
-        """Return the value of a key; Unread where only a run, or a file that was not given, would tell."""
+        """Return the value of a key, or its default, or None without one.
+
+        Unread where the value depends on a run, or the key may stand in a file that was not given.
+        """
         if key in self.settings:
             return self.settings[key].value
         return self.defaults.get(key) if self.complete else Unread("")
 
     def entries(self, key: str) -> Any:
-        """Return the value of a key as a list; one value is a list of one."""
+        """Return the value of a key as a list, a single value as a list of one; None and Unread as they are."""
         value = self.value(key)
         return value if value is None or isinstance(value, list | Unread) else [value]
 

@@ -21,7 +21,7 @@ _LONGEST = 60  # characters of an expression that is shown
 
 @dataclass(frozen=True)
 class _Names:
-    """What the names of a program stand for.
+    """The names of a program, with what they stand for.
 
     values: of names that are assigned once and not changed; functions: names of its own functions and of what it
     imports; origins: the package that a name is imported from.
@@ -187,7 +187,10 @@ def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> 
 
 
 def _value(node: ast.expr, names: _Names, functions: bool, depth: int = 0) -> Any:
-    """Return the value that an expression spells out, or what is written where only a run would tell."""
+    """Return the value that an expression spells out; Unread where only a run would tell it.
+
+    functions: whether it stands for reward functions, which become a list of their names.
+    """
     if depth > _DEEPEST:
         return Unread(_written(node))
     if isinstance(node, ast.Name) and node.id in names.values:
@@ -221,7 +224,7 @@ def _written(node: ast.AST) -> str:
 
 
 def _function(node: ast.expr, names: _Names) -> str:
-    """Return the name of a reward function: of a partial that of the function inside, of a model its path."""
+    """Return the name of a reward function; for a partial it is that of the function inside, for a model its path."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.Name) and isinstance(names.values.get(node.id), ast.Call | ast.Constant):

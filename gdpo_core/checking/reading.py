@@ -50,13 +50,16 @@ def names_of(given: Given) -> tuple[str, ...]:
 
 
 def read_text(text: str, file: str) -> list[Source]:
-    """Return the sources of a text, in the form that its file's name says, else in the one that it looks like."""
+    """Return the sources of a text, read in the form that the name of its file says, else in that which it looks like.
+
+    Raises InputError.
+    """
     expect(len(text) <= LARGEST, file, f"at most {LARGEST:,} characters", f"{len(text):,}")
     return _FORMS.get(Path(file).suffix.lower(), _form_of(text))(text, file)
 
 
 def _form_of(text: str) -> Callable[[str, str], list[Source]]:
-    """Return the form of a text that no name tells."""
+    """Return the function that reads a text of whose form the name of its file says nothing."""
     begun = text.lstrip()[:1]
     if begun == "{":
         return _FORMS[".ipynb" if '"cells"' in text and '"cell_type"' in text else ".json"]
@@ -68,7 +71,10 @@ def _form_of(text: str) -> Callable[[str, str], list[Source]]:
 
 
 def _with_commands(source: Source) -> list[Source]:
-    """Return a file of values, and the commands of a trainer that it holds as text, as those that start jobs do."""
+    """Return the source of a file of values, and those of a trainer's commands that it holds as text.
+
+    Files that start jobs on a cluster hold such commands.
+    """
     sources = [source]
     for setting in source.settings.values():
         if isinstance(setting.value, str) and COMMAND.search(setting.value):
@@ -87,7 +93,10 @@ def _decoded(text: str | bytes, name: str) -> str:
 
 
 def _read_path(path: Path, depth: int) -> list[Source]:
-    """Return the sources of a file, after those of the files beside it that it builds on."""
+    """Return the sources of a file, after those of the files beside it that it builds on. Raises InputError.
+
+    depth: how many files build on this one, each on the next.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)

@@ -1,4 +1,4 @@
-"""Which trainer a configuration is for, and its settings as that trainer sees them."""
+"""The recognition of the trainer that a configuration is for, and its settings as that trainer sees them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class Recognised:
 
 
 def trainers() -> dict[str, Framework]:
-    """Return the trainers whose configurations are known."""
+    """Return the trainers whose configurations are known, by their ids."""
     return {key: framework for key, framework in FRAMEWORKS.items() if framework.rules}
 
 
@@ -106,7 +106,7 @@ def name_of(path: str) -> str:
 
 
 def _today(key: str, rules: Rules) -> str:
-    """Return the name that a key has today."""
+    """Return the name that a key has today, which is the key itself where it has no older name."""
     for old, new in rules.also.items():
         if key == old or (old.endswith(".") and key.startswith(old)):
             return new + key[len(old) :] if old.endswith(".") else new
@@ -114,7 +114,7 @@ def _today(key: str, rules: Rules) -> str:
 
 
 def _version(rules: Rules, sources: Sequence[Source], settings: Mapping[str, Setting]) -> str | None:
-    """Return the version that a configuration names, or that its script installs."""
+    """Return the version that a configuration names, or that its script installs; None where neither tells one."""
     given = settings.get(rules.version_key)
     if given and isinstance(given.value, str) and _VERSION.fullmatch(given.value):
         return given.value.lstrip("v")
@@ -123,7 +123,10 @@ def _version(rules: Rules, sources: Sequence[Source], settings: Mapping[str, Set
 
 
 def _strong(source: Source) -> dict[str, str]:
-    """Return the trainers that a source is surely for, each with its program, or the key of its own, that says so."""
+    """Return the trainers that a source is surely for, by id, each with the program or the key that says so.
+
+    A program counts before keys; empty where neither is one trainer's own.
+    """
     by_mark = {
         key: f"{clip(source.mark)} in {source.place}"
         for key, framework in trainers().items()
@@ -151,7 +154,10 @@ def _by_keys(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _weak(source: Source) -> dict[str, str]:
-    """Return the trainers that a source may be for, by two keys or more that they share with others."""
+    """Return the trainers that a source may be for, by id, each with the keys that say so.
+
+    These are two or more keys that trainers share.
+    """
     reasons = {}
     for key, framework in trainers().items():
         hits = [name for name in source.settings if framework.rules and name in framework.rules.common]

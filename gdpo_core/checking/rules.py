@@ -1,4 +1,4 @@
-"""What is known of the configuration of a trainer, as data: its keys, what they make run, and the traps among them.
+"""Rules on the configuration of a trainer, as data: its keys, what they make run, and the traps among them.
 
 The records stand in frameworks.toml, one table `check` and one list `traps` per trainer.
 """
@@ -15,9 +15,10 @@ ABOUT = ("rewards", "kl", "penalty", "filter", "log")  # what a fact is about, i
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """What must hold of one key; a * in it stands for anything, and one such key is enough. Of the others one is given.
+    """A test on one key, which a configuration passes or not; of all fields besides `key` exactly one is given.
 
-    A key that is not in the configuration has its default; `set` asks whether the configuration has it, and not null.
+    A * in the key stands for anything, and one key that fits and passes is enough. A key that is not in the
+    configuration has its default; `set` asks whether the configuration has it, and not null. Raises InputError.
     """
 
     key: str
@@ -43,7 +44,10 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """A method that runs where its conditions hold; of several the first. None: no method that has a name here."""
+    """A method that runs where its conditions hold; of several records the first that holds counts.
+
+    method: None where what runs has no name here.
+    """
 
     when: Sequence[Condition] = ()
     method: str | None = None
@@ -57,8 +61,8 @@ class Runs:
 class Fact:
     """A sentence about what reaches the advantages, the filter or the log, where its conditions hold.
 
-    Of several about the same the first that holds is said, of versions from `since` on and before `until`. line: what
-    makes a log that can be audited.
+    Of several facts about the same thing the first that holds is said. since, until: the first version of which it is
+    true, and the first of which it is true no more. line: a line that makes a log that can be audited.
     """
 
     about: str
@@ -96,15 +100,16 @@ class Trap:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What is known of the configuration of one trainer.
+    """The rules on the configuration of one trainer.
 
-    marks: patterns of the programs that it is; keys: of the keys that it alone has; common: keys that other trainers
-    share, of which two are enough where nothing else is known; packages: names under which it is installed.
-    not_keys: of keys that its forks have alone, whose rules are not known.
+    marks: patterns of the programs and calls that run it; keys: patterns of the keys that it alone has; common: keys
+    that other trainers share, of which two are enough where nothing else is known; packages: names under which it is
+    installed. not_keys: patterns of keys that its forks alone have, whose rules are not known.
     own_files: patterns of files of the trainer itself, which hold nothing but defaults.
-    defaults: of keys that are not given; also: older names of keys, or of what they begin with.
-    group_size, groups, answers: how many answers a prompt has, how many groups or answers share a batch step; of
-    `answers` each entry is a list of keys whose product it is, and the first whose keys are all known counts.
+    defaults: values of keys that are not given; also: today's names of keys by their older names, or today's beginning
+    by the older one. rewards, weights: the keys that name the rewards and their weights.
+    group_size, groups, answers: keys that say how many answers a prompt has, and how many groups or answers share a
+    batch step; each entry of `answers` lists keys whose product it is, and the first whose keys are all known counts.
     """
 
     read_version: str = ""
@@ -128,7 +133,7 @@ class Rules:
 
 
 def rules_of(check: Mapping[str, Any], traps: Sequence[Mapping[str, Any]]) -> Rules:
-    """Return the rules in the tables of a trainer."""
+    """Return the rules in the table `check` and the list `traps` of a trainer. Raises InputError."""
 
     def built(kind: Any, record: Mapping[str, Any]) -> Any:
         return kind(**dict(record) | {"when": tuple(Condition(**condition) for condition in record.get("when", ()))})

@@ -36,7 +36,7 @@ class _Word:
 
 @dataclass
 class _Script:
-    """What was read so far; first: the number of the first line."""
+    """The variables and arrays of a script, as far as it was read; first: the number of the first line."""
 
     first: int = 1
     variables: dict[str, str] = field(default_factory=dict)
@@ -87,7 +87,11 @@ def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
 
 
 def _parents(words: list[_Word], settings: dict[str, Setting]) -> tuple[str, ...]:
-    """Return the files of values that a command names: --config FILE, --config-name NAME, axolotl train FILE."""
+    """Return the files of values that a command names: by --config FILE, by --config-name NAME, and by a word a.yaml.
+
+    Of such words the first counts. A name without an ending gets that of YAML; one that only a run would tell is left
+    out.
+    """
     named = [settings[key].value for key in ("config", "config_name") if key in settings]
     texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]
     texts += [word.written for word in words if word.text.endswith((".yaml", ".yml")) and word.text[0] not in "-+"][:1]
@@ -96,7 +100,10 @@ def _parents(words: list[_Word], settings: dict[str, Setting]) -> tuple[str, ...
 
 
 def _assign(words: list[_Word], script: _Script) -> list[_Word]:
-    """Return the words of a command without the assignments before it, which are kept."""
+    """Return the words of a command without the assignments before it, whose values the script's variables take.
+
+    Empty for a command that only declares variables, such as export.
+    """
     declared = bool(words) and words[0].text in {"export", "local", "declare", "readonly", "typeset"}
     rest = words[1:] if declared else words
     while rest and (name := _ASSIGNED.match(rest[0].text)):
@@ -109,7 +116,7 @@ def _assign(words: list[_Word], script: _Script) -> list[_Word]:
 
 
 def _mark(words: list[_Word]) -> str:
-    """Return the words of a command up to its options and overrides, with what it runs."""
+    """Return the first words of a command as text, up to its options and overrides: what it runs."""
     kept: list[str] = []
     launching = False
     for word in words:

@@ -1,4 +1,4 @@
-"""What a file of a configuration holds: settings by their keys, each with its place, and what only a run would tell."""
+"""The content of a configuration's file: settings by key, each with its place; some values only a run would tell."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Whose answers the squares are of, and what each mark asks for."""
+"""The source of the answers that the squares are of, and what each mark asks for."""
 
 from gdpo_core._words import count, word
 from gdpo_core.bfcl import REWARDS, Published

@@ -7,7 +7,10 @@ from views.nav import Nav
 
 
 def draw(page: Nav, models: int) -> tuple[mo.ui.slider, mo.ui.number]:
-    """Return how many of this many models answer each prompt, and the number of the draw, as the address has them."""
+    """Return the controls of the number of answers per prompt and of the draw, at the values of the address.
+
+    models: how many answers each prompt has.
+    """
     answers = min(page.given("evidence-group"), models)
     return (
         mo.ui.slider(2, models, value=answers, label="Answers per prompt", show_value=True, debounce=True),
@@ -16,7 +19,7 @@ def draw(page: Nav, models: int) -> tuple[mo.ui.slider, mo.ui.number]:
 
 
 def graders(page: Nav) -> mo.ui.array:
-    """Return a menu per mark of what it asks for, as the address has it."""
+    """Return a menu per mark, in which one chooses the grader of this mark, at the values of the address."""
     chosen = page.given("evidence-graders", prompts.GRADED, ".".join(prompts.REWARDS))
     return mo.ui.array(
         [
@@ -27,7 +30,7 @@ def graders(page: Nav) -> mo.ui.array:
 
 
 def weight(page: Nav) -> mo.ui.slider:
-    """Return the weight of correctness, as the address has it."""
+    """Return the slider of the weight of correctness, at the value of the address."""
     value = page.given("evidence-weight", prompts.WEIGHTS)
     label = "Weight of correctness"
     return mo.ui.slider(steps=prompts.WEIGHTS, value=value, label=label, show_value=True, debounce=True)

@@ -1,4 +1,4 @@
-"""How many groups each method still tells apart of all that can occur."""
+"""The number of groups that each method still tells apart, of all that can occur."""
 
 from collections.abc import Sequence
 from functools import lru_cache

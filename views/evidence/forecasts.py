@@ -23,7 +23,7 @@ _EVERY = 5  # steps of a point of a curve
 
 @lru_cache(maxsize=1)
 def load() -> list[dict[str, Any]]:
-    """Return a row per reward of every row of a plan that was trained: its forecast, and what came."""
+    """Return a row per reward of every setting of a plan that was trained: the forecast, what came, whether it held."""
     came = what_came(pl.read_parquet(RUNS))
     rows = [x for x in json.loads(FORECASTS.read_text(encoding="utf-8")) if x["from_steps"] == FROM]
     known = [x | {"came": came[x["setup"], x["row"], x["reward"]]} for x in rows if _key(x) in came]
@@ -35,7 +35,7 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def held(row: Mapping[str, Any]) -> bool | None:
-    """Return whether what came is within the interval; None where the forecast is open."""
+    """Return whether what came is within the interval of the forecast; None where the forecast is open."""
     return None if row["low"] is None else row["low"] <= row["came"] <= row["high"]
 
 
@@ -119,17 +119,17 @@ def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the points, which an address may hold."""
+    """Return the names of the dots of the picture, which an address may hold."""
     return tuple(p["id"] for p in points(load()))
 
 
 def widest_miss() -> str:
-    """Return the name of the point whose forecast is furthest from what came: it is open to begin with."""
+    """Return the name of the dot whose forecast is furthest from what came: its curves are shown to begin with."""
     return max(points(load()), key=lambda p: abs(p["difference"] - p["came"]))["id"]
 
 
 def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a point per reward and setting, in points of the mean rate; those with a forecast."""
+    """Return a dot of the picture per reward and setting that has a forecast, with its numbers in percentage points."""
     numbers = ("difference", "low", "high", "came")
     return [
         {name: 100 * row[name] for name in numbers}
@@ -141,7 +141,7 @@ def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def words(row: Mapping[str, Any]) -> str:
-    """Return a forecast and what came, in points."""
+    """Return words on a forecast, with its interval, and on what came, in percentage points."""
     if row["low"] is None:
         return f"open; came {signed(100 * row['came'], 1)}"
     low, high = (signed(100 * row[name], 1) for name in ("low", "high"))
@@ -149,7 +149,10 @@ def words(row: Mapping[str, Any]) -> str:
 
 
 def speeds() -> list[dict[str, Any]]:
-    """Draw how fast each reward of each run follows a push, by set-up, with its standard error."""
+    """Return a row per reward and run: how fast the reward follows a push, and the ends of one standard error.
+
+    The rows have the keys setup, reward, speed, low, high and row.
+    """
     rows = pl.read_csv(SPEEDS).to_dicts()
     return [
         {"setup": row["setup"], "reward": row["reward"], "speed": row["speed"]}
@@ -159,7 +162,10 @@ def speeds() -> list[dict[str, Any]]:
 
 
 def curves(name: str) -> Html:
-    """Draw the setting of a point: its curves as it ran and as forecast, and the course that its runs took."""
+    """Draw the setting of a dot: what was forecast of the run as it was and of the setting, and the course that came.
+
+    name: the dot's, as `names` has it.
+    """
     setup, setting, chosen = name.split("~")
     rows = [row for row in load() if (row["setup"], row["row"]) == (setup, setting)]
     drawn = [charts.courses(_lines(row), f"{row['reward']}: {words(row)}") for row in rows]
@@ -226,7 +232,7 @@ def speeds_said() -> str:
 
 
 def results_table() -> Html:
-    """Return every forecast and what came of it."""
+    """Return every forecast and what came of it as a table."""
     rows = [
         [
             row["title"],

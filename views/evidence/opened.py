@@ -18,7 +18,7 @@ SHORT = ("correct", "style", "concise")
 
 
 def unknown_prompt(data: Published, asked: str) -> Html | str:
-    """Return a sentence where no prompt has the name that was asked for."""
+    """Return a note where no prompt has the name that was asked for; empty where one has it or none was asked for."""
     if not asked or asked in data.tasks:
         return ""
     like = [name for name in data.tasks if name.startswith(asked)]
@@ -27,7 +27,10 @@ def unknown_prompt(data: Published, asked: str) -> Html | str:
 
 
 def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc.Collapse], name: str) -> Html:
-    """Return one prompt in words."""
+    """Show the prompt of this name: its request, a right answer, a sentence on its ties, and a row per kind of answers.
+
+    marks, ties: of the drawn answers to all prompts.
+    """
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
     level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}
@@ -37,7 +40,10 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
 
 
 def _kinds(choice: Choice, marks: Tensor) -> Html:
-    """Return a row per kind of answers: its marks, and its advantage under each method in a batch of its own."""
+    """Return a table with a row per kind of answers: how many there are, their marks, and their advantages.
+
+    The advantages are those of each method where the prompt is a batch of its own.
+    """
     kinds, kind_of_answer = marks.unique(dim=0, return_inverse=True)
     given = {m: gc.advantages(marks, m, weights=choice.weights) for m in METHODS}
     rows = [
@@ -52,7 +58,10 @@ def _kinds(choice: Choice, marks: Tensor) -> Html:
 
 
 def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
-    """Return the prompt's answers, by the configuration that gave each: what if this one had passed?"""
+    """Return a board of the prompt's answers, each named by the configuration that gave it.
+
+    marks: of the drawn answers to all prompts; name: the prompt's.
+    """
     number = data.tasks.index(name)
     models = [data.models[m] for m in draw(data, choice.group_size, choice.seed)[number].tolist()]
     return Board(marks[number], answers=models, names=REWARDS, labels=SHORT, weights=choice.weights, primary=REWARDS[0])

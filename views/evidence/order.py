@@ -1,4 +1,4 @@
-"""Which of a right and a wrong answer gets the larger advantage, and from which weight of correctness on."""
+"""The order of a right and a wrong answer: which gets the larger advantage, and from which weight of correctness on."""
 
 from math import ceil
 
@@ -48,7 +48,7 @@ def _ties_said(choice: Choice, first: Pairs) -> str:
 
 
 def _end(broken: Order) -> str:
-    """Say how broken ties end, after a comma."""
+    """Say how broken ties end, as the end of a sentence after a comma."""
     wrong, pairs = broken.wrong, broken.pairs
     if not wrong:
         return "and none in the wrong order" if pairs > 1 else "and not in the wrong order"
@@ -82,7 +82,7 @@ def part(choice: Choice, first: Pairs) -> Html:
 
 
 def enough(choice: Choice, first: Pairs) -> str:
-    """Say above which weight of correctness no pair is in the wrong order."""
+    """Say above which weight of correctness no pair is in the wrong order; empty without a pair."""
     pairs = int(first.count.sum())
     if not pairs:
         return ""
@@ -119,7 +119,10 @@ def up(needed: float) -> str:
 
 
 def first_rows(choice: Choice, first: Pairs) -> list[dict]:
-    """Return who comes first, a row per part of a bar: of the broken ties under GDPO, of all pairs under both."""
+    """Return the parts of bars that show who comes first, a row each: of, method, part and share.
+
+    One bar is of the ties that GDPO breaks, if there are any, and one per method is of all pairs.
+    """
     broken = first.broken(choice.weight)
     bars = [("the {} that it breaks", "tie", "gdpo", broken)] if broken.any() else []
     bars += [("all {}", "pair", method, None) for method in ("grpo", "gdpo") if len(first.count)]
@@ -133,7 +136,10 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
 
 
 def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
-    """Return the share of pairs in the wrong order by the weight of correctness: of what, by method."""
+    """Return the share of pairs in the wrong order: by the kind of pair, BROKEN or ALL, by method, and by weight.
+
+    BROKEN is left out where GDPO breaks no tie at equal weights.
+    """
     drawn = {BROKEN: (("gdpo",), first.broken()), ALL: (("gdpo", "grpo"), None)}
     return {
         name: {m: first.curve(m, among) for m in methods}
@@ -156,7 +162,7 @@ def curves(choice: Choice, first: Pairs) -> list:
 
 
 def weights_table(first: Pairs) -> Html:
-    """Return the curves as a table."""
+    """Return the shares of all curves as a table, a row per weight of correctness."""
     columns = weight_rows(first)
     heads = [f"{m.upper()}, {counted}" for counted, lines in columns.items() for m in lines]
     lines = [line for by_method in columns.values() for line in by_method.values()]

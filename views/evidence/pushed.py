@@ -1,4 +1,4 @@
-"""What the update raises on the published answers: the push on each mark as correctness weighs more."""
+"""The push of the update on the published answers: how much it raises each mark as correctness weighs more."""
 
 from collections.abc import Iterable
 
@@ -36,7 +36,7 @@ def pushes_in_words(data: Published, choice: Choice) -> str:
 
 
 def curve(data: Published, choice: Choice) -> list:
-    """Draw the push on correctness by its weight."""
+    """Return a list of one chart: the push on correctness by the weight of correctness."""
     weights = sorted({*PUSH_WEIGHTS, choice.weight})
     lines = {
         m: {w: by_reward[0] for w, by_reward in by_weight.items()}
@@ -46,7 +46,7 @@ def curve(data: Published, choice: Choice) -> list:
 
 
 def curve_table(data: Published, choice: Choice) -> Html:
-    """Return the push on every mark by the weight of correctness."""
+    """Return a table of the push on every mark by the weight of correctness."""
     columns = _by_weight(data, choice, PUSH_WEIGHTS)
     heads = [f"{NAMES[m]}, push on {name}" for m in columns for name in REWARDS]
     rows = [
@@ -57,7 +57,7 @@ def curve_table(data: Published, choice: Choice) -> Html:
 
 
 def _by_weight(data: Published, choice: Choice, weights: Iterable[float]) -> dict[str, dict[float, tuple[float, ...]]]:
-    """Return by method and weight of correctness the push on each mark."""
+    """Return the push on each mark, by method and then by the weight of correctness."""
     by_weight = {w: pushes(data, choice.weighing(w)) for w in weights}
     return {
         m: {w: pushes_by_method[m] for w, pushes_by_method in by_weight.items()} for m in NAMES if m in by_weight[1.0]

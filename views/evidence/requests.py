@@ -1,4 +1,4 @@
-"""What was asked in a prompt, and an answer that is right; no model's own answer, which has no licence."""
+"""The request of a prompt, and an answer that is right; no model's own answer, which has no licence."""
 
 from functools import lru_cache
 

@@ -1,4 +1,4 @@
-"""What the chapter says of the prompts that are drawn, and the program that prints its numbers."""
+"""The sentences of the chapter on the prompts that are drawn, and the program that prints its numbers."""
 
 from functools import lru_cache
 from typing import Any
@@ -53,7 +53,7 @@ def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
 
 @lru_cache(maxsize=64)
 def unlike(data: Published, choice: Choice) -> str:
-    """Say how many prompts have a tie at weights of which no sum is another's."""
+    """Say how many prompts have a tie at weights of which no sum is another's, as the end of a sentence."""
     marks = marks_of(data, choice)
     grpo, gdpo = outcomes(marks, ties_of(marks, UNLIKE)).tied.values()
     rarely = (
@@ -86,7 +86,7 @@ def draws_said(choice: Choice, most: int, spread: Spread) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Return a range of shares.
+    """Return a range of shares as text, a single one where both ends read alike.
 
     >>> between(0.38, 0.437), between(0.0, 0.0)
     ('38–44 %', '0 %')
@@ -97,7 +97,7 @@ def between(low: float, high: float) -> str:
 def link(
     choice: Choice, kind: str, prompt: str, forecast: str, shown_first: str
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return what the address says of the chapter, what it need not say, and the program of its shares.
+    """Return the chapter's address values, their defaults, which the address leaves out, and a program of its shares.
 
     kind, prompt, forecast: which squares, which prompt and which forecast are chosen; shown_first: the forecast that is
     shown where none is chosen.

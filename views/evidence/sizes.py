@@ -1,4 +1,4 @@
-"""How ties and priorities change with the number of answers per prompt."""
+"""The change of ties and priorities with the number of answers per prompt."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ Lines = dict[str, dict[int, float]]  # by method, by group size
 
 
 def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
-    """Return the shares by what is counted, by method and by group size, where there is something to count."""
+    """Return the shares by what is counted, by method and by group size; sizes with nothing to count are left out."""
     wrong = {n: size_share.wrong for n, size_share in sizes.items() if size_share.wrong is not None}
     return {
         "prompts with a tie": {m: {n: size_share.tied[m] for n, size_share in sizes.items()} for m in METHODS},
@@ -63,7 +63,7 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
 
 
 def curves_table(sizes: Mapping[int, SizeShares]) -> Html:
-    """Return the curves as a table."""
+    """Return the shares of all curves as a table, a row per group size."""
     lines = shares(sizes)
     columns = [by_method[m] for by_method in lines.values() for m in by_method]
     rows = [[size, *(percent(column.get(size), 1) for column in columns)] for size in sizes]

@@ -42,7 +42,7 @@ def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
 
 
 def neighbours(data: Published, outcomes: Outcomes, name: str) -> tuple[str, str]:
-    """Return the prompts before and after this one, as the squares stand."""
+    """Return the names of the prompts before and after this one, as the squares stand; the first follows the last."""
     names = sort_prompts(data, outcomes)
     at = names.index(name)
     return names[at - 1], names[(at + 1) % len(names)]
@@ -104,6 +104,6 @@ def _chip(name: str, n: int, text: str, note: str | None = None) -> Html:
 
 
 def as_table(data: Published, outcomes: Outcomes) -> str:
-    """Return the squares as CSV."""
+    """Return CSV with a row per square: its prompt, category and outcome."""
     rows = zip(data.tasks, data.categories, outcomes.outcome.tolist(), strict=True)
     return "\n".join(["prompt,category,outcome", *(f"{name},{kind},{OUTCOMES[n]}" for name, kind, n in rows), ""])

@@ -99,7 +99,7 @@ def _setup(experiment: Experiment, setup: Mapping[str, Any]) -> Html:
 
 
 def interval(comparison: Comparison) -> str:
-    """Return GDPO − GRPO in points with its interval."""
+    """Return words on GDPO − GRPO in percentage points, with its interval."""
     measured = comparison.measured
     return f"GDPO {_signed(measured.mean)} points ({_signed(measured.low)} to {_signed(measured.high)})"
 
@@ -110,12 +110,12 @@ def _signed(x: float) -> str:
 
 
 def points(x: float) -> str:
-    """Return a share in points, to a tenth."""
+    """Return a share as a number of percentage points, to a tenth, without the word."""
     return decimal(100 * x, 1)
 
 
 def curves(experiment: Experiment, comparison: Comparison) -> list[dict[str, Any]]:
-    """Return median and quartiles over seeds of the pass rate, a point for every STEPS steps, by method."""
+    """Return a row per method and STEPS steps: median and quartiles over seeds of the pass rate, as low and high."""
     rates = experiment.runs.filter(setup=comparison.setup).with_columns((pl.col("step") - 1) // STEPS * STEPS + STEPS)
     means = rates.group_by("method", "seed", "step").agg(
         pl.col(comparison.reward).cast(pl.Float64).mean().alias("rate")
@@ -144,7 +144,7 @@ def limits() -> Html:
 
 
 def results_table() -> Html:
-    """Return every prediction with what the coins and the runs did."""
+    """Return every prediction with what the coins and the runs did as a table, and the rule of the comparison."""
     experiment = load()
     rows = [
         [

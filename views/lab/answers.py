@@ -33,13 +33,13 @@ class GradedAnswers:
 
     @property
     def state(self) -> State:
-        """Where the board stands when nothing was touched."""
+        """The state of the board when nothing was touched."""
         return State(self.marks, ONES, ONES, lengths=tuple(map(len, self.answers)), names=REWARDS)
 
 
 @lru_cache(maxsize=16)
 def grade_answers(task: Task) -> GradedAnswers:
-    """Grade the answers to a task."""
+    """Grade the answers to a task, and return them from GDPO's highest advantage to its lowest."""
     grades = grade_all(task)
     marks = tuple(grade.vector for grade in grades)
     order = draw(State(marks, ONES, ONES))["order"]
@@ -51,7 +51,10 @@ def grade_answers(task: Task) -> GradedAnswers:
 
 
 def board(task: Task, first: Task, page: Nav) -> Board:
-    """Return the board of a task's answers, as the address has it where that fits."""
+    """Return the board of a task's answers, set as the address says where that is of this task, as far as it fits.
+
+    first: the task that an address is of which names none.
+    """
     sheet = grade_answers(task)
     made = Board(
         sheet.marks,
@@ -76,24 +79,30 @@ def board(task: Task, first: Task, page: Nav) -> Board:
 
 
 def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
-    """Return what the address says of a state, and whether the bars stand as their parts."""
+    """Return the Lab's address values for a state; why: whether each bar is shown as the parts of its rewards."""
     return {"lab-task": task.id, "lab-why": "yes" if why else ""} | {
         f"lab-{name}": getattr(state, name) for name in ("marks", "pays", "weights", "convention", "method")
     }
 
 
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
-    """Return what the address need not say: the first task, and the marks as they were graded."""
+    """Return the address values that the address leaves out: the first task, and its board as nothing was touched."""
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
 
 def link(board: Board, task: Task, first: Task) -> tuple[dict[str, Any], Mapping[str, Any], str]:
-    """Return what the address says of the board, what it need not say, and the program of the board's numbers."""
+    """Return the Lab's address values, their defaults, which the address leaves out, and a program.
+
+    The program prints the board's numbers.
+    """
     return controls(task, board.state, board.why), defaults(first, task), program(board.state)
 
 
 def deeds(board: Board, task: Task) -> set[str]:
-    """Return which of the deeds the board shows, from its drawing, as no flip should wait for more torch."""
+    """Return the keys of DEEDS of the Lab's deeds that the board shows done, by its drawing.
+
+    Nothing more is computed, as no flip should wait for more torch.
+    """
     if board.method != "gdpo":
         return set()
     wrong, pairs = board.drawing["wrong_first"]
@@ -127,7 +136,7 @@ def program(state: State) -> str:
 
 
 def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
-    """Return the tasks as segments; the address may name one, else it is the first."""
+    """Return the choice of a task, as segments; the one that the address names is chosen, else the first."""
     titles = {task.id: task.title for task in tasks}
     linked = titles[page.given("lab-task", titles, next(iter(titles)))]
     label = tag("span", "Where", kind="segments large")
@@ -135,5 +144,5 @@ def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
 
 
 def request(task: Task, choice: object) -> Html:
-    """Return the request beside the choice of another one."""
+    """Return the request of a task beside the choice of another task."""
     return tag("div", tag("p", f"“{task.request}”"), element(choice), kind="request")

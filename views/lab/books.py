@@ -37,7 +37,7 @@ def sliders(page: Nav) -> mo.ui.array:
 
 
 def shelf(sliders: Sequence[object]) -> Html:
-    """Return a table of books with a slider per rating, below what it shows."""
+    """Return a table of books with a slider per rating, below words on what the table shows."""
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
     sentence = (
         f"Each of these {word(len(TITLES))} books is an answer, and its ratings are the rewards: {scales}. GRPO adds "
@@ -51,7 +51,7 @@ def shelf(sliders: Sequence[object]) -> Html:
 
 
 def ranking(ratings: Sequence[float]) -> Html:
-    """Return both rankings side by side."""
+    """Return the rankings of both methods side by side, below a sentence on which books each puts first."""
     rows = [list(ratings[i : i + len(SCALES)]) for i in range(0, len(ratings), len(SCALES))]
     collapses = {method: gc.collapse(rows, method) for method in RULES}
     columns = (

@@ -18,7 +18,7 @@ def equations() -> str:
 
 
 def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
-    """Return both computations in a table, an answer a row; z: (answers, rewards), the rest (answers,)."""
+    """Return GRPO's and GDPO's computation in a table, a row per answer; z: (answers, rewards), the rest (answers,)."""
     rows = zip(total, grpo, z, z_total, gdpo, strict=True)
     head = ["answer", "(1) sum", "(2) GRPO", *(f"(4) z {k}" for k in range(1, len(z[0]) + 1)), "(5) sum", "(6) GDPO"]
     values = ([*map(signed, (a, b, *c, d, e))] for a, b, c, d, e in rows)
@@ -49,7 +49,10 @@ ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2:
 
 
 def conventions(state: State, answer: int) -> Html:
-    """Return one answer's advantage under every convention, and what each does where the formulas leave a choice."""
+    """Return a table of one answer's advantage under every convention, and sentences on the board's convention.
+
+    The sentences say what that convention does where the formulas leave a choice. answer: its number, from 0.
+    """
 
     def row(c: gc.Convention) -> list[str]:
         both = (_advantage(state, method, c, answer) for method in (BASE, state.method))
@@ -77,7 +80,7 @@ def conventions(state: State, answer: int) -> Html:
 
 
 def _by_tokens() -> str:
-    """Say that some conventions weigh answers by their tokens, and what a token is here."""
+    """Say which conventions weigh answers by their tokens, and what a token is here; empty where none does."""
     names = [c.name for c in gc.CONVENTIONS.values() if c.last_step == "tokens"]
     weigh = "weighs" if len(names) == 1 else "weigh"
     return f"{listing(names)} {weigh} answers by their tokens; here each character counts as one." if names else ""
@@ -119,9 +122,9 @@ def figure_two() -> Html:
 
 
 def _second(rewards: object, method: str = "gdpo", prompt: int | None = None, before: bool = False) -> float:
-    """Return the advantage of the second answer; before: without GDPO's batch step.
+    """Return the advantage of the second answer to a prompt; before: without GDPO's batch step.
 
-    Where there are several prompts, it is the second answer of that one.
+    prompt: the number of that prompt; None where the rewards are of one prompt, without an axis of prompts.
     """
     e = gc.explain(rewards, method)
     a = e.weighted_sums if before else e.advantages

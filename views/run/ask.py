@@ -26,6 +26,6 @@ class Ask(anywidget.AnyWidget):
 
 
 def controls(audit: AuditReport) -> Html:
-    """Return the controls of a report; nothing where there is nothing to ask."""
+    """Return the controls of a report; empty where there is nothing to ask."""
     asks = report.asking(audit, on_page)
     return element(mo.ui.anywidget(Ask(html=f"{report.STYLE}{asks}"))) if asks else asks

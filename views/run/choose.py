@@ -1,4 +1,4 @@
-"""What the reader chooses: files or a sample, how they are read, and the reward that matters most."""
+"""The reader's choices: files or a sample, how they are read, and the reward that matters most."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,7 +46,10 @@ FILES = (
 
 
 def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
-    """Return the choice of the log: the reader's files, where there are any, or a sample that the address names."""
+    """Return the dropdown of the log to show: the reader's files, if there are any, and all samples.
+
+    The reader's files are chosen to begin with, else the sample that the address names, else the first sample.
+    """
     linked = _BY_ID[page.given("run-sample", list(_BY_ID), SAMPLES[0].id)].title
     yours = {"your files" if len(files) > 1 else "your file": None} if files else {}
     options = yours | {sample_log.title: sample_log for sample_log in SAMPLES}
@@ -54,14 +57,14 @@ def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
 
 
 def upload() -> mo.ui.file:
-    """Return the files of the reader."""
+    """Return the area in which the reader puts files."""
     most = f"{sessions.LARGEST / 1e6:.0f}\u00a0MB"
     label = f"**Drop the files of your run here**, or a zip of their folder, of at most {most}."
     return mo.ui.file(multiple=True, kind="area", max_size=sessions.LARGEST, label=label)
 
 
 def area(files: mo.ui.file, log: Log | None) -> mo.Html:
-    """Return the area for files, which names what is shown, and where nav.js says that files are too large."""
+    """Return the area for files with the name of the log that is shown, and a line for nav.js to refuse large files."""
     says = f"{sessions.TOO_LARGE}. What you see is as it was."
     refused = tag("p", "", kind="refused", role="alert", data_most=sessions.LARGEST, data_says=says)
     named = tag("p", log.named if log else "", kind="named")  # names of files are text, whatever they hold
@@ -69,7 +72,10 @@ def area(files: mo.ui.file, log: Log | None) -> mo.Html:
 
 
 def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
-    """Return how a log is read and weighed where the reader corrects it; other files and samples begin anew."""
+    """Return the controls with which the reader corrects how a log is read and weighed.
+
+    They stand as the address says if it is of this sample, else empty.
+    """
     here = is_linked(page, sample)
     by_id = {key or "": title for title, key in FRAMEWORKS.items()}
     framework = by_id[page.given("run-framework") if here else ""]
@@ -81,7 +87,7 @@ def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
 
 
 def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
-    """Corrections in a fold, with which files are wanted and what happens to them."""
+    """Return the corrections in a fold, with which files are wanted and what happens to them."""
     inside: Html = div(
         "", paragraphs(*FILES), div("controls", *(div("", correction) for correction in corrections.elements.values()))
     )
@@ -89,7 +95,10 @@ def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
 
 
 def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
-    """Return the choice of the reward that matters most."""
+    """Return the dropdown of the reward that matters most, of which the reader may choose none.
+
+    The sample's own is chosen to begin with, unless the address is of this sample and names another or none.
+    """
     rewards = list(log.run.rewards) if log else []
     chosen = _known(log)
     if log and log.sample and is_linked(page, log.sample):
@@ -101,7 +110,10 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
 def address(
     sample: Sample | None, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Say what the controls write into the address, and what they would untouched; of an upload it tells nothing."""
+    """Return the chapter's address values and their defaults, which the address leaves out.
+
+    The address tells nothing of an upload: all values are None then.
+    """
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
     values |= {"run-primary": primary or NO_PRIMARY} if log else {}
     if sample is None:
@@ -116,7 +128,10 @@ def link(
     log: Log | None,
     report: AuditReport | None,
 ) -> tuple[dict[str, str | None], dict[str, str], str]:
-    """Return what the address says of the chapter, what it need not say, and the program of the report's numbers."""
+    """Return the chapter's address values, their defaults, which the address leaves out, and a program.
+
+    The program prints the report's numbers; it is empty without a report.
+    """
     prints = program(log, report, corrected["weights"] or "") if log and report else ""
     return *address(sample, corrected, log, primary), prints
 
@@ -126,6 +141,6 @@ def _known(log: Log | None) -> str:
 
 
 def is_linked(page: Nav, sample: Sample | None) -> bool:
-    """Return whether the address is of this sample."""
+    """Return whether the address is of this sample; one that names no sample is of the first."""
     named = page.given("run-sample", default=SAMPLES[0].id)
     return sample is _BY_ID.get(named, SAMPLES[0])

@@ -14,7 +14,10 @@ from views.html import div, element, show, tag
 
 
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
-    """Return the choice of a group, those that show the findings best, in the order of the findings."""
+    """Return the dropdown of the groups that show the findings best, in the order of the findings.
+
+    It is empty without a report, or where no group shows a finding.
+    """
     ids = [finding.id for finding in audit.findings] if audit else []
     groups = sorted(audit.groups if audit else (), key=lambda g: ids.index(g.finding) if g.finding in ids else 99)
     options = {title(audit, group): group for group in groups}
@@ -36,7 +39,10 @@ def board(group: ExampleGroup, audit: AuditReport) -> Board:
 
 
 def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
-    """Return the choice of a group, its prompt, and its board."""
+    """Show the choice of a group, its prompt and its board, folded away; empty without a report or a group.
+
+    drawn: the board, or why there is none.
+    """
     group = choice.value
     if audit is None or group is None:
         return show()

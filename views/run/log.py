@@ -28,14 +28,16 @@ class Log:
 
     @property
     def primary(self) -> str | None:
-        """The reward that matters most, where that is known."""
+        """The reward of the sample that matters most; None for the reader's files, or where that is no reward."""
         return self.sample.primary if self.sample and self.sample.primary in self.run.rewards else None
 
 
 def parse_corrections(
     framework: str | None = None, group_size: str = "", rewards: str = "", group: str = "", parts: str = "", **_: Any
 ) -> How:
-    """Return what the controls for a correction by hand say. Raises InputError.
+    """Return the arguments of `read_run` that the reader corrected, as pairs; an empty text corrects nothing.
+
+    Raises InputError.
 
     >>> parse_corrections(None, "8", "correctness, style")
     (('group_size', 8), ('rewards', ('correctness', 'style')))
@@ -48,7 +50,7 @@ def parse_corrections(
 
 
 def arguments(how: How) -> dict[str, Any]:
-    """Return the arguments of `read_run`.
+    """Return the pairs of `parse_corrections` as keyword arguments of `read_run`.
 
     >>> arguments(parse_corrections(parts="correct=1, format=0.5"))
     {'parts': {'correct': 1.0, 'format': 0.5}}
@@ -57,9 +59,10 @@ def arguments(how: How) -> dict[str, Any]:
 
 
 def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
-    """Read the log in the sample, or without one in the uploaded files, each with `name` and `contents`.
+    """Return the log in the sample, or without one that in the uploaded files, each with `name` and `contents`.
 
-    corrected: as `parse_corrections` has it. Raises InputError, also for uploads too large together or two of one name.
+    corrected: the arguments of `parse_corrections`. Raises InputError, also for uploads that are too large together and
+    for two of one name.
     """
     how = parse_corrections(**corrected)
     if sample:
@@ -96,7 +99,10 @@ def named_weights(text: str) -> dict[str, float] | None:
 
 
 def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
-    """Audit a log, a sample once for all visitors; weights: as for `named_weights`. Raises InputError."""
+    """Return the report of a log, of a sample once for all visitors. Raises InputError.
+
+    primary: the reward that matters most; weights: a text as `named_weights` reads it.
+    """
     given = named_weights(weights)
     if log.sample:
         return _audit_of_sample(log.sample, log.how, primary, tuple((given or {}).items()))

@@ -18,7 +18,7 @@ class Sample:
 
     @property
     def id(self) -> str:
-        """What the address calls it."""
+        """The name that the sample has in the address."""
         return self.path.removesuffix(".zip")
 
     def files(self) -> dict[str, bytes]:
@@ -28,7 +28,7 @@ class Sample:
 
 
 def _trained(title: str, path: str, method: str) -> Sample:
-    """Return one of two real runs from one checkpoint and seed."""
+    """Return the sample of a real run under `method`; there are two of these, from one checkpoint and seed."""
     note = (
         f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "
         "pay 1, conciseness 5. These are its first steps; Evidence has whole runs."

@@ -1,4 +1,4 @@
-"""What the chapter shows: whose log it is, its report, and where a finding is explained."""
+"""The content of the chapter: whose log it is, its report, and where a finding is explained."""
 
 from collections.abc import Iterable
 
@@ -30,7 +30,7 @@ def progress_note(doing: str, files: Iterable[bytes]) -> None:
 
 
 def source_note(log: Log) -> mo.Html:
-    """Say what a sample is; the reader's own files are named in the area for them."""
+    """Say what a sample is; empty for the reader's own files, which are named in the area for them."""
     return show(tag("p", prose(log.sample.source_note), kind="whose")) if log.sample else show()
 
 

@@ -56,7 +56,7 @@ def _rewards(match: re.Match[str]) -> str:
 
 
 def _given(match: re.Match[str]) -> str:
-    """Return the control of an option, with its value unless that is a placeholder."""
+    """Return words on the control that does what an option does, with the option's value unless it is a placeholder."""
     option = re.sub(r"^.*?--|[ =].*", "", match[0], flags=re.DOTALL)
     lead = {None: "", ": ": " in "}.get(match[1], "in ")
     value = (match[2] or "N").strip("'")

@@ -53,7 +53,7 @@ WIDTH, HEIGHT = 160, 22
 def sketch(setting: Setup) -> dict:
     """Return what a small picture shows: per method the medians of all coins, and the curve of the slowest one.
 
-    Of arms it is the right answer, and where it ends.
+    Of arms it is the curve of the right answer, and the probability at which this ends. Trains each method.
     """
     runs = train(setting)
     steps = {m: medians(run) for m, run in runs.items()}
@@ -75,7 +75,7 @@ def sketch(setting: Setup) -> dict:
 
 
 class File(TypedDict):
-    """What the file holds, by scenario and comparison."""
+    """The file of the small pictures; sketches and weights are by scenario and comparison."""
 
     rates: list[float]  # with which the Lab's answers were trained
     sketches: dict[str, dict[str, dict[str, Any]]]
@@ -96,7 +96,10 @@ def load(data: Path) -> tuple[dict[str, Scenario], File]:
 def link(
     scenario: Scenario, setting: Setup, methods: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return what the address says of the chapter, what it need not say, and the program of its medians."""
+    """Return the chapter's address values, their defaults, which the address leaves out, and a program.
+
+    The program prints the medians.
+    """
     third = methods[len(COMPARED)] if len(methods) > len(COMPARED) else ""
     names = {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third}
     untouched = {
@@ -111,7 +114,7 @@ def link(
 
 
 def kind(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the verdict that a sketch shows."""
+    """Return the verdict that a sketch shows, one of VERDICTS, or of ENDS for arms."""
     if arms:
         return verdict_on_arms(*(sketch[m]["last"] for m in COMPARED))
     return verdict_on_coins(*(_never(sketch[m]["steps"]) for m in COMPARED))
@@ -139,7 +142,7 @@ def label(sketch: Mapping[str, Any], arms: bool) -> str:
 
 
 def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Say what the title of a row leaves out of a verdict."""
+    """Return the part of a verdict that the title of its row leaves out; empty where that says all."""
     ending, words = kind(sketch, arms), label(sketch, arms).split()
     if arms:
         return ending.removeprefix("right under ")
@@ -148,7 +151,10 @@ def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
 
 
 def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
-    """Return the slowest coin under both methods, with the gap between the epochs at which it is learnt."""
+    """Return a picture of the slowest coin's curve under each method, and the gap between the epochs when it is learnt.
+
+    Of arms it is the right answer's curve. Without a gap where the verdict is no difference or a method never learns.
+    """
     low, end = min(0.6, *(min(sketch[m]["curve"]) for m in COMPARED)), sketch["epochs"][-1]
 
     def at(epoch: float, p: float) -> str:
@@ -167,7 +173,7 @@ def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
 
 
 def facts(scenario: Scenario) -> str:
-    """Say what a set-up is, in a few words, for who predicts how it ends.
+    """Return a few words on a set-up, for a reader who predicts how it ends.
 
     >>> facts(load(Path("data"))[0]["varying"])
     'start 0.02, 0.1 · pay 1, 6 · noise 0, 1'
@@ -216,7 +222,10 @@ def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -
 
 
 def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, score: str | None) -> Html:
-    """Say how the set-ups end; of who predicts the score, once there is one, and no word of how they end."""
+    """Say how the set-ups end, or, to a reader who predicts, the score in place of that.
+
+    score: empty until something was predicted; None where the reader does not predict.
+    """
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
     uncounted = sum(not s.setup.arms and is_of_another_comparison(s, comparison) for s in scenarios.values())
@@ -224,7 +233,11 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 
 
 def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, guesses: Guesses | None) -> Html:
-    """Return all cards in rows by their verdicts, or, where the reader guesses, in their order and without the rest."""
+    """Return all cards in rows by their verdicts, or, where the reader predicts, in one row without the verdicts.
+
+    Set-ups with arms have a row of their own in either case. guesses: by scenario what the reader predicted, None where
+    nothing yet; None in place of all where the reader does not predict.
+    """
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
         drawn, arms = shown[s.id], bool(s.setup.arms)
@@ -236,7 +249,11 @@ def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 
 
 def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guesses | None) -> Html:
-    """Return a title and a small picture named with its verdict, or with its make where the reader guesses."""
+    """Return a card: a title and a small picture with its verdict.
+
+    Where the reader predicts, words on the set-up stand in their place, and after that the verdict and whether the
+    prediction was right.
+    """
     arms = bool(s.setup.arms)
     another_comparison = is_of_another_comparison(s, comparison)
     ending = f"{label(drawn, arms)}{', by longer steps' if another_comparison else ''}"
@@ -253,7 +270,7 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
 
 
 def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) -> str:
-    """Say how many of the guesses were right."""
+    """Say how many of the guesses were right; empty where nothing was guessed."""
     guessed = [s for s in scenarios.values() if guesses[s.id]]
     right = sum(kind(shown[s.id], bool(s.setup.arms)) == guesses[s.id] for s in guessed)
     if not guessed:
@@ -266,7 +283,10 @@ def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) 
 
 
 def weights_table(file: File, scenario: Scenario, setting: Setup) -> Html | str:
-    """Show who wins at which weight of being concise, and behind the gate; empty where anything else was set."""
+    """Show which answer wins at which weight of conciseness, and behind the gate.
+
+    Empty where the reader changed anything of the scenario but weights, gate and comparison.
+    """
     as_shipped = replace(scenario.setup, match_scale=setting.match_scale, weights=None, gate=None)
     if replace(setting, weights=None, gate=None) != as_shipped:
         return ""
@@ -305,7 +325,7 @@ def _result(p: float, here: bool) -> Html:
 
 
 def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
-    """Return the largest weight from which on, downwards, the right answer wins."""
+    """Return the largest of WEIGHTS at which, and at each lower one, the right answer wins; None without any."""
     largest = None
     for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):
         if p < LEARNT:

@@ -44,7 +44,10 @@ def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def as_coins(lab: State) -> tuple[list[float], list[float]]:
-    """Return start and pay of a coin per mark of the Lab; a number is a coin of one half that spreads as it does."""
+    """Return the starts and the pays of coins, one per mark of the Lab.
+
+    A mark with other values than 0 and 1 becomes a coin that starts at one half and pays so that it spreads alike.
+    """
     starts, pays = list(pass_rates(lab.marks)), list(lab.pays)
     for k, mark in enumerate(zip(*lab.marks, strict=True)):
         if not {*mark} <= {0, 1}:
@@ -53,7 +56,7 @@ def as_coins(lab: State) -> tuple[list[float], list[float]]:
 
 
 def scenario_values(scenario: Scenario) -> dict[str, Any]:
-    """Say where the controls stand as the scenario has them."""
+    """Return the values of the controls, by name, as the scenario has them."""
     s, ones = scenario.setup, (1.0,) * scenario.setup.rewards
     return {
         "start": s.p0[:1] if s.arms else s.p0,  # of arms the right one's alone
@@ -68,7 +71,7 @@ def scenario_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
-    """Return where the controls stand with what the address says of them, as far as it fits."""
+    """Return the values of the controls, by name: those of the address as far as they fit, else the scenario's."""
     values, arms = scenario_values(scenario), bool(scenario.setup.arms)
     for name in ("start", "pays", "weights"):
         many = 0 if scenario.from_marks else len(values[name])  # the Lab sets those
@@ -89,7 +92,10 @@ def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
 
 
 def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
-    """Return how the methods are compared, and the third one: they stay when another scenario is chosen."""
+    """Return the choice of how the methods are compared, and that of a third method, as the address has them.
+
+    Both stay when another scenario is chosen. linked: the scenario that the address names.
+    """
     compare = page.given("train-compare") if linked.setup.comparison == "equal" else "equal"
     titles = {title: name for name, title in TITLES.items()}
     third = {"no third method": ""} | {f"+ {name}": m for m, name in THIRD.items()}
@@ -103,7 +109,7 @@ def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
 
 
 def question(scenario: Scenario) -> mo.ui.radio:
-    """Return what to predict of a scenario."""
+    """Return the question how a scenario ends, whose answers are its possible verdicts."""
     asked, answers = QUESTIONS[bool(scenario.setup.arms)]
     label = tag("span", asked, kind="question")
     return mo.ui.radio({words: kind for kind, words in answers.items()}, label=label, inline=True)
@@ -161,7 +167,7 @@ def rewards(scenario: Scenario) -> list[str]:
 
 
 def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
-    """Return a row of sliders per reward."""
+    """Return a row of sliders per reward, or, where the scenario takes the Lab's answers, a link to the Lab."""
     if scenario.from_marks:
         link = tag("a", "Change them in the Lab →", href="?at=lab")
         sentence = "Starts, pays and weights are those of the Lab; a score is a coin that spreads as it does. "
@@ -175,7 +181,7 @@ def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
 
 
 def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
-    """Say what concerns all rewards in a line, and what few need in a fold."""
+    """Return the controls that concern all rewards, in a line, and those that few readers need, in a fold."""
     line = [controls.get("compare", compare), *(controls[name] for name in ("gate",) if name in controls)]
     few = [controls[name] for name in ("optimizer", *SIZES, *NUMBERS)] + list(controls.get("noise", []))
     more = fold("Optimizer, noise, groups, seeds, epochs", div("few", *few))
@@ -183,7 +189,10 @@ def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.drop
 
 
 def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setup:
-    """Return what the controls add up to; the Lab's answers bring starts, pays and weights."""
+    """Return the `Setup` to which the values of the controls add up; the Lab's answers bring starts, pays and weights.
+
+    comparison: how the methods are compared, unless the scenario is about another comparison.
+    """
     if scenario.from_marks:
         starts, pays = as_coins(lab)
         values = {**values, "start": starts, "pays": pays, "weights": lab.weights}
@@ -207,7 +216,7 @@ def _unless_all(untouched: float, values: Sequence[float]) -> tuple[float, ...] 
 
 
 def link_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values as the address has them."""
+    """Return the values of the controls as the address has them, by the names that it has for them."""
     more = tuple(float(values[name]) for name in (*SIZES, *NUMBERS))
     noise = values.get("noise", (0.0, 0.0))  # a conflict has none
     return {
@@ -225,7 +234,10 @@ def address(
     values: Mapping[str, Any],
     given: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values of the chapter's controls as the address has them, and their defaults."""
+    """Return the chapter's address values, and their defaults, which the address leaves out.
+
+    values: of the controls now; given: of the controls as the scenario has them.
+    """
     chosen = {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third}
     default = {"train-scenario": next(iter(scenarios)), "train-compare": scenario.setup.comparison}
     return chosen | link_values(values), default | link_values(given)

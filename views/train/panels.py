@@ -39,7 +39,11 @@ def draw(scenario: Scenario, setting: Setup, runs: Runs, limits: Mapping[str, Te
 
 
 def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
-    """Return where each method is there, and where its number stands: not on the line of another one."""
+    """Return a mark per method: the epoch at which it has learnt the coin, and where that number stands.
+
+    there: epoch and name of each method that learns it, the first one first. A number does not stand on the line of
+    another method.
+    """
     marks = [
         {"method": name, "epoch": epoch, "level": LEARNT, "beside": epoch, "slot": min(n, 1)}
         for n, (epoch, name) in enumerate(there)
@@ -51,7 +55,7 @@ def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
 
 
 def key(methods: Sequence[str]) -> Html:
-    """Say what the lines of these methods look like, and what the thin ones and the bands are."""
+    """Return the legend of the lines of these methods, of the thin lines and of the bands."""
     entries = [(_swatch(m), name) for m, name in NAMES.items() if m in methods]
     band = f"line: median of the seeds, band: {percent(BAND[1] - BAND[0])} of them"
     return legend([*entries, (tag("i", kind="band"), band), (tag("i", kind="thin"), "thin: infinitely large groups")])
@@ -65,7 +69,7 @@ def _swatch(method: str) -> Html:
 
 
 def medians_table(scenario: Scenario, setting: Setup, methods: Sequence[str]) -> mo.Html:
-    """Return the median epoch at which each coin or answer is learnt, under each comparison."""
+    """Return a table of the median epochs at which each coin or answer is learnt, under each comparison."""
     rows = []
     for comparison, title in TITLES.items():
         for m, run in train(setting.compared(comparison), methods).items():
@@ -77,5 +81,5 @@ def medians_table(scenario: Scenario, setting: Setup, methods: Sequence[str]) ->
 
 
 def curves_table(scenario: Scenario, runs: Runs, limits: Mapping[str, Tensor]) -> mo.ui.table:
-    """Return every epoch of what is drawn."""
+    """Return a table of every epoch of the curves that are drawn."""
     return mo.ui.table(curves(scenario.coins, runs, limits), selection=None, page_size=10)

@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 
 class Play(anywidget.AnyWidget):
-    """It plays by itself when curves are first seen, and then no more unless it is asked to.
+    """The button that plays the curves; it plays by itself when they are first seen, and then only if it is pressed.
 
     The curves are whole all the time: `theme.css` hides what lies right of the epoch that plays, on a wide screen
     alone, never on paper, and not for who asked for less motion.

@@ -1,4 +1,4 @@
-"""What is trained: a run and a limit per setting and method, once for all visitors, and their numbers as rows."""
+"""Runs and limits of the policies, one per setting and method, once for all visitors, and their numbers as rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +28,9 @@ Runs = Mapping[str, TrainingRun]
 
 @lru_cache(KEPT)
 def run(setting: Setup, method: str) -> TrainingRun:
-    """Train one method in a process of its own, so that no visitor's flip waits for it.
+    """Train one method and return its runs, from a process of its own, so that no visitor's flip waits for it.
+
+    Raises InputError.
 
     >>> run(Setup((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
@@ -38,14 +40,14 @@ def run(setting: Setup, method: str) -> TrainingRun:
 
 @lru_cache(KEPT)
 def limit(setting: Setup, method: str) -> Tensor:
-    """Return the infinite-group limit of one method, (epochs + 1, coins)."""
+    """Return p in the infinite-group limit of one method, (epochs + 1, coins or arms). Raises InputError."""
     return torch.from_numpy(worker.call(worker.train_probabilities, setting, method, True))
 
 
 def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float], **options: Any) -> dict[str, Any]:
-    """Return compute(method, p0, **options) of each method; computed in other processes, once for all visitors.
+    """Return compute(method, p0, **options) by method; computed in other processes, once for all visitors.
 
-    compute: `gdpo_core.train` or `gdpo_core.mean_field`. Raises InputError, as they do.
+    compute: `gdpo_core.train` or `gdpo_core.mean_field`. Raises InputError, as these functions do.
     """
     kept = {gc.train: run, gc.mean_field: limit}[compute]
     setting = Setup(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
@@ -59,12 +61,15 @@ def further_options(setting: Setup) -> dict[str, Any]:
 
 
 def train(setting: Setup, methods: Sequence[str] = COMPARED) -> Runs:
-    """Train each method from the same start with the same seeds."""
+    """Train each method from the same start with the same seeds, and return the runs by method. Raises InputError."""
     return each(gc.train, methods, **vars(setting))
 
 
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
-    """Return a row per coin, method and epoch: median, band and infinite-group limit."""
+    """Return a row per coin or answer, method and epoch: median, ends of the band, and infinite-group limit.
+
+    every: how many epochs lie between two rows.
+    """
     rows = []
     for m, trained in runs.items():
         p = trained.p[:, ::every]
@@ -80,7 +85,7 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
 
 
 def program(setting: Setup, methods: Sequence[str]) -> str:
-    """Return a program of at most 15 lines that prints the medians, or where the answers end, as on the screen."""
+    """Return a program of at most 15 lines that prints the medians, or of answers the last probabilities, as shown."""
     untouched = vars(Setup(setting.p0))
     given = {name: value for name, value in vars(setting).items() if value != untouched[name]}
     p0 = [round(p, 6) for p in setting.p0]

@@ -70,13 +70,13 @@ def _epochs(key: str, steps: float, unit: bool = False) -> Html:
 
 
 def _left(coins: Sequence[str]) -> str:
-    """Say which coins no method can learn, and why."""
+    """Say of these coins that no method can learn them, and why; empty without any."""
     them = "it" if len(coins) == 1 else "them"
     return f"The reward of {_named(coins)} does not count, so neither method trains {them}." if coins else ""
 
 
 def _some(steps: Steps) -> str:
-    """Say how many coins get there where not all do."""
+    """Say how many coins each method brings to p = LEARNT, where it does not bring all; empty of a single coin."""
     grpo, gdpo = (sum(epoch < inf for epoch in steps[m]) for m in COMPARED)
     many = len(steps["grpo"])
     if not grpo and not gdpo:
@@ -85,7 +85,7 @@ def _some(steps: Steps) -> str:
 
 
 def _pace(steps: Steps, every: str) -> Html:
-    """Say when both methods are there, which are about as fast."""
+    """Say in how many epochs each method learns every coin, where both are about as fast."""
     grpo, gdpo = (max(steps[m]) for m in COMPARED)
     if grpo == gdpo == 0:
         return join(f"Nothing is left to learn: {every} starts at p = {LEARNT:g} or above.")
@@ -96,7 +96,7 @@ def _pace(steps: Steps, every: str) -> Html:
 
 
 def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
-    """Say when the coins are there that differ although the slowest ones do not."""
+    """Return a sentence for each coin that one method learns clearly sooner, where the slowest coins do not differ."""
     apart = [
         (name, grpo, gdpo)
         for name, grpo, gdpo in zip(names, steps["grpo"], steps["gdpo"], strict=True)
@@ -110,7 +110,7 @@ def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
 
 
 def _first(steps: Steps, every: str, epochs: int) -> Html:
-    """Say which method is first with its last coin; it leads the steps."""
+    """Say in how many epochs each method learns every coin; the first method of `steps` is the faster one."""
     (first, ahead), (second, behind) = steps.items()
     head = join(f"{NAMES[first]} brings {every} to p = {LEARNT:g} in ", _epochs(first, max(ahead), True), ", ")
     if max(behind) == inf:
@@ -119,7 +119,7 @@ def _first(steps: Steps, every: str, epochs: int) -> Html:
 
 
 def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | str:
-    """Say which coins are later under the method that is first with its last one."""
+    """Say which coins the faster method, the first of `steps`, learns clearly later; empty without any."""
     pairs = [*zip(*steps.values(), strict=True)]
     lost = [k for k, (took, would) in enumerate(pairs) if took > would and not alike(took, would)]
     if not lost:
@@ -150,7 +150,7 @@ def _of_arms(setting: Setup, answers: Sequence[str], runs: Runs) -> list[Html | 
 
 
 def _end(p: float) -> str:
-    """Say where a probability ends, which never is always or never.
+    """Return words on where a probability ends, which never say always or never.
 
     >>> _end(0.98765), _end(0.9992), _end(0.0001)
     ('at 0.99', 'over 0.99', 'under 0.01')

@@ -38,7 +38,10 @@ QUESTIONS = (  # of coins, of answers: the question, and of each verdict how one
 
 
 def headline(comparison: str, predicts: bool) -> str:
-    """Return the chapter's claim, which `tests/test_train.py` holds to our set-ups; who predicts is told none."""
+    """Return the chapter's claim under a comparison, or, to a reader who predicts, a question in its place.
+
+    `tests/test_train.py` holds the claims to our set-ups.
+    """
     return PREDICT if predicts else HEADLINES[comparison]
 
 
@@ -54,7 +57,7 @@ def lead(setting: Setup) -> Html:
 
 
 def caption(setting: Setup) -> str:
-    """Say what the plot is of, in a line.
+    """Return a line on what the plot shows: the policy, how it is trained, and how the methods are compared.
 
     >>> caption(Setup((0.5, 0.5), noise=(0, 0, 1)))
     'Bernoulli policy · 2 coins and a reward of noise alone · 32 seeds · 150 epochs · steps of equal size'
@@ -68,7 +71,10 @@ def caption(setting: Setup) -> str:
 
 
 def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) -> Html:
-    """Say how our set-ups of coins end; uncounted: cards about another comparison; cards: all of them."""
+    """Say how our set-ups of coins end; kinds: their verdicts, without those about another comparison.
+
+    cards: how many set-ups there are in all; uncounted: how many of coins are about another comparison.
+    """
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower
     ends = (
@@ -103,7 +109,7 @@ def probability(p: float) -> str:
 
 
 def why(scenario: Scenario, setting: Setup, given: bool) -> Html:
-    """Say what to learn from the scenario."""
+    """Say what to learn from the scenario; given: whether the set-up is as the scenario has it."""
     about = "Why" if given else "You changed this set-up. Unchanged it shows"
     lesson = scenario.lesson_of(setting.comparison)
     return tag("p", tag("b", about), ": ", lesson, kind="why")

@@ -29,14 +29,15 @@ _MARKS = {  # 14 × 14, told apart by shape
 
 @lru_cache(maxsize=64)  # a report has half a megabyte
 def report_of(lab: State, gate: str) -> AuditReport:
-    """Return the Lab's group behind a gate, audited as the log of a run would be, in another process."""
+    """Return the report of the Lab's group behind a gate, audited in another process as the log of a run would be."""
     return elsewhere(of_group, tuple(map(tuple, rewards(lab, gate))), REWARDS, lab.weights)
 
 
 def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | None = None) -> mo.Html:
-    """Return the verdict, an answer a line, and what no normalisation does.
+    """Return the section with the verdict, a line per answer, and a last one on what no normalisation does.
 
-    report: on the rewards that are judged, if there are any; lab: where these are the Lab's, else they are a run's.
+    report: on the rewards that are judged; without one, the section says where to get it. lab: the Lab, if the rewards
+    are those of its answers; None if they are those of a run.
     """
     heading = tag("h2", "Should I?")
     if report is None:
@@ -52,7 +53,7 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
 
 
 def _of_paper(lab: State) -> str:
-    """Return whose formulas the checks follow, where the Lab shows another convention's."""
+    """Say that the checks follow the paper's formulas, while the Lab shows those of another convention."""
     here = CONVENTIONS[lab.convention].name
     return f"These checks follow the paper's formulas. The Lab now shows those of {here}, which may differ from them."
 

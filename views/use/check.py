@@ -19,19 +19,19 @@ LIKE = 'algorithm.adv_estimator=gdpo +algorithm.gdpo_reward_keys=\'["accuracy","
 
 
 def area() -> mo.ui.text_area:
-    """Return the text area."""
+    """Return the text area for a configuration."""
     label = "Your configuration"
     return mo.ui.text_area(placeholder=LIKE, label=label, rows=4, max_length=LONGEST, full_width=True)
 
 
 def controls(configuration: mo.ui.text_area) -> mo.Html:
-    """Return the text area below what it is for."""
+    """Return the text area below words on what it is for."""
     heading = tag("h2", "Check a configuration before it runs", kind="part")
     return show(heading, tag("p", ABOUT, kind="note"), configuration)
 
 
 def section(text: str) -> mo.Html | None:
-    """Return what the pasted configuration will run, or why it cannot be told; nothing without any."""
+    """Return the section on what the pasted configuration will run, or why that cannot be told; None without text."""
     if not text.strip():
         return None
     try:

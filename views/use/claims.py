@@ -1,4 +1,4 @@
-"""What is said about GDPO and what was found, what came after it, limits and references."""
+"""Claims about GDPO and what was found of them, the methods that came after it, limits and references."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -25,7 +25,7 @@ _TELLS = "ties them", "tells them apart"
 
 
 def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """Yield each claim, whether it holds, what shows that, and where: a chapter, and a scenario of Train."""
+    """Yield each claim, whether it holds, what shows that, and where: a chapter and a scenario of Train, or nothing."""
     pair = [[1, 0, 1], [0, 1, 1]]
     tied, split = ([*pair, *further] for further in ([[1, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 0, 1]]))
     ties = [gc.gdpo(group)[:2] for group in (tied, split)]
@@ -143,7 +143,7 @@ def claims_table() -> Html:
 
 
 def successors_table(lab: State) -> Html:
-    """Return the successors, with what each makes of the Lab's answers."""
+    """Return a table of the successors, with how many different advantages each has for the Lab's kinds of answers."""
     mixes = len(set(lab.marks))
     rows = []
     for key, s in SUCCESSORS.items():
@@ -216,7 +216,7 @@ Molchanov, Pavlo},
 
 
 def references() -> Html:
-    """Return the papers, and how to cite the one that this page is about."""
+    """Return the list of the papers, and how to cite the paper that this page is about."""
     papers = (
         tag("li", tag("b", name), ": ", _paper(number, title), f" (arXiv {number}), {what}")
         for name, (number, title, what) in REFERENCES.items()

@@ -34,19 +34,26 @@ FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the 
 
 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str = "") -> mo.ui.dropdown:
-    """Return a choice by titles, the first by default; the reader's own run may bring another, else the address."""
+    """Return a dropdown of the keys of `titles`, shown by their titles.
+
+    Chosen is `of_run`, the key that the reader's own run brings, if it is one of them, else that of the address, else
+    the first.
+    """
     linked = of_run if of_run in titles else page.given(key, list(titles), next(iter(titles)))
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
 
 
 def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, str], dict[str, str], str]:
-    """Return what the address says of the chapter, what it need not say, and the program of its numbers."""
+    """Return the chapter's address values, their defaults, which the address leaves out, and a program.
+
+    The program prints the chapter's numbers.
+    """
     values = {"use-framework": trainer, "use-gate": gate, "use-source": source}
     return values, UNTOUCHED, program(FRAMEWORKS[trainer], lab, gate)
 
 
 def controls(*chosen: mo.ui.dropdown) -> mo.Html:
-    """Return the choices in a line below what they are about."""
+    """Return the choices in a line, below a heading and the one line that switches GDPO on in two trainers."""
     row = mo.hstack(chosen, justify="start", gap=1, wrap=True)
     heading = tag("h2", "The lines for your trainer", kind="part")
     switches = (join(" ", tag("b", TRAINERS[key]), " ", tag("code", line)) for key, line in ONE_LINE.items())
@@ -55,12 +62,12 @@ def controls(*chosen: mo.ui.dropdown) -> mo.Html:
 
 
 def gated_rewards(gate: str) -> tuple[str, ...]:
-    """Return the rewards behind a gate."""
+    """Return the names of the rewards that the gate, a key of GATES, lets count only for right answers."""
     return tuple(name for name in OTHERS if gate in (name, "all"))
 
 
 def rewards(lab: State, gate: str) -> list[list[float]]:
-    """Return (answers, rewards) what each answer of the Lab is paid behind the gate."""
+    """Return (answers, rewards) what each answer of the Lab is paid behind the gate, a key of GATES."""
     paid = gc.explain(lab.rewards).rewards
     for name in gated_rewards(gate):
         paid = gc.condition(paid, reward=REWARDS.index(name), on=0, threshold=lab.pays[0])
@@ -73,7 +80,10 @@ def lengths(lab: State) -> list[int]:
 
 
 def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None) -> str:
-    """Return the lines of configuration for what the Lab shows, or for the audited run."""
+    """Return the lines of configuration that switch GDPO on for what the Lab shows, or for the audited run.
+
+    Where every weight of the Lab is 0, the one line says that.
+    """
     if run:
         weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
         size = run.source["group_size"]
@@ -103,12 +113,12 @@ def _names(run: AuditReport | None) -> list[str]:
 
 
 def _without_axolotl(text: str) -> str:
-    """Return the lines without notes for axolotl beside TRL's: who uses it chooses it here."""
+    """Return the lines without notes for axolotl beside TRL's, because axolotl's users choose axolotl here."""
     return "\n".join(line for line in text.split("\n") if not line.startswith("# axolotl"))
 
 
 def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditReport | None = None) -> mo.Html:
-    """Return the lines, all that is needed; then what makes sure of them, and what is known of this trainer."""
+    """Return the section with the lines, what makes sure that they took effect, and what is known of this trainer."""
     log = _without_axolotl(config_lines.log_rewards(framework.id, _names(run)))
     return show(
         report.STYLE,
@@ -132,7 +142,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
 
 
 def _shown_method(framework: Framework, lab: State) -> list[Html]:
-    """Return what this trainer has of the method that the Lab shows beside GRPO, where that is not GDPO."""
+    """Return what this trainer has of the method that the Lab shows beside GRPO; empty where that is GDPO."""
     name = METHODS[lab.method]
     if lab.method == "gdpo":
         return []
@@ -168,7 +178,10 @@ def _read(facts: Iterable[tuple[str, str]]) -> Html:
 
 
 def cases(trainers: Iterable[str] = ()) -> Html:
-    """Say what these trainers, or all, do on each case; = where it is what the paper's formula does."""
+    """Return a table of what these trainers, by default all, do on each case; “=”: as the paper's formula does.
+
+    trainers: their titles.
+    """
     stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
     paper, *trainers_read = stored["trainers"]
     shown = [trainer for trainer in trainers_read if trainer["title"] in trainers or not trainers]
@@ -182,7 +195,7 @@ def cases(trainers: Iterable[str] = ()) -> Html:
 
 
 def all_cases() -> Html:
-    """Return every trainer on every case, and what those without GDPO have in its place."""
+    """Return the table of every trainer on every case, and what the trainers without GDPO have in its place."""
     without = [
         (f"{title}: {record.says}", f"{record.read_in}, on {record.read_on}") for title, record in WITHOUT_GDPO.items()
     ]
@@ -190,7 +203,7 @@ def all_cases() -> Html:
 
 
 def _while_it_trains(framework: Framework) -> list[str]:
-    """Say what is true of each run of this trainer, and no line above changes."""
+    """Return sentences on what is true of every run of this trainer, which none of its lines changes."""
     sentences = [
         "GDPO's batch step divides by a standard deviation over the whole batch. Silent groups make this std small, "
         "and with it the advantages of the other groups large. Adam cancels a factor that stays the same during "
@@ -211,7 +224,7 @@ def _while_it_trains(framework: Framework) -> list[str]:
 
 
 def _about(lab: State, gate: str) -> list[str]:
-    """Say what the lines do with the Lab's pays, method and gate."""
+    """Return sentences on what the lines do with the Lab's pays and gate; none where pays are equal without a gate."""
     notes = []
     if len(set(lab.pays)) > 1:
         notes.append(

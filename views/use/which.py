@@ -18,7 +18,8 @@ from views.train import cards
 class Case:
     """A case for a method: what the rewards are like, what shows it, and where.
 
-    at: a chapter, or a set-up of Train. `shown_by` holds {verdict} where the verdict of that set-up stands.
+    at: the key of a chapter; scenario: the id of a set-up, if the chapter is Train. {verdict} in `shown_by` stands for
+    the verdict of that set-up.
     """
 
     rewards: str
@@ -97,14 +98,14 @@ def cases() -> list[tuple[Case, Case]]:
 
 @lru_cache(maxsize=1)
 def share_of_broken_ties_that_are_wrong() -> float:
-    """Return how many of the ties of a right and a wrong answer that GDPO breaks in Evidence end in the wrong order."""
+    """Return the share, in Evidence, of the right–wrong ties that GDPO breaks which end in the wrong order."""
     pairs = _pairs()
     return pairs.wrong("gdpo", 1.0, pairs.broken()) or 0.0
 
 
 @lru_cache(maxsize=1)
 def weight_that_orders_broken_ties() -> str:
-    """Return above which weight of correctness none of these ties would end in the wrong order, as Evidence says it."""
+    """Return the weight of correctness, as text, above which none of those ties ends in the wrong order."""
     pairs = _pairs()
     return up(pairs.sufficient_weight("gdpo", pairs.broken()))
 
@@ -115,7 +116,7 @@ def _pairs() -> prompts.Pairs:
 
 
 def _in_epochs(scenario: str, coin: int) -> str:
-    """Say in how many epochs a coin of a set-up of Train is learnt under both methods, at steps of equal size."""
+    """Return words on how many epochs each method takes to learn a coin of a set-up, at steps of equal size."""
     sketch = cards.load(ROOT / "data")[1]["sketches"][scenario]["equal"]
     return f"{count(sketch['gdpo']['steps'][coin], 'epoch')} under GDPO and {sketch['grpo']['steps'][coin]} under GRPO"
 
@@ -144,5 +145,5 @@ def _drawn() -> Html:
 
 
 def section() -> mo.Html:
-    """Return the table of cases."""
+    """Return the section with the table of cases."""
     return show(tag("h2", "When to use which", kind="part"), _drawn())
