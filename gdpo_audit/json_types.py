@@ -10,7 +10,7 @@ PUNISHED = "Of the responses above their group's mean in it, the share with an a
 
 
 class SourcePart(TypedDict):
-    """What the log holds."""
+    """The files of the log and what they hold."""
 
     path: str
     framework: str
@@ -36,7 +36,7 @@ class WeightsFrom(TypedDict):
 
 
 class RunPart(TypedDict):
-    """What made the logged advantages, and what the figures were computed with."""
+    """The recipe that made the logged advantages, and the one that the figures were computed with."""
 
     method: Annotated[str | None, Meta(description="null: the log does not show it.")]
     convention: Annotated[str | None, Meta(description="null: the log does not show it.")]
@@ -82,7 +82,7 @@ class RewardPart(TypedDict):
 
 
 class MethodPart(TypedDict):
-    """What one method tells apart on the rewards of the run: shares and means as in `gdpo_core.collapse`."""
+    """The figures of one method: what it tells apart on the rewards of the run: shares and means as in `gdpo_core.collapse`."""
 
     groups_with_ties: float | None
     tied_pairs: float | None
@@ -152,7 +152,7 @@ class GatePart(TypedDict):
 
 
 class TrialPart(TypedDict):
-    """What a run could have used."""
+    """A setting that the run could have used, and its figures."""
 
     method: str
     weights: dict[str, float]
@@ -160,7 +160,7 @@ class TrialPart(TypedDict):
 
 
 class ForecastPart(TypedDict):
-    """What a setting is forecast to change of a reward: its mean over the steps of the log, in its own unit."""
+    """The change of a reward that a setting is forecast to bring: its mean over the steps of the log, in its own unit."""
 
     difference: Annotated[float | None, Meta(description="Setting less as it ran; null: the log does not tell.")]
     low: Annotated[float | None, Meta(description="The lower end of its 80 % interval.")]

@@ -1,4 +1,4 @@
-"""Which prompts taught nothing, over the whole run, and how long the completions are."""
+"""Prompts that taught nothing over the whole run, and the lengths of the completions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What advantages show that no recipe makes: an estimator with a name, their order, or that something is missing.
+"""Patterns in advantages that no recipe makes: an estimator with a name, their order, or that something is missing.
 
 All look at a sample of the log. What is named holds in nearly all of its groups, and chance cannot make it.
 """

@@ -182,7 +182,7 @@ class AuditReport(Displayed):
 
     @property
     def verdict(self) -> str:
-        """What ran, whether that is certain, and what to do."""
+        """The first lines of the report: what ran, whether that is certain, and what to do."""
         return f"{self.what_ran} {self.what_first}"
 
     def links(self, finding: Finding) -> tuple[Link, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SampleScore:
-    """What each reward of a sample would make of the update, and how much the update would raise it.
+    """The part that each reward of a sample would have in the update, and how much the update would raise it.
 
     update_share, push: by reward; None where every advantage is 0. notes: what the figures stand on, in sentences.
     """
