@@ -82,7 +82,7 @@ class RewardPart(TypedDict):
 
 
 class MethodPart(TypedDict):
-    """The figures of one method: what it tells apart on the rewards of the run: shares and means as in `gdpo_core.collapse`."""
+    """The figures of one method on the rewards of the run: shares and means as in `gdpo_core.collapse`."""
 
     groups_with_ties: float | None
     tied_pairs: float | None
@@ -160,7 +160,7 @@ class TrialPart(TypedDict):
 
 
 class ForecastPart(TypedDict):
-    """The change of a reward that a setting is forecast to bring: its mean over the steps of the log, in its own unit."""
+    """The forecast change of a reward under a setting: its mean over the steps of the log, in its own unit."""
 
     difference: Annotated[float | None, Meta(description="Setting less as it ran; null: the log does not tell.")]
     low: Annotated[float | None, Meta(description="The lower end of its 80 % interval.")]
