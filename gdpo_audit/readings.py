@@ -63,9 +63,9 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
 
 def added(run: Run, solve: Solve) -> Added | None:
-    """Return a column that was added to the advantages after a method had made them; None where none was.
+    """Return the first column not read as a reward of which a multiple was added to a method's advantages.
 
-    solve: as in `another_reading`.
+    It comes with the multiple and the recipe; None where there is none. solve: as in `another_reading`.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):

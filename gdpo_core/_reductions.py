@@ -224,5 +224,8 @@ def weighted(over: Reduction, weights: Tensor) -> Reduction:
 
 
 def skipping_missing(over: Reduction) -> Reduction:
-    """Return a reduction over the same responses without NaN, which would make a mean and a standard deviation NaN."""
+    """Return a reduction over the same responses whose means and standard deviations skip NaN.
+
+    Its `count` still includes them, and `lowest` does not skip them.
+    """
     return _SkippingMissing(over)

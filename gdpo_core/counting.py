@@ -77,9 +77,10 @@ def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Co
 
 
 def _no_std(rollouts: int, rewards: int) -> int:
-    """Count the vectors of GRPO without std: sorted sums s_1 ≤ … ≤ s_G of 0 … K, counted up to a common shift.
+    """Count the distinct sorted advantage vectors of GRPO without std.
 
-    All such sums occur. s − mean s forgets a common shift, so let s_1 be 0.
+    They come from the sorted sums s_1 ≤ … ≤ s_G of 0 … K, each of which is possible. Sums that differ by a shift have
+    one vector, so s_1 = 0.
     """
     return comb(rollouts + rewards - 1, rewards)
 

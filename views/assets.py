@@ -10,7 +10,10 @@ HASHED = re.compile(r".*/assets/[\w.-]+-[\w-]{8}\.\w+")
 
 
 def compressed(app: ASGIApp) -> ASGIApp:
-    """Return the app with gzip, its hashed files from memory: 190 in place of 610 ms of CPU for a new browser."""
+    """Return the app with gzip; files with a hash in their name are compressed once and kept in memory.
+
+    A new browser then costs 190 ms of CPU in place of 610.
+    """
     zipped, answers = GZipMiddleware(app, minimum_size=600, compresslevel=6), dict[str, list[Message]]()
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:

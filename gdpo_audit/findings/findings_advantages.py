@@ -249,9 +249,8 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
 def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
     """Return the rewards whose weight is below 0 although a weight above 0 was asked for.
 
-    Where that is so of none, return all rewards whose weight is not 0 if every one of these weights is below 0. But
-    return none if a weight below 0 was asked for, or if only one of several rewards has a weight, as it may be a
-    penalty.
+    If there are none, and the weights of all weighted rewards are below 0, return all of these; but none if a weight
+    below 0 was asked for, or if only one of several rewards has a weight, as it may be a penalty.
     """
     below = [name for name, w in weights.items() if w is not None and w < 0]
     if wanted := [name for name in below if asked.get(name, 0) > 0]:

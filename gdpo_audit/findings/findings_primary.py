@@ -135,8 +135,8 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
 def _can_be_missed(f: Facts, k: int) -> bool:
     """Return whether a value of 0 or less means that an answer lacks the reward.
 
-    It does where the weight is not below 0 and the highest value is above 0, if the lowest value is 0, or if it is
-    below 0 and the reward has only two values.
+    That is so where the weight is not below 0, the highest value is above 0, and the lowest value is 0; or is below 0
+    while the reward has only two values.
     """
     sums = f.totals.rewards
     low, high, n = sums.low[k], sums.high[k], sums.present[k]

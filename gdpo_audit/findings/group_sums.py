@@ -211,7 +211,10 @@ def _deviations_as_logged(
 
 
 class _Outcome(NamedTuple):
-    """The advantages that a method makes of some batches, and what they come to."""
+    """The advantages that a method makes of some batches, with the stages before them.
+
+    It also holds sums of squares per group and reward.
+    """
 
     advantages: Tensor  # (prompts, rollouts) or (responses,)
     before_batch_step: Tensor  # the same before GDPO's step over the batch
@@ -333,7 +336,10 @@ def _length_sums(grouped: Grouped, distance: Tensor, part: pl.DataFrame, basis: 
 
 
 def _logged_sums(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
-    """Return the sums over the logged advantages; log and part hold the same responses."""
+    """Compare the logged advantages with the recipe, group by group.
+
+    Returns how many are zero, wrong or impossible, and the largest errors. log and part hold the same responses.
+    """
     advantages = log.advantages
     shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()
     error = torch.full_like(advantages, -torch.inf)

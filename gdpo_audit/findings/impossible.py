@@ -71,8 +71,9 @@ def _beyond(log: Tensors, recipe: Recipe, comparison: Comparison, wrong: Tensor)
 def _divided_by_nothing(log: Tensors) -> Tensor:
     """Return (responses,) whether leave-one-out divided an advantage by the round-off of a std that is 0.
 
-    It shows in the group alone, whatever the weights: the other responses have equal rewards, so that their advantages
-    are ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0, and this one is many times as large as the rewards differ.
+    The group alone shows it, whatever the weights. The other responses have equal rewards, so their advantages are
+    ∓1/√(n − 1), or ∓1/√(n − 2) with ddof 0. The advantage of this response has the opposite sign, and is far larger
+    than the rewards differ.
     """
     rewards, a = log.rewards.flatten(0, -2).numpy(), log.advantages.numpy()
     sizes = log.group_of_response.bincount().numpy()

@@ -57,8 +57,9 @@ class Setting:
 
 
 def plan_of(f: Facts) -> tuple[Setting, ...]:
-    """Return the settings that the run could have used, tried on its log, its own first; () where the log does not tell
-    what each of several rewards did.
+    """Return the settings that the run could have used, tried on its log, its own first.
+
+    Returns () for a single reward, for weights that are all 0, and where the log does not tell what each reward did.
     """
     unknown = f.run.total_only or f.relations or f.contradicted or f.lacks_a_reward
     if len(f.rewards) < 2 or unknown or not any(f.basis.weights):
@@ -193,7 +194,10 @@ def _recommended(row: Setting, ran: Setting, primary: str) -> Setting:
 
 
 def moved_push(row: Setting, ran: Setting, name: str) -> str:
-    """Say how the push on a reward changes between two settings, and what is forecast of its mean, if anything is."""
+    """Say how the push on a reward changes from the setting `ran` to `row`.
+
+    The forecast change of its mean, with the interval, is added where there is one.
+    """
     push = f"from {signed(ran.push[name])} to {signed(row.push[name])}"
     told = (row.forecast or {}).get(name) or {}
     if told.get("difference") is None:

@@ -113,7 +113,7 @@ class MethodSums(Generic[Number]):
 
 @dataclass(frozen=True)
 class LengthSums(Generic[Number]):
-    """Sums over the lengths in tokens; 0 where the log has none."""
+    """Sums over the lengths of completions, in tokens or in characters; 0 where the log has none."""
 
     present: Number  # responses with a length
     total: Number  # of the lengths

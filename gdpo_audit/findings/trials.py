@@ -74,7 +74,10 @@ def sample_of(f: Facts) -> list[pl.DataFrame]:
 
 
 def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Return at most `MOST` responses: whole batches, or the first groups of a single batch that is too large."""
+    """Return whole batches from all over the run, `MOST` responses at most.
+
+    Of a single batch that has more come its first groups that fit, but at least one group.
+    """
     sample = spread(tables, MOST)
     if sum(map(len, sample)) <= MOST:
         return sample

@@ -89,9 +89,9 @@ def with_every_weighed_reward(f: Facts, setting: WhatIfSetting) -> Facts:
 
 
 def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFrame], engine: Mapped = map) -> WhatIf:
-    """Compute the whole run under a setting. Raises InputError.
+    """Return the figures of the whole run as it ran and under a setting, and what to change. Raises InputError.
 
-    tables: those of the run of `with_every_weighed_reward`, read anew; engine: as in `audit`.
+    tables: all tables of the run that `with_every_weighed_reward(f, setting)` holds, read anew; engine: as in `audit`.
     """
     ran, f = f, with_every_weighed_reward(f, setting)
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")

@@ -143,7 +143,7 @@ def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def _copied(clues: Clues) -> Iterator[str]:
-    """Yield the columns whose values come in several rows of a batch, always with one and the same advantage."""
+    """Yield the columns that mark copied rows: several rows of a batch share a value, and those have one advantage."""
     for name, key in clues.keys.items():
         number = _numbered(clues.batch, key)
         count, groups = np.bincount(number), int(number.max()) + 1

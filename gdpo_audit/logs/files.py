@@ -57,7 +57,7 @@ class LogFile:
 
     @property
     def plain_path(self) -> Path | None:
-        """The path of the file, or None where what lies there is packed."""
+        """The path of the file; None where the file is packed or has no path."""
         return None if self.path is None or self.name.lower().endswith(ENDING) else self.path
 
     def content(self) -> bytes:

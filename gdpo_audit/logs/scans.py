@@ -46,8 +46,8 @@ def rows_in(tables: Sequence[Table]) -> int:
 def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
     """Yield the responses of one table after the other, or of several at once, at most `size` rows at a time.
 
-    A plan for each of a thousand small files takes longer than what it reads. How many are read at once goes by the
-    rows of those before; twice as many still fit.
+    Several small tables are read by one query plan, since planning each takes longer than reading it. So many are taken
+    that they fit into `size` even if they have twice the rows of the last ones.
     """
     number, usual = 0, size
     while number < len(form.tables):
@@ -96,9 +96,9 @@ def _scan(files: Sequence[str], **options: str) -> pl.LazyFrame:
 
 
 def _one_by_one(form: Form, numbers: range, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
-    """Yield the responses of tables, of each at most `size` rows at a time.
+    """Yield the responses of these tables, one table at a time, in parts of at most `size` rows.
 
-    A table whose rows hold several responses is read at once: these are numbered from its first row on.
+    A table whose rows hold several responses comes whole, as its responses are numbered from its first row on.
     """
     for number in numbers:
         table, start, whole = form.tables[number], 0, False

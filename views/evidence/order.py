@@ -136,9 +136,10 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
 
 
 def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
-    """Return the share of pairs in the wrong order: by the kind of pair, BROKEN or ALL, by method, and by weight.
+    """Return the share of pairs of a right and a wrong answer in the wrong order, by weight of correctness.
 
-    BROKEN is left out where GDPO breaks no tie at equal weights.
+    The keys are the kind of pair, the method and the weight. BROKEN pairs, which GRPO ties and GDPO does not at equal
+    weights, are left out if there are none.
     """
     drawn = {BROKEN: (("gdpo",), first.broken()), ALL: (("gdpo", "grpo"), None)}
     return {

@@ -91,7 +91,7 @@ def defaults(first: Task, task: Task) -> Mapping[str, Any]:
 
 
 def link(board: Board, task: Task, first: Task) -> tuple[dict[str, Any], Mapping[str, Any], str]:
-    """Return the Lab's address values, their defaults, which the address leaves out, and a program.
+    """Return the Lab's address values, the values that the address omits as the default, and a program.
 
     The program prints the board's numbers.
     """

@@ -97,7 +97,8 @@ def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
 def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
     """Return the dropdown of the reward that matters most, of which the reader may choose none.
 
-    The sample's own is chosen to begin with, unless the address is of this sample and names another or none.
+    The log's own primary reward is chosen to begin with, unless the address belongs to the sample and gives another, or
+    none.
     """
     rewards = list(log.run.rewards) if log else []
     chosen = _known(log)

@@ -195,7 +195,7 @@ def cases(trainers: Iterable[str] = ()) -> Html:
 
 
 def all_cases() -> Html:
-    """Return the table of every trainer on every case, and what the trainers without GDPO have in its place."""
+    """Return a list of what the trainers without GDPO do instead, and a table of each trainer on each case."""
     without = [
         (f"{title}: {record.says}", f"{record.read_in}, on {record.read_on}") for title, record in WITHOUT_GDPO.items()
     ]
