@@ -160,7 +160,7 @@ def lab_book_ranking(page, ratings):
 @app.cell
 def lab_next():
     mo.md(f"""
-    [Next: does it learn better with the one or the other? Train →](?at=train)
+    [Next: does a policy learn better with GRPO or with GDPO? Train →](?at=train)
 
     {html.lesson()}
     """)
@@ -581,7 +581,7 @@ def evidence_board(choice, evidence, marks, prompt, verdicts):
     # What if this answer had passed? The same instrument as in the Lab, with the answers to the opened prompt. It
     # belongs to the first question, and stands here so that the words and the curve above repaint before it.
     opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
-    show(html.fold("Its answers on the board: what if one had passed?", html.element(opened_board)))
+    show(html.fold("This prompt on the board: what if one more answer had passed?", html.element(opened_board)))
     return (opened_board,)
 
 
@@ -643,7 +643,7 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
 @app.cell
 def evidence_folds(evidence):
     show(
-        html.fold("Every forecast of the third question, and what came", evidence.forecasts.results_table),
+        html.fold("Every forecast, and what was measured", evidence.forecasts.results_table),
         html.fold(evidence.trained.title(), evidence.trained.coins),
         html.fold("What can so small an experiment not show?", evidence.trained.limits),
         html.fold(evidence.counting.title(), lambda: html.join(evidence.counting.part(), evidence.counting.tables())),

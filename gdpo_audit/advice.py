@@ -81,7 +81,7 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
     rest = [a for a in judged if not a.headline]
     titles = {e: [a.title[:1].lower() + a.title[1:] for a in rest if a.effect == e] for e in EFFECTS}
     good, both, bad = (listing(titles[effect]) if titles[effect] else "" for effect in ("helps", "mixed", "hurts"))
-    mixed = f" It changes the {both}, for better and for worse." * bool(both)
+    mixed = f" It changes the {both}." * bool(both)
     also = f" It helps with the {good}." * bool(good) + mixed
     if headline or bad:
         hurts = f" What speaks against it: {bad}." * bool(bad)
@@ -102,8 +102,8 @@ def priority(report: AuditReport) -> str:
     """Say that no normalisation puts the primary reward first, and what does."""
     first = report.run["primary"] or "the reward that matters most"
     return (
-        f"No normalisation knows that **{first}** matters most. A larger weight helps it. A gate settles it, if the "
-        "gated reward drops to its worst value where the gate is shut."
+        f"No normalisation knows that **{first}** matters most. A larger weight on it helps. A gate makes sure, "
+        "provided that the gated reward drops to its worst value where the gate is shut."
     )
 
 

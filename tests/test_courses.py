@@ -59,9 +59,9 @@ def test_pushes_and_shares_have_one_axis_and_means_where_rewards_are_of_one_size
     assert all(len(set(ends(report, figure))) == 1 for figure in ("push", "share"))
     correctness, form, length = ends(report, "mean")
     assert correctness == length != form
-    assert "of about one size" in courses(report)
+    assert "of about the same size" in courses(report)
     alike = replace(report, steps=report.steps.with_columns(pl.col("mean:format") - 3))
-    assert len(set(ends(alike, "mean"))) == 1 and "of about one size" not in courses(alike)
+    assert len(set(ends(alike, "mean"))) == 1 and "of about the same size" not in courses(alike)
     long = pl.col("mean:length") * 1000
     report = replace(report, steps=report.steps.with_columns(long))
     assert len(set(ends(report, "mean"))) == 3 and len(set(ends(report, "push"))) == 1

@@ -157,7 +157,7 @@ def test_the_page_counts_what_a_plain_loop_counts(compared):
     assert f"excludes 0, **GDPO leads in {gdpo} and GRPO in {len(clear) - gdpo}**;" in text
     assert f"Of {len(apart)} predicted differences {right} have the right sign and" in text
     assert f"a prediction of “no difference” each time would have held in {never}." in text
-    assert trained.title().endswith(f"{held} of 15 predictions of GDPO against GRPO held")
+    assert trained.title().endswith(f"{held} of 15 predictions about GDPO against GRPO held")
 
 
 # --- the files of data ------------------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_a_chosen_point_shows_its_setting_as_it_ran_as_forecast_and_as_it_came()
     misses = {"~".join(forecasts._key(x)): abs(x["difference"] - x["came"]) for x in forecasts.load()}
     assert misses[forecasts.widest_miss()] == max(misses.values())
     shown = str(forecasts.curves("pays_5~gate~style"))
-    assert "Conciseness pays 5" in shown and "the mean of 5 runs" in shown and "is about style" in shown
+    assert "Conciseness pays 5" in shown and "the mean of 5 runs" in shown and "is for style" in shown
     (row,) = [x for x in forecasts.load() if (x["setup"], x["row"], x["reward"]) == ("pays_5", "gate", "style")]
     lines = forecasts._lines(row)
     runs = pl.read_parquet(RUNS).filter(

@@ -292,7 +292,7 @@ def test_a_coin_that_no_method_can_learn_is_told_apart_from_those_that_are_judge
 def test_the_tolerance_is_two_epochs_or_five_percent_and_no_half_as_long_again():
     for grpo, gdpo, kind in ((20, 18, SAME), (20, 17, FASTER), (95, 100, SAME), (94, 100, SLOWER), (4, 2, FASTER)):
         assert verdict_on_coins([grpo], [gdpo]) == kind
-    rule = "by at most 2 epochs or 5 %; in either case the larger one has to be less than 1.5 times the smaller"
+    rule = "by at most 5 %, or by at most 2 epochs with the larger less than 1.5 times the smaller"
     assert rule in plain(words.how_it_learns(Setup((0.5,))))
 
 

@@ -250,7 +250,7 @@ def test_a_verdict_is_in_words_that_need_no_second_look():
     def said(**effects):
         return advice.verdict([advice.Answer(effect, title, "", "lab") for title, effect in effects.items()])
 
-    mixed = "It changes the ties, for better and for worse."
+    mixed = "It changes the ties."
     assert said(Ties="mixed") == f"**It may help or hurt.** {mixed}"
     assert said(Ties="mixed", Scales="helps") == f"**Yes, for the scales.** {mixed}"
     assert said(Noise="hurts", Ties="mixed") == f"**Not as it stands.** What speaks against it: noise. {mixed}"

@@ -123,7 +123,7 @@ def lesson() -> Html:
     name = (
         tag("a", path, href=f"https://huggingface.co/spaces/{space}/blob/main/{path}") if space else tag("code", path)
     )
-    opens = join(", which ", tag("code", "make lesson"), " opens.")
+    opens = join("; the command ", tag("code", "make lesson"), " opens it.")
     return join("The whole idea, with nothing hidden, is a notebook of eight cells: ", name, opens)
 
 

@@ -236,7 +236,7 @@ def _svg(axes: Axes, aria_label: str, *content: Html) -> Html:
 def _legend(report: AuditReport, shared: bool) -> str:
     """Say what the pictures show; shared: whether the means of all rewards share an axis."""
     says = [
-        "Above each plot of a mean stand its values in the first → last quarter of the run. The band is ± the noise of "
+        "Above each plot of a mean are its values in the first → last quarter of the run. The band is ± the noise of "
         "one step’s mean, estimated from how neighbouring steps differ."
     ]
     if any(reward["changed_at"] is not None for reward in report.rewards[:DRAWN]):
@@ -248,7 +248,7 @@ def _legend(report: AuditReport, shared: bool) -> str:
             "run."
         )
     if not shared:
-        says.append("Means share an axis where the rewards are of about one size.")
+        says.append("Means share an axis where the rewards are of about the same size.")
     if len(report.rewards) > DRAWN:
         says.append(f"The first {DRAWN} of {count(len(report.rewards), 'reward')} are drawn.")
     return " ".join(says)

@@ -219,7 +219,7 @@ def rewards_table(report: AuditReport) -> Table:
     columns["since step"] = [MISSING if r["changed_at"] is None else str(r["changed_at"]) for r in rewards]
     columns["gained"] = [signed(None if first is None or last is None else last - first) for first, last in ends]
     columns["constant"] = [percent(r["dead_groups"]) for r in rewards]
-    meaning = f"{meaning.rstrip()} The column mean shows the first → last quarter of the run."
+    meaning = f"{meaning.rstrip()} The “mean” column shows the mean in the first → last quarter of the run."
     rows = list(zip(*columns.values(), strict=True))
     blocks = ("over the run", "its course")
     return Table("What each reward did", list(columns), rows, meaning, blocks=blocks, deep=True)
@@ -258,7 +258,7 @@ def plan_table(report: AuditReport) -> Table | None:
         )
         best += f"what it was, with an 80 % interval. {OF_WHAT}"
     if any(row.gate for row in report.plan):
-        best += " A gate changes the task, so it is for you to decide on and is never recommended."
+        best += " A gate changes the task, so it is never recommended: that choice is yours."
     return Table(
         "Plan",
         head,
@@ -312,7 +312,7 @@ def taught(report: AuditReport) -> list[str]:
         in_words = listing(f"{signed(x)} with {name}" for name, x in by_size[:3])
         sentences.append(
             f"The mean length of the completions goes from {first} {lengths['unit']} in the first quarter of the run "
-            f"to {last} in the last. Inside groups its correlation is {in_words}."
+            f"to {last} in the last. Inside groups, length correlates {in_words}."
         )
     return sentences
 

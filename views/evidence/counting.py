@@ -42,7 +42,8 @@ def title() -> str:
     """Say for the fold how many groups each method tells apart at the right end of the first chart."""
     most = count_groups(BY_REWARDS[-1])
     groups = (
-        f"{ROLLOUTS} answers with {TO_REWARDS} marks form {count(gc.count_groups(*BY_REWARDS[-1]))} different groups"
+        f"{ROLLOUTS} answers with {TO_REWARDS} marks each form {count(gc.count_groups(*BY_REWARDS[-1]))} different "
+        "groups"
     )
     sets = f"GRPO gives them only {count(most['grpo'])} different sets of advantages, GDPO {count(most['gdpo'])}"
     return f"How many differences survive? {groups}; {sets}"
@@ -59,7 +60,7 @@ def _ends() -> str:
 
 def _at(size: Size) -> str:
     rollouts, rewards = size
-    groups = f"{rollouts} answers with {rewards} marks can form {count(gc.count_groups(*size))} different groups"
+    groups = f"{rollouts} answers with {rewards} marks each can form {count(gc.count_groups(*size))} different groups"
     tells = (
         f"{NAMES[m]}{'' if i else ' tells'} **{count(n)}**{'' if i else ' of them'}"
         for i, (m, n) in enumerate(count_groups(size).items())

@@ -58,8 +58,8 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
         f"A model of {PARAMETERS:,} parameters was trained in several set-ups. From the first {FROM} steps of one "
         "log per "
         f"set-up, the audit of chapter 4 forecast how {settings} would change the mean of each reward over {_steps()} "
-        "steps. A setting is a method with weights, in some cases with a gate, behind which a reward counts only where "
-        "another one is passed. Then the settings were trained. **The sign is right in "
+        "steps. A setting is a method with weights and, in some cases, a gate: a gated reward counts only where "
+        "another reward is passed. Then the settings were trained. **The sign is right in "
         f"{right} differences of {round(100 * CLEAR)} points or more; {outcome['held']:.0f} of "
         f"{count(int(outcome['intervals']), 'interval')} of 80 % contain what was measured{left}.** The mean error is "
         f"{decimal(100 * outcome['error'], 1)} points; the guess “nothing changes” is off by "
@@ -172,9 +172,9 @@ def curves(name: str) -> Html:
     title = tag("h3", rows[0]["title"], tag("small", f" {setting}", kind="note"))
     key = tag(
         "p",
-        "Mean rates by step. Dotted: what was forecast if the run went on as it was, under GRPO. Dashed: what was "
-        f"forecast of this setting. Solid: what came, the mean of {count(_seeds(setup, setting), 'run')}. The point "
-        f"that you chose is about {chosen}.",
+        "These are mean rates by step. Dotted lines are the forecast for the run left as it was, under GRPO, dashed "
+        f"lines the forecast for this setting, and solid lines what was measured, the mean of "
+        f"{count(_seeds(setup, setting), 'run')}. The dot that you chose is for {chosen}.",
         kind="note",
     )
     return html.div("setup", title, key, html.charts(drawn, "small"))
@@ -225,9 +225,9 @@ def speeds_said() -> str:
         for reward, speed in zip(REWARDS, each, strict=True)
     ]
     return (
-        "A forecast works because a reward follows a push at nearly the same speed in every set-up. The medians of the "
-        f"set-ups are {listing(ranges)}. Conciseness behind a gate is another reward: its median is "
-        f"{decimal(gated['speed'].item())}."
+        "A forecast works because a reward follows a push at nearly the same speed in every set-up. The median "
+        f"speeds of the set-ups are {listing(ranges)}. Conciseness behind a gate "
+        f"counts as a reward of its own, with a median of {decimal(gated['speed'].item())}."
     )
 
 

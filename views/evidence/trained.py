@@ -28,7 +28,8 @@ def title() -> str:
     """Say for the fold how many predictions of the coins held."""
     comparisons = load().comparisons
     held = sum(comparison.verdict == VERDICTS[0] for comparison in comparisons)
-    return f"What had the coins of Train predicted? {held} of {len(comparisons)} predictions of GDPO against GRPO held"
+    asked = "What had the coins of Train predicted?"
+    return f"{asked} {held} of {len(comparisons)} predictions about GDPO against GRPO held"
 
 
 def coins() -> Html:

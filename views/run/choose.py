@@ -39,7 +39,7 @@ FILES = (
     "logging_steps=1. verl, ms-swift and NeMo-RL write a JSONL dump. Anything else: a table (CSV, JSON, JSONL, "
     "Parquet) with one column per reward. In a terminal, gdpo audit PATH says the same. Where a log holds no "
     "advantages (verl), it cannot show which method ran; where it holds only the total of the rewards (verl's v1 "
-    "trainer, NeMo-RL), most of the report stays open.",
+    "trainer, NeMo-RL), most of the report stays empty.",
     "Files are read in this server's memory and forgotten when you clear them or a few minutes after you leave; "
     "nothing is stored or sent on.",
 )

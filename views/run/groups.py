@@ -52,7 +52,7 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
         about += f" The bars follow the paper's formulas, the run those of {ALL_CONVENTIONS[group.convention].name}."
     answers = count(len(group.rewards), "answer")
     about += f" On this board the group is its own batch: GDPO's batch step runs over its {answers} alone."
-    about += " What if another one had passed?"
+    about += " What if one more answer had passed?"
     title = "Groups that show it, and what if"
     asked = [tag("h2", title, kind="part"), div("asking", choice), *([prompt] if prompt else [])]
     inside = [*asked, tag("p", about.strip(), kind="note"), element(drawn)]

@@ -121,7 +121,7 @@ def how_it_learns(setting: Setup) -> Html:
         "The policy is a few coins, one per reward. A coin that shows 1 earns its reward; the policy sets how likely "
     )
     drawn += "that is: a Bernoulli policy."
-    outcome = "b is 1 or 0, as the coin fell, and p is the probability of a 1"
+    outcome = "b is what the coin showed, 1 or 0, and p is the probability of a 1"
     if setting.arms:
         drawn = "The policy is a softmax over three answers."
         outcome = "b is 1 for the answer that was drawn and 0 for the others, and p is the probability of each"
@@ -131,14 +131,14 @@ def how_it_learns(setting: Setup) -> Html:
         "positive advantage becomes likelier, what got a negative one less likely. Each logit moves along the mean of "
         f"A (b − p), the score-function gradient, where {outcome}.",
         "**The batch step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
-        "Longer steps would win without being better, so by default every method gets GDPO's batch step, so that "
-        "the steps of all methods are of equal size. The choice “**Each as published**” gives the batch step to GDPO "
+        "Longer steps would win without being better. By default every method therefore gets GDPO's batch step, which "
+        "makes the steps of all methods equal in size. The choice “**Each as published**” gives the batch step to GDPO "
         "alone. The choice "
         "“**Without the batch step**” takes it away from GDPO too, as many demos do; GDPO's steps are then longer than "
         "GRPO's.",
         "**Thin lines** show the limit that ever larger groups approach.",
         f"**Lines** are medians over {count(setting.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} "
-        f"of the seeds. Two medians count as equal if they differ by at most {ALIKE_EPOCHS} epochs or "
-        f"{percent(ALIKE_SHARE)}; in either case the larger one has to be less than {ALIKE_TIMES:g} times the smaller.",
+        f"of the seeds. Two medians count as equal if they differ by at most {percent(ALIKE_SHARE)}, or "
+        f"by at most {ALIKE_EPOCHS} epochs with the larger less than {ALIKE_TIMES:g} times the smaller.",
     )
     return join(*(tag("p", prose(sentence)) for sentence in sentences))

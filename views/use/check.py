@@ -13,7 +13,8 @@ PASTED = "pasted"  # its name in what is said of its lines
 LONGEST = 50_000  # characters; verl's whole configuration has forty thousand
 ABOUT = (
     "Paste a command, a script, YAML, JSON, or the Python that makes the configuration: of TRL, verl, ms-swift, "
-    "NeMo-RL or axolotl. It is read, never run, and stays out of the address; gdpo check reads several files at once."
+    "NeMo-RL or axolotl. It is read, never run, and not kept in the address of the page. In a terminal, gdpo check "
+    "reads several files."
 )
 LIKE = 'algorithm.adv_estimator=gdpo +algorithm.gdpo_reward_keys=\'["accuracy","format"]\' …'
 

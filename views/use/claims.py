@@ -33,9 +33,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
-        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the "
-        "number of answers that pass the first mark is the number of those that pass the second, or that fail it. In "
-        "a group of "
+        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if as many "
+        "answers pass the first mark as pass the second, or as fail the second. In a group of "
         f"{len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)} answers pass these marks, and "
         f"{_TELLS[not same[1]]} if {_passes(split)} do.",
         ("lab",),
@@ -76,8 +75,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“Use GDPO when all rewards matter alike.”",
         PARTLY,
-        "At equal weights GDPO makes all rewards count alike, whether they matter or not. So the advice is right if "
-        "each of them matters, and wrong if one of them is nearly constant noise.",
+        "At equal weights GDPO makes rewards count alike, as far as they are not correlated, whether they matter or "
+        "not. So the advice is right if each of them matters, and wrong if one of them is nearly constant noise.",
         ("train", "noise"),
     )
     yield ("“No setting gets worse with GDPO.”", FALSE, _where_gdpo_is_behind(), ("evidence",))
@@ -103,9 +102,10 @@ def _where_gdpo_is_behind() -> str:
     gdpo, grpo = clear(by_winner["gdpo"]), clear(by_winner["grpo"])
     return (
         f"Here GDPO is slower in {verdicts.count(VERDICTS[2])} of {len(verdicts)} set-ups of coins. With a small "
-        f"language model GDPO is behind in {len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons whose "
-        f"interval excludes 0, in {len(model.ahead('grpo', least))} of them by {count(round(100 * least), 'point')} or "
-        f"more. Of the ties of a right and a wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the "
+        f"language model GDPO is behind, with an interval that excludes 0, in {len(model.ahead('grpo'))} of "
+        f"{len(model.comparisons)} comparisons, and in {len(model.ahead('grpo', least))} of these "
+        f"{len(model.ahead('grpo'))} by {count(round(100 * least), 'point')} or more. Of the ties of a right and a "
+        f"wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the "
         "wrong order. In the "
         f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of "
         f"{count(len(cells))} cells, GRPO in {grpo}; for most cells the paper does not say how much its runs vary."
@@ -166,18 +166,19 @@ def successors_table(lab: State) -> Html:
 
 
 LIMITS = (
-    f"A small language model was trained ({experiment.PARAMETERS:,} parameters, in Evidence), but no model of the "
+    f"A small language model was trained ({experiment.PARAMETERS:,} parameters, in Evidence), but no model of a "
     "size that people use. Train's policies, which are coins or, in its conflicts, a choice of three answers, show "
     "what normalising does to a gradient, not what a model makes of it.",
     "A mark is a reward that is 1 or 0; in the paper a reward can be any number. With three marks and positive "
-    "weights, GRPO can tie answers with different marks in two cases only: pay times weight is the same for two of "
-    "the marks, or pay times weight of one mark is the sum of that of the other two. For GDPO the same rule "
-    "holds, but pay times weight is replaced by the weight divided by the std of the mark in the group.",
+    "weights, GRPO can tie answers with different marks in two cases only: two marks have the same value, which is pay "
+    "times weight, or the value of one is the sum of the values of the other two. For GDPO the same rule holds, with "
+    "the weight divided by the std of the mark in the group as its value.",
     "Shares of the update are shares of variance, not of gradients: a gradient also depends on token "
     "probabilities, clipping, a KL term and how tokens are averaged.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "
     "models the paper found that a lower weight is unreliable and that a gate works.",
-    f"Frameworks were read on {max(trainer.read_on for trainer in FRAMEWORKS.values())}; each record says where.",
+    f"Frameworks were read on {max(trainer.read_on for trainer in FRAMEWORKS.values())}; each record says where and "
+    "when.",
 )
 REFERENCES = {
     "GDPO": (
@@ -196,7 +197,7 @@ REFERENCES = {
         "which calls it Dr. GRPO",
     ),
 }
-OPENING = f"""# A few lines switch GDPO on. Your rewards say if you should
+OPENING = f"""# A few lines switch GDPO on. Your rewards say whether you should
 
 [Paper: arXiv {REFERENCES["GDPO"][0]}](https://arxiv.org/abs/{REFERENCES["GDPO"][0]}) · [Code: NVlabs/GDPO]({CODE}) · \
 [Data: BFCL]({DATA}) · [References](?at=use#references) · Every advantage on this page comes from one torch \

@@ -206,7 +206,7 @@ def _while_it_trains(framework: Framework) -> list[str]:
     """Return sentences on what is true of every run of this trainer, which none of its lines changes."""
     sentences = [
         "GDPO's batch step divides by a standard deviation over the whole batch. Silent groups make this std small, "
-        "and with it the advantages of the other groups large. Adam cancels a factor that stays the same during "
+        "and so make the advantages of the other groups large. Adam cancels a factor that stays the same during "
         "training, but not one that changes: watch how many groups are silent, and when."
     ]
     if metric := framework.zero_std_metric:

@@ -56,7 +56,8 @@ def cases() -> list[tuple[Case, Case]]:
             ),
             Case(
                 "The scales are similar",
-                "and so are the starts. The order of normalisation then has little to change. In Train, {verdict}.",
+                "and so are the starts. Which comes first, adding or normalising, then makes little difference. In "
+                "Train, {verdict}.",
                 "train",
                 "equal",
             ),
@@ -135,8 +136,7 @@ def _drawn() -> Html:
     rows = [[cell(gdpo), cell(grpo)] for gdpo, grpo in cases()]
     first = (
         "No normalisation knows which reward must come first. Under either method, only a large enough weight or a "
-        "gate "
-        "says it."
+        "gate can put it first."
     )
     return join(
         table(["Use GDPO when …", "Use GRPO when …"], rows, "which"),
