@@ -8,10 +8,16 @@ from gdpo_core._words import one_line
 PICKLES = (".pkl", ".pickle", ".joblib")
 TENSORS = (".pt", ".pth")  # files of torch
 BINARY = (*PICKLES, *TENSORS)
+ZIP, _PICKLED_MEMBER = b"PK\3\4", b"data.pkl"  # how a zip begins, and what torch puts into one first
 # The code that finds rows: a list of them, alone or under the name that slime gives it; else the file is one row, which
 # holds its columns as lists.
 _ROWS = "d = d.get('samples', d) if isinstance(d, dict) else d; r = d if isinstance(d, list) else [d]"
 _PLAIN = "lambda x: x.tolist() if hasattr(x, 'tolist') else getattr(x, '__dict__', None) or str(x)"
+
+
+def is_torch(name: str, start: bytes) -> bool:
+    """Return whether a file is one of torch: by its ending, or as a zip that begins with pickled data."""
+    return name.lower().endswith(TENSORS) or (start.startswith(ZIP) and _PICKLED_MEMBER in start[30:300])
 
 
 def pickled(path: str) -> str:

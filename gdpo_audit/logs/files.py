@@ -17,9 +17,8 @@ from typing import BinaryIO, TypeAlias
 
 import polars as pl
 
-from gdpo_audit.logs import torch_files
 from gdpo_audit.logs.choosing import NoLog, choose, is_table, natural
-from gdpo_audit.logs.conversions import PICKLES, pickled
+from gdpo_audit.logs.conversions import PICKLES, ZIP, is_torch, pickled
 from gdpo_audit.logs.unpack import ENDING, FREE, MAX_RATIO, REFUSED, unpack, unpacked_name
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import count
@@ -31,7 +30,6 @@ DEPTH = 6  # how many levels of folders are searched below the folder that was g
 _TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
-_ZIP = b"PK\x03\x04"
 MAX_FILES = 20_000  # the most files in a zip, which anyone can upload
 MAX_BYTES = 1 << 30  # the most bytes of a whole zip, unpacked
 MAX_IN_MEMORY = 1 << 28  # the most of a zip that is no file on disk
@@ -140,7 +138,7 @@ def format_of(file: LogFile) -> str:
         return "parquet"
     if start.startswith(b"SQLite format 3\0") or name.endswith(".db"):
         return "trackio"
-    if torch_files.is_torch(name, start):
+    if is_torch(name, start):
         return "torch"
     expect(not name.endswith(PICKLES), file.name, "a log that can be read without running it", pickled(file.name))
     if name.endswith(".table.json") or _TABLE_START.match(start):
@@ -214,7 +212,7 @@ def _file(path: Path) -> LogFiles:
     """Return the log that is one file, or the log inside it if it is a zip."""
     file, name = _on_disk(path), _spelt(path)
     start = file.start(4096)
-    if path.suffix.lower() == ".zip" or (start.startswith(_ZIP) and not torch_files.is_torch(name, start)):
+    if path.suffix.lower() == ".zip" or (start.startswith(ZIP) and not is_torch(name, start)):
         return _inside({f"{name}:{member}": load for member, load in _members(name, path).items()}, name)
     return LogFiles((file,), name, _args_near(path.absolute().parent))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_audit.logs.conversions import TENSORS, advice
+from gdpo_audit.logs.conversions import ZIP, advice
 from gdpo_audit.logs.json_values import records
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count
@@ -20,18 +20,12 @@ from gdpo_core._words import clip, count
 MAX_BYTES = 1 << 30  # the most bytes of a file
 MAX_VALUES = 50_000_000  # the most values of a file, once its lists are written out
 DEPTH = 20  # the most levels of lists and objects
-_ZIP, _MEMBER = b"PK\3\4", b"data.pkl"
 _SAFE_SINCE = (2, 6)  # in older versions a file could run code in spite of weights_only
 _ROWS = ("samples", "rows", "rollouts", "trajectories", "data")  # the names of a list of rows, slime's first
 # The share of the number of responses from which on a column lacks some values; a column of prompts has at most half as
 # many.
 _CLOSE = 3 / 4
 _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
-
-
-def is_torch(name: str, start: bytes) -> bool:
-    """Return whether a file is one of torch: by its ending, or as a zip that begins with pickled data."""
-    return name.lower().endswith(TENSORS) or (start.startswith(_ZIP) and _MEMBER in start[30:300])
 
 
 def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
@@ -68,7 +62,7 @@ def _loaded(name: str, path: Path | None) -> Any:
         raise
     except Exception as error:  # pickle, zip and torch raise errors of many classes for a broken file
         why = clip(re.split(r"\(Could this|Please file|Check the doc", reason(error))[0].strip(" ."), 120)
-        if content.startswith(_ZIP) and not zipfile.is_zipfile(path):
+        if content.startswith(ZIP) and not zipfile.is_zipfile(path):
             raise InputError(f"{name}: expected a whole file of torch.save, got one without its end") from None
         wanted = "tensors and plain values that torch.load reads with weights_only=True"
         raise InputError(f"{name}: expected {wanted}, got {why}; {advice(name)}") from None
