@@ -216,4 +216,4 @@ def caveat(c: Changes) -> str:
     methods = NAMES[c.method_a]
     if c.method_a != c.method_b:
         methods = f"{NAMES[c.method_a]} in A, {NAMES[c.method_b]} in B"
-    return f"{how} Ties, shares of the update, pushes and silent groups are those under {methods}. Push: {MEANING}"
+    return f"{how} Ties, shares of the update, pushes and silent groups are those under {methods}. {MEANING}"

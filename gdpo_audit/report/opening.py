@@ -79,7 +79,7 @@ def _bars(report: AuditReport) -> Html:
         cells = (tag("div", *of_figure, kind=reward_look(k)) for of_figure in (pushes, shares))
         rows.append([reward["name"], *cells])
     key = (join(tag("i", kind=f"{bars.look} swatch"), bars.name) for bars in drawn)
-    says = [f"Push: {MEANING}"]
+    says = [MEANING]
     if len(report.rewards) > DRAWN:
         says.append(f"The first {DRAWN} of {count(len(report.rewards), 'reward')} are drawn.")
     return tag(
