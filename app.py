@@ -870,7 +870,7 @@ def use_try(page, source):
 @app.cell
 def use_check(configuration, use, use_open):
     mo.stop(not use_open())
-    mo.vstack([use.check.controls(configuration), use.check.section(configuration.value)])
+    use.check.section(configuration)
     return
 
 

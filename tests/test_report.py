@@ -70,6 +70,13 @@ def test_it_is_a_whole_page_that_needs_nothing_else():
     assert "http" not in text and "url(" not in text and "@import" not in text
 
 
+def test_no_paragraph_says_a_thing_twice():
+    page = Page(drawn.document([audited.report()]))
+    for text in (text for text in page.texts if "{" not in text):  # no style
+        starts = [sentence[:40] for sentence in re.split(r"(?<=[.?!]) ", text.strip()) if len(sentence) >= 40]
+        assert len(set(starts)) == len(starts), text
+
+
 def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
     report = audited.report()
     fragment = drawn.body(report)

@@ -275,16 +275,16 @@ def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(default):
 
 
 def test_a_pasted_configuration_is_told_and_is_never_markup():
-    assert check.section("  ") is None
+    assert not str(check.answer("  "))
     script = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gdpo trainer.use_v1=False \\\n"
     script += '  +algorithm.gdpo_reward_keys=\'["<img src=x>","\\x1b[2J"]\' algorithm.use_kl_in_reward=True'
-    html = check.section(script).text
+    html = str(check.answer(script))
     said = text_of(html)
     assert "method GDPO, as verl computes it." in said and "error: verl-kl-vanishes line 2" in said
     assert "<img" not in html and "<img src=x> (weight 1)" in said and "\x1b" not in html
     assert 'data-copy="algorithm.use_kl_in_reward=False' in html
-    refused = check.section("lr: 1")
-    assert 'role="alert"' in refused.text and "pasted: expected a configuration of TRL" in text_of(refused.text)
+    refused = check.answer("lr: 1")
+    assert 'role="alert"' in str(refused) and "pasted: expected a configuration of TRL" in text_of(str(refused))
 
 
 # --- claims, successors ----------------------------------------------------------------------------------------------

@@ -175,8 +175,8 @@ def severity_counts(report: AuditReport) -> str:
 
 
 EXPLAINED = (
-    f"The push on a reward is the correlation of advantage and reward inside groups. {MEANING} “Punished” is "
-    "the share of the responses above their group’s mean in a reward that get an advantage of 0 or less."
+    f"{MEANING} Of the responses above their group’s mean in a reward, “punished” is the share that get an advantage "
+    "of 0 or less."
 )
 
 # --- tables, the first column of which names the rows ----------------------------------------------------------------

@@ -25,21 +25,21 @@ def area() -> mo.ui.text_area:
     return mo.ui.text_area(placeholder=LIKE, label=label, rows=4, max_length=LONGEST, full_width=True)
 
 
-def controls(configuration: mo.ui.text_area) -> mo.Html:
-    """Return the text area below words on what it is for."""
+def section(configuration: mo.ui.text_area) -> mo.Html:
+    """Return the text area below words on what it is for, and above what its configuration will run."""
     heading = tag("h2", "Check a configuration before it runs", kind="part")
-    return show(heading, tag("p", ABOUT, kind="note"), configuration)
+    return show(heading, tag("p", ABOUT, kind="note"), configuration, answer(configuration.value))
 
 
-def section(text: str) -> mo.Html | None:
-    """Return the section on what the pasted configuration will run, or why that cannot be told; None without text."""
+def answer(text: str) -> Html:
+    """Return what a configuration will run, or why that cannot be told; nothing without text."""
     if not text.strip():
-        return None
+        return Html()
     try:
-        answer = _told(call(check_config, {PASTED: text}))
+        told = _told(call(check_config, {PASTED: text}))
     except InputError as error:
-        answer = tag("p", str(error), role="alert")
-    return show(report.STYLE, tag("section", answer, kind="audit use checked"))
+        told = tag("p", str(error), role="alert")
+    return join(report.STYLE, tag("section", told, kind="audit use checked"))
 
 
 def _told(check: ConfigCheck) -> Html:
