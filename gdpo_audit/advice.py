@@ -16,7 +16,7 @@ from gdpo_core.conventions import NAMES
 
 EFFECTS = {  # what GDPO does in one respect, in words
     "helps": "helps",
-    "mixed": "for better and worse",
+    "mixed": "a trade-off",
     "steps": "longer steps",
     "nothing": "changes nothing",
     "hurts": "hurts",
