@@ -85,6 +85,13 @@ def _time(running, server: Server, name: str) -> float:
     return open_until_shown(running, server, name) - opened
 
 
+def _expect_deflated(event: dict) -> None:
+    """Raise AssertionError where a websocket was not agreed on that travels deflated."""
+    headers = {name.lower(): value for name, value in event["response"]["headers"].items()}
+    deflated = "permessage-deflate; server_max_window_bits=12" in headers.get("sec-websocket-extensions", "")
+    assert deflated, f"expected a deflated websocket, got {headers}"
+
+
 def visit(running, server: Server) -> dict:
     """What a first visit sends and fetches, until it is quiet."""
     context = running.new_context(**PAGE)
@@ -94,11 +101,6 @@ def visit(running, server: Server) -> dict:
     asked: set[str] = set()
     frames: list[int] = []
     latest = [time.perf_counter()]
-
-    def agreed(event):
-        headers = {name.lower(): value for name, value in event["response"]["headers"].items()}
-        deflated = "permessage-deflate; server_max_window_bits=12" in headers.get("sec-websocket-extensions", "")
-        assert deflated, f"expected a deflated websocket, got {headers}"
 
     def requested(event):
         if event["request"]["url"].startswith("http"):
@@ -114,7 +116,7 @@ def visit(running, server: Server) -> dict:
         sent = stream.compress(event["response"]["payloadData"].encode()) + stream.flush(zlib.Z_SYNC_FLUSH)
         frames.append(len(sent))
 
-    protocol.on("Network.webSocketHandshakeResponseReceived", agreed)
+    protocol.on("Network.webSocketHandshakeResponseReceived", _expect_deflated)
     protocol.on("Network.webSocketFrameReceived", framed)
     protocol.send("Network.enable")
     page.goto(server.url)

@@ -182,13 +182,7 @@ def count_distinct_and_tied(
         same_vector, size = equal_pairs(vector), present.sum(1)
         rows = [vector.amax(1) + 1, size * (size - 1) // 2 - same_vector]
         for method, a in advantages.items():
-            x = part.take(a, torch.nan).masked_fill(~present, torch.nan)
-            rank = ranks(x, same * _largest(x))
-            equal = equal_pairs(rank)
-            by_eps = torch.zeros_like(equal)
-            if method in bare:
-                rank = ranks_despite_eps(x, part.take(bare[method], torch.nan).masked_fill(~present, torch.nan), same)
-                by_eps = (equal_pairs(rank) - equal).clamp(min=0)
+            rank, by_eps = _ranks_and_parted(part, present, a, bare.get(method), same)
             part.put(rank, level[method])
             # Responses with one reward vector always have one advantage.
             rows += [rank.amax(1) + 1, (equal_pairs(rank) - same_vector).clamp(min=0), by_eps]
@@ -206,6 +200,22 @@ def count_distinct_and_tied(
         by_eps=dict(zip(level, by_eps, strict=True)),
         level=level,
     )
+
+
+def _ranks_and_parted(
+    part: Block, present: Tensor, advantages: Tensor, bare: Tensor | None, same: float
+) -> tuple[Tensor, Tensor]:
+    """Return the ranks of the advantages of a block, and (groups,) how many of the pairs of equal rank an eps parts.
+
+    present: (groups, rollouts) which responses to look at; bare: the advantages without any eps, None where no eps can
+    part ties; same: as in `ranks_despite_eps`.
+    """
+    x = part.take(advantages, torch.nan).masked_fill(~present, torch.nan)
+    rank = ranks(x, same * _largest(x))
+    if bare is None:
+        return rank, rank.new_zeros(len(rank))
+    despite_eps = ranks_despite_eps(x, part.take(bare, torch.nan).masked_fill(~present, torch.nan), same)
+    return despite_eps, (equal_pairs(despite_eps) - equal_pairs(rank)).clamp(min=0)
 
 
 def inversions(x: Tensor) -> Tensor:

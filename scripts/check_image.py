@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.request import urlopen
@@ -33,42 +34,28 @@ def expect(true: object, told: str) -> None:
     print(f"  {told}")
 
 
+def output_of(engine: str, *arguments: str) -> str:
+    """Return what a command of podman or docker prints, or end with what went wrong."""
+    ran = subprocess.run([engine, *arguments], capture_output=True, text=True)
+    if ran.returncode:
+        sys.exit(f"image: {engine} {' '.join(arguments)} ended with {ran.returncode}: {ran.stderr.strip()}")
+    return ran.stdout
+
+
 def check(engine: str, image: str) -> None:
     """Run the image and look at it from inside and outside."""
 
-    def call(*arguments: str) -> str:
-        ran = subprocess.run([engine, *arguments], capture_output=True, text=True)
-        if ran.returncode:
-            sys.exit(f"image: {engine} {' '.join(arguments)} ended with {ran.returncode}: {ran.stderr.strip()}")
-        return ran.stdout
-
-    (about,) = json.loads(call("image", "inspect", image))
-    config, size = about["Config"], about["Size"]
-    health = config.get("Healthcheck") or about.get("Healthcheck", {"Test": ["NONE"]})  # docker's place, podman's
-    expect(size <= LARGEST, f"{size / 1e9:.2f} GB, at most {LARGEST / 1e9:g}")
-    expect(config["User"] == "1000", f"user 1000: {config['User']}")
-    expect(health["Test"][0] == "CMD", "a HEALTHCHECK")
-
+    health = check_description(engine, image)
     started = time.monotonic()
     name = f"check-image-{started:.0f}"
     port = unused_port()
-    call("run", "-d", "--name", name, "-p", f"127.0.0.1:{port}:{PORT}", *HELD, image)
+    output_of(engine, "run", "-d", "--name", name, "-p", f"127.0.0.1:{port}:{PORT}", *HELD, image)
+    inside = partial(output_of, engine, "exec", name)
     try:
-
-        def inside(*command: str) -> str:
-            return call("exec", name, *command)
-
-        healthy = [engine, "exec", name, *health["Test"][1:]]
+        healthy = [engine, "exec", name, *health]
         until(lambda: subprocess.run(healthy, capture_output=True).returncode == 0, "a healthy server")
         expect(True, f"healthy {time.monotonic() - started:.1f} s after it was started")
-        status = dict(line.split(":\t", 1) for line in inside("cat", "/proc/1/status").splitlines() if ":\t" in line)
-        expect(status["Uid"].split() == ["1000"] * 4, "uid 1000, whoever asks")
-        expect(int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0, "no capability, and none to be had")
-        expect(status["NoNewPrivs"].strip() == "1", "no new privileges")
-        tried = inside(
-            "sh", "-c", "touch /app/x /venv/x 2>/dev/null; ls /app/x /venv/x 2>/dev/null; touch /tmp/x; true"
-        )
-        expect(not tried, "nothing can be written but /tmp")
+        check_rights(inside)
         expect(not inside("sh", "-c", UNWANTED), "no compiler, no cache, no tests, no pip in it")
         report = json.loads(inside("gdpo", "audit", SAMPLE, "--json", "-"))
         expect(report["source"]["responses"] > 0, f"gdpo audit {SAMPLE}: method {report['run']['method']}")
@@ -82,6 +69,28 @@ def check(engine: str, image: str) -> None:
         expect("Traceback" not in logs.stdout + logs.stderr, "no traceback in its log")
     finally:
         subprocess.run([engine, "rm", "-f", name], capture_output=True)
+
+
+def check_description(engine: str, image: str) -> list[str]:
+    """Check what an image says of itself before it runs; return the command that tells whether it is healthy."""
+    (about,) = json.loads(output_of(engine, "image", "inspect", image))
+    config, size = about["Config"], about["Size"]
+    health = config.get("Healthcheck") or about.get("Healthcheck", {"Test": ["NONE"]})  # docker's place, podman's
+    expect(size <= LARGEST, f"{size / 1e9:.2f} GB, at most {LARGEST / 1e9:g}")
+    expect(config["User"] == "1000", f"user 1000: {config['User']}")
+    kind, *command = health["Test"]
+    expect(kind == "CMD", "a HEALTHCHECK")
+    return command
+
+
+def check_rights(inside: Callable[..., str]) -> None:
+    """Check that the server has no rights but those of its user; inside: runs a command in the container."""
+    status = dict(line.split(":\t", 1) for line in inside("cat", "/proc/1/status").splitlines() if ":\t" in line)
+    expect(status["Uid"].split() == ["1000"] * 4, "uid 1000, whoever asks")
+    expect(int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0, "no capability, and none to be had")
+    expect(status["NoNewPrivs"].strip() == "1", "no new privileges")
+    tried = inside("sh", "-c", "touch /app/x /venv/x 2>/dev/null; ls /app/x /venv/x 2>/dev/null; touch /tmp/x; true")
+    expect(not tried, "nothing can be written but /tmp")
 
 
 def in_a_browser(address: str) -> None:

@@ -301,6 +301,31 @@ def test_names_are_nouns_of_the_field(path):
     assert not bindings(path) & PRONOUNS
 
 
+# --- the length of the code ------------------------------------------------------------------------------------------
+
+PACKAGES = [*CORE, *VIEWS, *sorted([*(ROOT / "scripts").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")])]
+# The commands, conformance, examples and experiments.
+BESIDE = [path for path in sorted([*ROOT.glob("*.py"), *ROOT.glob("[ce]*/*.py")]) if path != APP]
+# Each is a table of sentences: one entry after another, and nothing that is computed from step to step.
+TABLES = {("views/use/claims.py", "claims"), ("views/use/which.py", "cases")}
+
+
+def length_of_code(function) -> int:
+    """Return the lines of a function from its `def` to its end, but for those of its docstring."""
+    lines = function.end_lineno - function.lineno + 1
+    first = function.body[0]
+    return lines - (first.end_lineno - first.lineno + 1 if ast.get_docstring(function) is not None else 0)
+
+
+def test_a_file_has_at_most_400_lines_and_a_function_40():
+    """Docstrings do not count for a function. The page is longer: its limit is that of its cells, 40 lines each."""
+    texts = {relative(path): path.read_text(encoding="utf-8") for path in [*PACKAGES, *BESIDE]}
+    assert not {path for path, text in texts.items() if len(text.splitlines()) > 400}
+    parts = [(path, part) for path in map(relative, PACKAGES) for part in ast.walk(ast.parse(texts[path]))]
+    functions = [(path, f) for path, f in parts if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert {(path, f.name) for path, f in functions if length_of_code(f) > 40} == TABLES
+
+
 # --- the data --------------------------------------------------------------------------------------------------------
 
 README = ROOT / "data" / "README.md"

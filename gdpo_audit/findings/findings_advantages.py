@@ -21,6 +21,7 @@ from gdpo_audit.findings.words import (
 )
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.recipe.added import Added
+from gdpo_audit.recipe.recipe import Recipe
 from gdpo_core import config_lines
 from gdpo_core._words import count, number
 from gdpo_core.conventions import NAMES
@@ -132,12 +133,8 @@ def _nothing_makes_them(f: Facts) -> Finding:
         severity, title, to_do = "info", "The total does not make the logged advantages", ""
         none, why = "The total alone does not make the logged advantages", ""
     elif f.left_out_reward is not None:
-        name, recipe = f.left_out_reward
-        weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
-        severity, title = "warning", f"{name}, which was not read, went into the advantages"
-        to_do = f"Name all rewards, {name} among them."
-        why = f" With {name} as one more reward they are those of {NAMES[recipe.method]} with weights {weights}."
-        pattern = "a column that was not read"
+        severity, title, why = _says_what_was_not_read(f, *f.left_out_reward)
+        pattern, to_do = "a column that was not read", f"Name all rewards, {f.left_out_reward[0]} among them."
     elif by_itself.weights is not None:
         pattern, why = "never centred", ""
     elif f.added is not None:
@@ -167,6 +164,13 @@ def _nothing_makes_them(f: Facts) -> Finding:
     shows = "" if f.added is not None else " ".join(by_itself.says)
     message = f"{shows} {none} (groups: {f.run.grouped_by}).{why}".strip()
     return Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=evidence)
+
+
+def _says_what_was_not_read(f: Facts, name: str, recipe: Recipe) -> tuple[str, str, str]:
+    """Return severity, title and sentence of the finding that a column which was not read is one more reward."""
+    weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
+    says = f" With {name} as one more reward they are those of {NAMES[recipe.method]} with weights {weights}."
+    return "warning", f"{name}, which was not read, went into the advantages", says
 
 
 def _says_what_was_added(f: Facts, added: Added) -> tuple[str, str, str]:

@@ -62,6 +62,10 @@ class Grouped:
         """Return (…, groups) the sums over the groups of x: (…, prompts, rollouts) or (…, responses)."""
         return self.flat(self.batch.group.total(x))
 
+    def count(self, x: Tensor) -> Tensor:
+        """Return (groups,) how many responses of each group x is true of; x: as the rewards or flat, (responses,)."""
+        return self.per_group(x.view(self.batch.rewards.shape[1:]).to(self.batch.rewards)).long()
+
     def lowest(self, x: Tensor) -> Tensor:
         """Return (…, groups) the lowest value of each group."""
         return self.flat(self.batch.group.lowest(x))
@@ -129,7 +133,7 @@ def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Ba
         different_pairs=ties.pairs,
         primary_pairs=order.pairs,
         unright_groups=unright,
-        live_responses=grouped.per_group((~before.isnan()).to(before)).long() * live,
+        live_responses=grouped.count(~before.isnan()) * live,
         constant_sums=constant,
         filtered_groups=constant & live,
         rewards=rewards,
@@ -363,17 +367,13 @@ def _logged_sums(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basi
     logged_there = grouped.highest(sizes.view(shape)) * alike
     largest_error = grouped.highest(error.view(shape))
 
-    def count(x: Tensor) -> Tensor:
-        """Count in each group the responses of which x, (responses,), is true."""
-        return grouped.per_group(x.view(shape).to(grouped.batch.rewards)).long()
-
-    wrong_in_group = count(wrong)
+    wrong_in_group = grouped.count(wrong)
     return LoggedSums(
-        count=count(present),
-        zeros=count(advantages == 0),
+        count=grouped.count(present),
+        zeros=grouped.count(advantages == 0),
         wrong=wrong_in_group,
-        testable=count(testable),
-        impossible=count(too_large),
+        testable=grouped.count(testable),
+        impossible=grouped.count(too_large),
         wrong_groups=wrong_in_group > 0,
         scaled_groups=scaled & (wrong_in_group > 0),
         hidden_groups=hidden,

@@ -6,40 +6,14 @@ from typing import Any
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.words import at_steps, does_or_do, some, was_or_were
+from gdpo_audit.logs.run import LogIssue
 from gdpo_core._words import count, number, percent
 
 
 def notes(f: Facts) -> Iterator[str]:
     """Yield sentences about what was left out of the log, what counts once or not at all, and sizes of groups."""
     for issue in f.run.issues:
-        details = issue.details
-        if issue.id == "files-left-out":
-            yield f"The following was not read: {some(details['files'])}."
-        elif issue.id == "eval-logged":
-            steps = details["eval_steps"]
-            tables = f"{count(len(steps), 'table')}, of {at_steps(steps)},"
-            yield f"{tables} {was_or_were(len(steps))} left out as evaluations."
-        elif issue.id == "group-size-changes":
-            first, *later = zip(details["sizes"], details["from_steps"], strict=True)
-            yield f"Groups hold {first[0]} responses at first, {some(f'{n} from step {step} on' for n, step in later)}."
-        elif issue.id == "regrouped":
-            yield from _regrouped(details)
-        elif issue.id == "masked":
-            yield _masked(details)
-        elif issue.id == "total-of-parts":
-            yield _total_of_parts(details)
-        elif issue.id == "steps-found":
-            yield f"The column {details['column']} numbers the steps: the logged advantages are reproduced in these."
-        elif issue.id == "reward-taken-in":
-            yield f"{details['reward']} was taken for a reward, as the logged advantages count it."
-        elif issue.id == "no-reward":
-            names = list(details["columns"])
-            reasons = some(f"{name} ({why})" for name, why in details["columns"].items())
-            option = f"The option --reward takes one in, as in --reward {quote(names[0])}."
-            yield f"{reasons} {was_or_were(len(names))} not read as rewards. {option}"
-        elif issue.id == "not-in-score":
-            alone = f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone"
-            yield f"{alone}, so {some(details['columns'])} {does_or_do(len(details['columns']))} not count."
+        yield from _notes_on(issue)
     if f.run.weights and f.run.weights_by == "parts":
         pays = some(f"{x} {number(pay)}{' (how many passed)' * (' + ' in x)}" for x, pay in f.run.weights.items())
         yield f"The rewards were told from their total by what a pass pays, as given: {pays}."
@@ -57,6 +31,38 @@ def notes(f: Facts) -> Iterator[str]:
     primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
     if f.reproduced and primary and all(phase.weights[primary] == 0 for phase in f.phases):
         yield f"{primary} has weight 0 in the logged advantages."
+
+
+def _notes_on(issue: LogIssue) -> Iterator[str]:
+    """Yield the sentences, if any, about an issue that reading the log raised."""
+    details = issue.details
+    if issue.id == "files-left-out":
+        yield f"The following was not read: {some(details['files'])}."
+    elif issue.id == "eval-logged":
+        steps = details["eval_steps"]
+        tables = f"{count(len(steps), 'table')}, of {at_steps(steps)},"
+        yield f"{tables} {was_or_were(len(steps))} left out as evaluations."
+    elif issue.id == "group-size-changes":
+        first, *later = zip(details["sizes"], details["from_steps"], strict=True)
+        yield f"Groups hold {first[0]} responses at first, {some(f'{n} from step {step} on' for n, step in later)}."
+    elif issue.id == "regrouped":
+        yield from _regrouped(details)
+    elif issue.id == "masked":
+        yield _masked(details)
+    elif issue.id == "total-of-parts":
+        yield _total_of_parts(details)
+    elif issue.id == "steps-found":
+        yield f"The column {details['column']} numbers the steps: the logged advantages are reproduced in these."
+    elif issue.id == "reward-taken-in":
+        yield f"{details['reward']} was taken for a reward, as the logged advantages count it."
+    elif issue.id == "no-reward":
+        names = list(details["columns"])
+        reasons = some(f"{name} ({why})" for name, why in details["columns"].items())
+        option = f"The option --reward takes one in, as in --reward {quote(names[0])}."
+        yield f"{reasons} {was_or_were(len(names))} not read as rewards. {option}"
+    elif issue.id == "not-in-score":
+        alone = f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone"
+        yield f"{alone}, so {some(details['columns'])} {does_or_do(len(details['columns']))} not count."
 
 
 def _total_of_parts(details: Mapping[str, Any]) -> str:

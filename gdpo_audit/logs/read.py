@@ -32,7 +32,7 @@ from gdpo_audit.logs.roles import lost
 from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
 from gdpo_audit.logs.scalars import refuse_means
-from gdpo_audit.logs.shapes import shape_of
+from gdpo_audit.logs.shapes import Shape, shape_of
 from gdpo_audit.logs.standard_rows import as_text
 from gdpo_audit.logs.tables import Table, tables_of
 from gdpo_audit.logs.trackers import expect_one_run
@@ -210,8 +210,59 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     """Return the run with its columns chosen and its groups still to be found. Raises InputError."""
     refuse_means(log.tables, options.group_size)
     shape = shape_of(log.tables, known, options, files.name)
-    framework, options = shape.framework, shape.options
-    form = FORMS[framework](shape.tables, union_schema(shape.tables), options, settings_in(files.args))
+    columns, options = _columns_of(shape, files), shape.options
+    form, chosen, alone = columns.form, columns.chosen, columns.total_alone
+    weights, weights_by = known_weights(form, chosen, columns.candidates, alone)
+    of_total = chosen.total_only and form.examines and (form.asks or form.advantage is None)
+    of_total &= not any(issue.id == "total-of-parts" for issue in chosen.issues)
+    run = Run(
+        path=files.name,
+        framework=shape.framework,
+        files=tuple(table.name for table in form.tables),
+        rewards=form.rewards,
+        total_only=alone or of_total,
+        has_advantage=form.advantage is not None,
+        has_length=form.length is not None,
+        length_column=form.length,
+        by=form.by,
+        by_default=options.by is None,
+        issues=_issues(shape.framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
+        skipped_lines=log.broken_lines,
+        skipped_files=log.skipped,
+        left_out=(*columns.beside, *form.left_out),
+        lost=columns.lost,
+        configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))) or form.method,
+        total=chosen.total,
+        rewards_named=options.rewards is not None,
+        has_steps=form.step is not None,
+        prompt_column=form.prompt,
+        weights=weights,
+        weights_by=weights_by,
+        _rows=rows_of(form),
+    )
+    return run if options.parts is None else with_parts(run, options.parts, chosen.total)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a log: the form that knows them, how its rewards were chosen, and which are not used."""
+
+    form: Form
+    candidates: Sequence[str]  # the columns that may be rewards
+    chosen: RewardChoice
+    beside: Sequence[str]  # the columns that are not used
+    lost: tuple[str, ...]  # of these, those that may have been rewards or advantages, but hold text or nothing
+
+    @property
+    def total_alone(self) -> bool:
+        """Whether the only reward is a total."""
+        return self.form.total is not None and self.chosen.rewards == (self.form.total,)
+
+
+def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
+    """Return the columns of a log in its shape. Raises InputError where the options name others."""
+    options = shape.options
+    form = FORMS[shape.framework](shape.tables, union_schema(shape.tables), options, settings_in(files.args))
     form = shape.applied_to(form)
     form = replace(form, not_rewards=form.not_rewards | PLACES)
     schema = {name: kind for name, kind in kinds_of(form).items() if name not in (FILE, ROW, EVENT)}
@@ -224,36 +275,7 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     gone = () if by_log else lost(schema, beside, options.rewards)
     if options.by is None and (by := few_texts(form, schema, [n for n in beside if n not in gone])):
         form, beside = replace(form, by=by), [name for name in beside if name != by]
-    alone = form.total is not None and chosen.rewards == (form.total,)
-    weights, weights_by = known_weights(form, chosen, candidates, alone)
-    of_total = chosen.total_only and form.examines and (form.asks or form.advantage is None)
-    of_total &= not any(issue.id == "total-of-parts" for issue in chosen.issues)
-    run = Run(
-        path=files.name,
-        framework=framework,
-        files=tuple(table.name for table in form.tables),
-        rewards=form.rewards,
-        total_only=alone or of_total,
-        has_advantage=form.advantage is not None,
-        has_length=form.length is not None,
-        length_column=form.length,
-        by=form.by,
-        by_default=options.by is None,
-        issues=_issues(framework, form, [*log.unfinished, *files.left_out, *shape.left_out], chosen, alone),
-        skipped_lines=log.broken_lines,
-        skipped_files=log.skipped,
-        left_out=(*beside, *form.left_out),
-        lost=gone,
-        configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))) or form.method,
-        total=chosen.total,
-        rewards_named=options.rewards is not None,
-        has_steps=form.step is not None,
-        prompt_column=form.prompt,
-        weights=weights,
-        weights_by=weights_by,
-        _rows=rows_of(form),
-    )
-    return run if options.parts is None else with_parts(run, options.parts, chosen.total)
+    return _Columns(form, candidates, chosen, beside, gone)
 
 
 def _with_rewards(

@@ -229,31 +229,19 @@ def _attempt(
     solvable = not (batch.convention.leave_one_out and method in ("grpo", "max_rl"))
     if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
         return None
-    count, measured, error = len(batch.rewards), None, math.inf
-    ones, unknown = (1.0,) * count, list(range(count)) if count > 1 else []
-    wanted = torch.tensor(given or ones, dtype=torch.float64)
-    guesses: list[Guess] = [(w, 0) for w in dict.fromkeys([given or ones, ones])]
-    if solvable and solution.is_direction:
-        factor, error, fits = scale_of(solution, terms, batch, method)
-        if fits < _FEWEST / 2:
-            return None
-        unknown = open_weights(solution)
-        if factor is not None and error <= KNOWN_SCALE:
-            measured = factor * solution.directions[:, 0]
-        guesses += along_direction(solution, wanted, factor, error)
-    elif solvable:
-        apart = separate(solution, terms, wanted)
-        # eps matters less for larger weights
-        guesses += [(round_weights(times * apart), FITTED) for times in (1, 1000)]
+    trial = _trial_of(batch, method, given, solved, solvable)
+    if trial is None:
+        return None
+    unknown, measured, count = trial.unknown, trial.measured, len(batch.rewards)
     # Where the weights only explain signs, there is nothing that chance could have made fit.
     signs_only = method == "grpo" and not solution.is_direction
     equations = math.inf if by_chance or signs_only else degrees_of_freedom(log, terms, solution)
     attempts = []
-    for weights, complexity in guesses:
+    for weights, complexity in trial.guesses:
         if not is_plausible((weights, complexity), unknown, terms, eps_of(batch.convention, method), equations):
             continue
         share, off = _judge(log, log.read(batch.convention, weights), method, live)
-        told = measured is not None and shows_scale((weights, complexity), solution, measured, error)
+        told = measured is not None and shows_scale((weights, complexity), solution, measured, trial.error)
         # In a single batch another method can make the advantages larger or smaller by any factor.
         told &= complexity < FITTED or share * int(live.sum()) >= 1.5
         known = [w for k, w in enumerate(weights) if k not in unknown]
@@ -265,6 +253,40 @@ def _attempt(
         if share == 1 and off <= _EXACT:
             break
     return _best(attempts, 1.5, log)[0] if attempts else None
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """The weights to try with a method and a convention, and what the log shows of them before they are tried."""
+
+    guesses: list[Guess]
+    unknown: list[int]  # the rewards whose weights the log leaves open
+    measured: Tensor | None = None  # (rewards,) the weights with the scale that the log shows, if it shows one
+    error: float = math.inf  # of that scale, relative to it
+
+
+def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, solvable: bool) -> _Trial | None:
+    """Return the weights to try; None if the solution does not have the scale of enough batches.
+
+    given: weights to try first, with 1 for each reward. solvable: whether to try those of the solution too.
+    """
+    terms, solution = solved
+    count = len(batch.rewards)
+    ones, unknown = (1.0,) * count, list(range(count)) if count > 1 else []
+    wanted = torch.tensor(given or ones, dtype=torch.float64)
+    guesses: list[Guess] = [(w, 0) for w in dict.fromkeys([given or ones, ones])]
+    if not solvable:
+        return _Trial(guesses, unknown)
+    if not solution.is_direction:
+        apart = separate(solution, terms, wanted)
+        # eps matters less for larger weights
+        return _Trial([*guesses, *((round_weights(times * apart), FITTED) for times in (1, 1000))], unknown)
+    factor, error, fits = scale_of(solution, terms, batch, method)
+    if fits < _FEWEST / 2:
+        return None
+    measured = None if factor is None or error > KNOWN_SCALE else factor * solution.directions[:, 0]
+    guesses += along_direction(solution, wanted, factor, error)
+    return _Trial(guesses, open_weights(solution), measured, error)
 
 
 def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:

@@ -167,24 +167,25 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     small |= value <= ((visible.T @ moments.rounding[0] @ visible) @ vector * vector).sum(0)
     parallel, across = visible @ vector[:, small], visible @ vector[:, ~small]
 
-    def per_reward(columns: Tensor) -> Tensor:
-        """Return columns of weights from columns for terms of size 1."""
-        w = size.new_zeros(len(size), columns.shape[1])
-        w[varying] = columns / size[varying, None]
-        return w
-
-    null_space = torch.linalg.qr(torch.cat([constant, per_reward(unseen)], 1))[0]
-    directions = per_reward(parallel * torch.where(moments.along @ parallel < 0, -1.0, 1.0))
+    null_space = torch.linalg.qr(torch.cat([constant, _per_reward(unseen, size)], 1))[0]
+    directions = _per_reward(parallel * torch.where(moments.along @ parallel < 0, -1.0, 1.0), size)
     directions = directions - null_space @ (null_space.T @ directions)
     if directions.shape[1] > 1:
         return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
     # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
     residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.part.sum()).sqrt()
-    error = per_reward((across.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
+    error = _per_reward((across.square() / value[~small]).sum(1).sqrt()[:, None] * residual, size)[:, 0]
     if bool(terms.rounding.any()):  # rounding is the same in responses that are the same
         error = _REPEATED * error
     largest = directions.abs().max()
     return Solution(null_space, directions / largest, fits, size, error / largest)
+
+
+def _per_reward(columns: Tensor, size: Tensor) -> Tensor:
+    """Return (rewards, …) weights from columns for the terms that vary, scaled to size 1; 0 for a reward of size 0."""
+    weights = size.new_zeros(len(size), columns.shape[1])
+    weights[size > 0] = columns / size[size > 0, None]
+    return weights
 
 
 @dataclass(frozen=True)

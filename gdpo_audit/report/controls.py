@@ -1,7 +1,8 @@
 """The controls of a report: weights and a method that the reader sets; answers.js computes what they do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from gdpo_audit.findings.thresholds import BREAK_EVEN
 from gdpo_audit.findings.what_if import FIGURES
@@ -60,19 +61,8 @@ def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
         return Html()
     if isinstance(data, str):
         return join(tag("h3", _ANSWERS), tag("p", say(data)))
-    had, names, weights = data["had"], data["names"], data["weights"]
-    low, high = slider_ends(report, weights)
-    rows = []
-    for k, name in enumerate(names):
-        named = {"aria_label": f"weight of {name}", "value": weights[k], "step": "any"}
-        slider = tag("input", type="range", min=low, max=high, **named)
-        share = percent(had["update_share"][name], 1)
-        of_100 = f"--had: {100 * (had['update_share'][name] or 0):.1f}"
-        now = tag("span", share, kind=f"now {reward_look(k)}", data_reward=k, style=of_100)
-        rows.append([name, join(slider, tag("output", number(weights[k]))), now, share])
-        for figure, words in (("push", signed), ("punished", partial(percent, decimals=1))):
-            shown = words(had[figure][name])
-            rows[-1] += [tag("span", shown, data_of=figure, data_k=k), shown]
+    had, ends = data["had"], slider_ends(report, data["weights"])
+    rows = [_reward_row(k, name, data["weights"][k], had, ends) for k, name in enumerate(data["names"])]
     figures = [figure for figure in FIGURES if figure != "inversions" or data["primary"] is not None]
     figure_rows = [
         [label(x), tag("span", percent(had[x], 1), kind="now", data_figure=x), percent(had[x], 1)] for x in figures
@@ -98,6 +88,24 @@ def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
         tag("pre", tag("code", ""), tabindex=0),
         tag("p", "", role="status", kind="more"),
     )
+
+
+def _reward_row(k: int, name: str, weight: float, had: Mapping[str, Any], ends: tuple[float, float]) -> list[object]:
+    """Return the cells of one reward: its name, the slider of its weight, and its figures as they would be and were.
+
+    k: its index; had: the figures of the run; ends: of the slider.
+    """
+    low, high = ends
+    label_of = f"weight of {name}"
+    slider = tag("input", type="range", min=low, max=high, aria_label=label_of, value=weight, step="any")
+    share = percent(had["update_share"][name], 1)
+    of_100 = f"--had: {100 * (had['update_share'][name] or 0):.1f}"
+    now = tag("span", share, kind=f"now {reward_look(k)}", data_reward=k, style=of_100)
+    row: list[object] = [name, join(slider, tag("output", number(weight))), now, share]
+    for figure, words in (("push", signed), ("punished", partial(percent, decimals=1))):
+        shown = words(had[figure][name])
+        row += [tag("span", shown, data_of=figure, data_k=k), shown]
+    return row
 
 
 _ROUNDED = 1.01  # by so much at most a weight that a sentence names is rounded up

@@ -245,27 +245,26 @@ def plan_table(report: AuditReport) -> Table | None:
             cells += [_forecast_of(row, primary)] * told
             cells += [percent(row.punished[primary]), percent(row.inversions, 1), percent(row.dead_groups[primary])]
         rows.append([*cells, percent(row.tied_pairs, 1), percent(row.silent_groups)])
+    return Table("Plan", head, rows, _meaning_of_plan(report, primary if told else None), folds=False)
+
+
+def _meaning_of_plan(report: AuditReport, forecast: str | None) -> str:
+    """Return the sentences below the plan; forecast: the reward whose change its rows forecast, if they do."""
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
-    best = (
-        "The arrow ← marks the recommended one."
-        if any(row.recommended for row in report.plan)
-        else "None is recommended."
-    )
-    if told:
-        best += (
-            f" A forecast says by how much the mean of {primary} over the steps of this log would have differed from "
+    recommended = any(row.recommended for row in report.plan)
+    sentences = [
+        f"{EXPLAINED} Shares are parts of the update. Each setting was tried on {where}.",
+        "The arrow ← marks the recommended one." if recommended else "None is recommended.",
+    ]
+    if forecast is not None:
+        sentences.append(
+            f"A forecast says by how much the mean of {forecast} over the steps of this log would have differed from "
+            f"what it was, with an 80 % interval. {OF_WHAT}"
         )
-        best += f"what it was, with an 80 % interval. {OF_WHAT}"
     if any(row.gate for row in report.plan):
-        best += " A gate changes the task, so it is never recommended: that choice is yours."
-    return Table(
-        "Plan",
-        head,
-        rows,
-        f"{EXPLAINED} Shares are parts of the update. Each setting was tried on {where}. {best}",
-        folds=False,
-    )
+        sentences.append("A gate changes the task, so it is never recommended: that choice is yours.")
+    return " ".join(sentences)
 
 
 def _forecast_of(row: Setting, name: str) -> str:

@@ -117,56 +117,46 @@ class Board(anywidget.AnyWidget):
         many, width = len(marks), len(marks[0])
         names = _texts(names, "names", width, "reward", "reward")
         given = [None] * many if answers is None else _list(answers, "answers", many, "texts", "answer")
-        texts = _texts(given, "answers", many, "answer", "answer")
-        why = [[""] * width] * many if reasons is None else _list(reasons, "reasons", many, "rows", "answer")
-        if lengths is None:
-            lengths = [max(1, len(str(text or ""))) for text in given]
-        expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
-        key = next((key for key, c in gc.CONVENTIONS.items() if convention in (key, c)), None)
-        expect(key is not None, "convention", f"one of {', '.join(gc.CONVENTIONS)}", f"{convention!r:.80}")
-        weighing = [1.0] * width if weights is None else inputs.numbers(weights, "weights").flatten().tolist()
-        self._lengths = tuple(map(int, inputs.token_counts(lengths, (many,)).tolist()))
-        self._primary = None if primary is None else names.index(primary)
         self._levels = tuple(levels_of(column) for column in zip(*marks, strict=True))
-        if self._primary is not None and self._levels[self._primary] is None:
-            self._primary = None  # of more than two values none is right or wrong
+        self._primary = _right_or_wrong(primary, names, self._levels)
+        start = _start(width, weights, convention, method)
+        self._lengths = _token_counts(lengths, given)
         try:
             super().__init__(
-                answers=texts,
+                answers=_texts(given, "answers", many, "answer", "answer"),
                 names=names,
                 labels=names if labels is None else _texts(labels, "labels", width, "reward", "reward"),
-                reasons=[_texts(row, "reasons", width, "reward", "") for row in why],
+                reasons=_reasons(reasons, many, width),
                 given=marks,
                 logged=_advantages(logged, many),
-                choices={
-                    "editable": bool(editable),
-                    "levels": [levels and list(levels) for levels in self._levels],
-                    "pays": list(PAYS),
-                    "lightest": min(0.0, *weighing),
-                    "heaviest": max(HEAVIEST, *weighing),
-                    "largest": LARGEST,
-                    "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
-                    "undefined": UNDEFINED,
-                    "methods": list(map(list, METHODS.items())),
-                    "base": BASE.upper(),
-                    "spelled": SPELLED,
-                    "push": MEANING,
-                    "rules": RULES,
-                    "primary": self._primary,
-                    "lengths": list(self._lengths),
-                    "late": LATE,
-                    "drop": bool(drop),
-                    "start": {"pays": [1.0] * width, "weights": weighing, "convention": key, "method": method},
-                },
+                choices=self._choices(start) | {"editable": bool(editable), "drop": bool(drop)},
                 marks=marks,
-                pays=[1.0] * width,
-                weights=weighing,
-                convention=key,
-                method=method,
+                **start,
             )
         except traitlets.TraitError as error:
             raise gc.InputError(reason(error)) from None
         self._draw()
+
+    def _choices(self, start: dict[str, Any]) -> dict[str, Any]:
+        """Return what does not change while a reader sets the board; start: how its controls stand at first."""
+        return {
+            "levels": [levels and list(levels) for levels in self._levels],
+            "pays": list(PAYS),
+            "lightest": min(0.0, *start["weights"]),
+            "heaviest": max(HEAVIEST, *start["weights"]),
+            "largest": LARGEST,
+            "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
+            "undefined": UNDEFINED,
+            "methods": list(map(list, METHODS.items())),
+            "base": BASE.upper(),
+            "spelled": SPELLED,
+            "push": MEANING,
+            "rules": RULES,
+            "primary": self._primary,
+            "lengths": list(self._lengths),
+            "late": LATE,
+            "start": start,
+        }
 
     @property
     def state(self) -> State:
@@ -298,6 +288,39 @@ def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
     """
     texts = [None] * n if given is None else _list(given, name, n, "texts", each)
     return [f"{noun} {i + 1}" if text is None else excerpt(str(text), LONGEST) for i, text in enumerate(texts)]
+
+
+def _reasons(given: object, many: int, width: int) -> list[list[str]]:
+    """Return (many, width) the reasons of the marks, empty where none are given. Raises InputError."""
+    rows = [[""] * width] * many if given is None else _list(given, "reasons", many, "rows", "answer")
+    return [_texts(row, "reasons", width, "reward", "") for row in rows]
+
+
+def _right_or_wrong(
+    primary: str | None, names: Sequence[str], levels: Sequence[tuple[float, float] | None]
+) -> int | None:
+    """Return the index of the reward that tells right answers from wrong ones, if any does. Raises InputError.
+
+    levels: the two values of each reward; of a reward with more, none is right or wrong.
+    """
+    expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
+    k = None if primary is None else names.index(primary)
+    return None if k is None or levels[k] is None else k
+
+
+def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | str, method: str) -> dict[str, Any]:
+    """Return how the controls stand at first: pays, weights, and keys of convention and method. Raises InputError."""
+    key = next((key for key, c in gc.CONVENTIONS.items() if convention in (key, c)), None)
+    expect(key is not None, "convention", f"one of {', '.join(gc.CONVENTIONS)}", f"{convention!r:.80}")
+    weighing = [1.0] * width if weights is None else inputs.numbers(weights, "weights").flatten().tolist()
+    return {"pays": [1.0] * width, "weights": weighing, "convention": key, "method": method}
+
+
+def _token_counts(lengths: Sequence[int] | None, answers: Sequence[str | None]) -> tuple[int, ...]:
+    """Return the length of each answer in tokens, in characters where none are given. Raises InputError."""
+    if lengths is None:
+        lengths = [max(1, len(str(text or ""))) for text in answers]
+    return tuple(map(int, inputs.token_counts(lengths, (len(answers),)).tolist()))
 
 
 def _advantages(logged: object, many: int) -> list[str]:
