@@ -20,13 +20,13 @@ from experiments.setups import METHODS as TRAINED
 from experiments.setups import SEEDS, SETUPS, Setup, setup_named
 from experiments.train import GROUP, PROMPTS
 from gdpo_core._errors import InputError
+from gdpo_core.conventions import NAMES
 from gdpo_core.means import METHODS, Scalars, Shares, bound_shares
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE, PAGE = ROOT / "data" / "experiments.parquet", ROOT / "docs" / "means.md"
 FILE, RUNS = ROOT / "experiments" / "means.csv", ROOT / "experiments" / "runs.csv"
 BEGIN, END = "<!-- written by experiments.means -->", "<!-- to here -->"
-TITLES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
 WIDEST = 10.0  # a width above this says no more than that the share is open
 ROUNDED = 6e-4  # shares of the table have three decimals
 EVERY, SWAPS = 10, 3_000  # steps whose answers are dealt anew, and swaps that are tried for each reward
@@ -224,7 +224,7 @@ def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
         width = float(np.median(part["width"]))
         cells = [
             setup_named(str(setup)).title,
-            TITLES[str(method)],
+            NAMES[str(method)],
             str(len(part)),
             f"{100 * _over_steps(part, 'held'):.4g} %",
             f"{100 * width:.0f} points" if width <= WIDEST else "open",
