@@ -97,7 +97,7 @@ def gdpo(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="the version")] = False,
 ) -> None:
-    """What GRPO and GDPO make of several rewards.
+    """Show what GRPO and GDPO make of several rewards.
 
     \b
     gdpo check train.sh                     what a configuration will run, before it runs

@@ -1,1 +1,1 @@
-"""What the page and the library cost in time, against other ways to write the same: `make bench`."""
+"""Costs of the page and the library in time, against other ways to write the same: `make bench`."""

@@ -33,7 +33,7 @@ def run(repeats: int = 15) -> None:
 
 
 def _measure(size: int, repeats: int) -> dict[str, float]:
-    """Median milliseconds of each programme at this many responses."""
+    """Return the median milliseconds of each programme at this many responses."""
     programmes, slow = _programmes(size)
     times: dict[str, list[float]] = {name: [] for name in programmes}
     for name, programme in programmes.items():
@@ -70,7 +70,7 @@ def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
 
 
 def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rewards (responses, rewards), tokens per response, and another order of the responses."""
+    """Return rewards (responses, rewards), tokens per response, and another order of the responses."""
     generator = torch.Generator().manual_seed(size)
     rows = torch.randint(0, 2, (size, REWARDS), generator=generator).float()
     lengths = torch.randint(1, 9, (size,), generator=generator)
@@ -78,7 +78,7 @@ def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
-    """The same rewards as blocks of prompts, in groups of chance sizes, and shuffled; each with its group ids."""
+    """Return rewards as blocks of prompts, in groups of chance sizes, and shuffled; each with its group ids."""
     rows, _, order = _draw(size)
     sizes_by_chance = torch.Generator().manual_seed(size + 1)
     ragged = torch.randint(0, size // ROLLOUTS, (size,), generator=sizes_by_chance).sort().values
@@ -94,7 +94,7 @@ def _gdpo(rewards: Tensor, groups: Tensor | None) -> Tensor:
 
 
 def _errors(size: int) -> dict[str, float]:
-    """The largest difference between the advantages of float32 and of float64, by layout."""
+    """Return the largest difference between the advantages of float32 and of float64, by layout."""
     return {
         name: (_gdpo(rewards, groups) - _gdpo(rewards.double(), groups)).abs().max().item()
         for name, (rewards, groups) in _layouts(size).items()

@@ -1,4 +1,4 @@
-"""What `gdpo audit` costs: a million responses in one Parquet file or one per step, ten million in many files."""
+"""Costs of `gdpo audit`: a million responses in one Parquet file or one per step, ten million in many files."""
 
 import subprocess
 import sys
@@ -72,7 +72,7 @@ def _measure(path: Path, steps: int, repeats: int) -> dict[str, float]:
 
 
 def write_log(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tuple[Path, int]:
-    """A log in TRL's columns under `folder`, and how many steps it has."""
+    """Return a log in TRL's columns under `folder`, and how many steps it has."""
     completions = folder / "completions"
     completions.mkdir(parents=True)
     generator = np.random.default_rng(seed)

@@ -28,13 +28,13 @@ PAGE = {"viewport": {"width": 1440, "height": 960}, "reduced_motion": "reduce"}
 
 
 def find_chromium() -> str | None:
-    """Where Chromium is, or None."""
+    """Return the path of Chromium, or None."""
     named = os.environ.get("CHROMIUM")
     return next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
 
 
 def executable() -> str:
-    """Where Chromium is; ends the programme if it is nowhere."""
+    """Return the path of Chromium; ends the programme if it is nowhere."""
     path = find_chromium()
     if not path:
         sys.exit("No chromium here, and this benchmark needs one. On Debian: apt-get install chromium")
@@ -43,7 +43,7 @@ def executable() -> str:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser that ends with the block."""
+    """Yield a browser that ends with the block."""
     path = executable()
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=path, args=list(FLAGS))

@@ -31,7 +31,7 @@ BETWEEN = 4  # seconds between two uploads of one visitor
 
 @dataclass(frozen=True)
 class Load:
-    """What some visitors saw while they flipped marks, and what it cost the server."""
+    """Delays that some visitors saw while they flipped marks, and what the flips cost the server."""
 
     ms: list[float]  # of every flip
     errors: int
@@ -42,7 +42,7 @@ class Load:
         return quantile(self.ms, 0.95) if self.ms else float("inf")
 
     def cells(self) -> list[str]:
-        """Flips, median, p95, largest, errors, CPU per flip."""
+        """Return the flips, median, p95, largest, errors and CPU per flip."""
         times = [quantile(self.ms, 0.5), self.p95, max(self.ms)] if self.ms else []
         cpu = "n/a" if self.cpu is None or not self.ms else f"{1000 * self.cpu / len(self.ms):.1f}"
         return [str(len(self.ms)), *(f"{ms:.1f}" for ms in times or [float("nan")] * 3), str(self.errors), cpu]
@@ -81,8 +81,11 @@ def run(seconds: int = 20, seed: int = 0) -> None:
 async def _loads(
     server: Server, seconds: float, seed: int
 ) -> tuple[dict[str, Load], list[float], float | None, float | None, int]:
-    """Every load by its name, ms until the flips in the browser were drawn, MB with all visitors, ms of CPU per
-    arrival, and how often the others were answered."""
+    """Put all loads on the server, one after the other; return them by name, and what was measured beside them.
+
+    Those are ms until each flip in the browser was drawn, MB with all visitors, ms of CPU per arrival, and how often
+    the others were answered.
+    """
     rng = random.Random(seed)
     await _first_visit(server)
     loads: dict[str, Load] = {}
@@ -145,14 +148,14 @@ async def _arrived(server: Server):
 
 
 async def _first_visit(server: Server) -> None:
-    """A visitor who opens the chapters that the others use, and leaves: the first one pays for the imports."""
+    """Let a visitor open the chapters that the others use, and leave: the first one pays for the imports."""
     async with _arrived(server) as visitor:
         for chapter in ("train", "run"):
             await visitor.open(chapter)
 
 
 async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rng: random.Random) -> Load:
-    """Each of the visitors flips a mark a second; none begins one after the time."""
+    """Let each of the visitors flip a mark a second; none begins one after the time."""
     ms: list[float] = []
     start, before = time.perf_counter(), server.cpu()
     end = start + seconds
@@ -195,7 +198,7 @@ async def _uploads(server: Server, until: float, log: str) -> int:
 
 
 def encoded_log() -> str:
-    """A run's log in base64, a Parquet file with texts."""
+    """Return a run's log in base64, a Parquet file with texts."""
     with tempfile.TemporaryDirectory() as folder:
         path, _ = write_log(Path(folder) / "log", steps=STEPS, steps_a_file=STEPS)
         (file,) = path.rglob("*.parquet")

@@ -93,7 +93,7 @@ def _expect_deflated(event: dict) -> None:
 
 
 def visit(running, server: Server) -> dict:
-    """What a first visit sends and fetches, until it is quiet."""
+    """Return what a first visit sends and fetches, until it is quiet."""
     context = running.new_context(**PAGE)
     page = context.new_page()
     protocol = context.new_cdp_session(page)
@@ -133,7 +133,7 @@ def visit(running, server: Server) -> dict:
 
 
 async def _memory(server: Server) -> tuple[float | None, float | None]:
-    """MB with one session and with eleven, once the server has started all that it starts after the first page."""
+    """Return MB with one session and with eleven, once the server has started all that it starts after a first page."""
     visitors = [Visitor(server.port) for _ in range(11)]
     await visitors[0].arrive()
     one, before = server.memory(), None

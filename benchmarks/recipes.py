@@ -1,4 +1,4 @@
-"""How often the audit names the recipe of a log: random logs of every recipe that it knows, in plain numpy.
+"""Share of logs whose recipe the audit names: random logs of every recipe that it knows, in plain numpy.
 
 `python -m benchmarks.recipes [LOGS] [SEED] [RECIPE]`: so many logs of each recipe, or of those with RECIPE in their
 names. Three of four are as trainers write them: float32, round weights, several batches. Nothing that makes a log
@@ -106,7 +106,7 @@ MAKERS = {
 
 
 def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """(responses,) the advantages of batches of groups, (rollouts, rewards) each; in float32, in one order."""
+    """Return the advantages, (responses,), of batches of groups, (rollouts, rewards) each; in float32, in one order."""
     clip = draw.choice([1.0, 1.5, 2.0, 3.0])
     a = np.concatenate([_of_batch(maker, groups, weights.astype(np.float32), draw) for groups in batches])
     return a.clip(-clip, clip) if maker.after == "clipped" else a
@@ -153,7 +153,7 @@ def _std(values: np.ndarray, ddof: int) -> float:
 
 
 def round_to(a: np.ndarray, precision: str) -> np.ndarray:
-    """(responses,) float64, as a log of this precision holds them."""
+    """Return the values, (responses,) float64, as a log of this precision holds them."""
     if precision.endswith("decimals"):
         return a.astype(np.float64).round(int(precision[0]))
     kinds = {"float32": torch.float32, "float16": torch.float16, "bf16": torch.bfloat16}
@@ -171,7 +171,7 @@ class RandomLog:
 
 
 def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> RandomLog:
-    """A log of this recipe as trainers write it; odd: rounded, or of any weights, or of few batches."""
+    """Return a log of this recipe as trainers write it; odd: rounded, or of any weights, or of few batches."""
     count, batches = int(draw.integers(1, 5)), int(draw.integers(1, 12) if odd else draw.integers(4, 21))
     size, prompts = int(draw.integers(2, 17) if odd else draw.choice([4, 8, 16])), int(draw.integers(2, 9))
     kinds, names = draw.choice(list(KINDS), count), [f"r{k}" for k in range(count)]
@@ -196,7 +196,7 @@ def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> Ra
 
 
 def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
-    """One of VERDICTS. Another method that makes the same advantages with the same weights is no other recipe."""
+    """Return one of VERDICTS. Another method with the same advantages and weights is no other recipe."""
     if recipe is None:
         return "nothing"
     known = [k for k in range(len(log.weights)) if k not in recipe.unknown]

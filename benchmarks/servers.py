@@ -34,7 +34,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}/"
 
     def cpu(self) -> float | None:
-        """Seconds of CPU that it has used so far; None where there is no /proc."""
+        """Return the seconds of CPU that the server has used so far; None where there is no /proc."""
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
@@ -42,7 +42,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> float | None:
-        """Resident MB; None where there is no /proc."""
+        """Return the resident MB of the server; None where there is no /proc."""
         try:
             pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         except OSError:
@@ -52,7 +52,7 @@ class Server:
 
 @contextmanager
 def serve(name: str, stderr: int = subprocess.DEVNULL) -> Iterator[Server]:
-    """The server of that name, listening; it ends with the block."""
+    """Yield the server of that name, listening; it ends with the block."""
     port = unused_port()
     command = [sys.executable, *(part.format(port=port) for part in COMMANDS[name])]
     started = time.perf_counter()
@@ -74,7 +74,7 @@ def end(process: subprocess.Popen) -> None:
 
 
 def unused_port() -> int:
-    """One that nobody listens on now."""
+    """Return a port that nobody listens on now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]

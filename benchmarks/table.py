@@ -16,7 +16,7 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None
 
 
 def judge(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:
-    """Three cells: what was measured, the target, and whether it is met."""
+    """Return three cells: what was measured, the target, and whether it is met."""
     sign = "≥" if at_least else "≤"
     wanted = f"{sign} {target:g} {unit}".strip()
     if measured is None:
@@ -27,12 +27,12 @@ def judge(measured: float | None, target: float, unit: str, at_least: bool = Fal
 
 
 def digits(x: float) -> int:
-    """Decimals with which about three figures are shown."""
+    """Return the decimals with which about three figures are shown."""
     return 0 if abs(x) >= 100 else 1 if abs(x) >= 10 else 2
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """The q-quantile, interpolated as NumPy does."""
+    """Return the q-quantile, interpolated as NumPy does."""
     ordered = sorted(values)
     at = q * (len(ordered) - 1)
     low = int(at)

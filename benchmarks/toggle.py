@@ -73,12 +73,12 @@ def _measure(
 
 
 def listed_order(task: bfcl.Task, graded: tuple) -> list[int]:
-    """The task's answers in the order in which the Lab numbers them."""
+    """Return the task's answers in the order in which the Lab numbers them."""
     return [task.answers.index(answer) for answer in sheet_of(task).answers]
 
 
 def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tuple]]:
-    """Flips, one after the other, each of which clearly changes both charts, and the rewards after each."""
+    """Return flips, one after the other, each of which clearly changes both charts, and the rewards after each."""
     rng = random.Random(seed)
     passed, flips, states = graded, [], []
     while len(flips) < length:
@@ -94,12 +94,12 @@ def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tu
 
 
 def expected(passed, order: list[int]) -> list[list[float]]:
-    """GRPO's and GDPO's advantages, in the order in which a page lists its answers."""
+    """Return GRPO's and GDPO's advantages, in the order in which a page lists its answers."""
     return [[f(passed)[i].item() for i in order] for f in (gc.grpo, gc.gdpo)]
 
 
 def open_page(running, url: str, reader: str):
-    """A page of its own context, watched from its first line of script on."""
+    """Return a page of its own context, watched from its first line of script on."""
     page = running.new_context(**PAGE).new_page()
     page.add_init_script(path=Path(__file__).parent / "watch.js")
     page.goto(url)
@@ -108,7 +108,7 @@ def open_page(running, url: str, reader: str):
 
 
 def wait_until_shown(page, advantages, name: str, patience: float = 30) -> None:
-    """Until both charts show these advantages; an error if they never do."""
+    """Wait until both charts show these advantages; an error if they never do."""
     deadline = time.perf_counter() + patience
     while time.perf_counter() < deadline:
         charts = page.evaluate("watch.shown()")

@@ -41,7 +41,7 @@ def run(repeats: int = 7) -> None:
 
 
 def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
-    """What gc.train does, in plain NumPy; (seeds, epochs + 1, rewards)."""
+    """Train as gc.train does, in plain NumPy; return the probabilities, (seeds, epochs + 1, rewards)."""
     scale = np.array(SCALE, dtype=np.float32)
     logits = np.tile(np.log(np.array(START) / (1 - np.array(START))), (seeds, 1)).astype(np.float32)
     path = [_sigmoid(logits)]
@@ -55,7 +55,7 @@ def train(method: str, seeds: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _advantages(method: str, rewards: np.ndarray) -> np.ndarray:
-    """(seeds, prompts, rollouts) from (seeds, prompts, rollouts, rewards), of unit spread over each seed's batch."""
+    """Return advantages (seeds, prompts, rollouts) of rewards (…, rewards), of unit spread over each seed's batch."""
     if method == "gdpo":
         centred = rewards - rewards.mean(2, keepdims=True)
         a = (centred / (rewards.std(2, keepdims=True) + EPS)).sum(-1)

@@ -170,13 +170,13 @@ class Visitor:
 
 
 def label_of(attribute: str) -> str:
-    """The text of a control's label: JSON of HTML, in an attribute."""
+    """Return the text of a control's label: JSON of HTML, in an attribute."""
     label = json.loads(unescape(attribute))
     return TAG.sub("", label) if label else ""
 
 
 def greet(port: int) -> tuple[str, str]:
-    """The token that the page's HTML hands to its front end, and the cookie by which a proxy knows the visitor."""
+    """Return the token that the page's HTML hands to its front end, and the cookie by which a proxy knows a visitor."""
     with urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE) as answer:
         page, cookie = answer.read().decode(), answer.headers.get("set-cookie", "").split(";")[0]
     found = re.search(rf'"{TOKEN_KEY}": ?"([^"]+)"', page)

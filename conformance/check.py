@@ -25,23 +25,23 @@ INPUTS = ("rewards", "groups", "weights", "lengths")
 
 
 def load(file: Path = FILE) -> dict:
-    """The cases and the conventions; null is a missing reward, and an advantage that is NaN."""
+    """Return the cases and the conventions; null is a missing reward, and an advantage that is NaN."""
     return json.loads(file.read_text(encoding="utf-8").replace("null", "NaN"))
 
 
 def near(found: list[float], expected: list[float], tolerance: float) -> bool:
-    """Whether all are the same; NaN is where NaN is."""
+    """Return whether all numbers are the same within the tolerance; NaN is where NaN is."""
     pairs = zip(found, expected, strict=True)
     return all((isnan(a) and isnan(b)) or abs(a - b) <= tolerance * max(1, abs(b)) for a, b in pairs)
 
 
 def first_line(error: BaseException) -> str:
-    """What went wrong, however much it has to say."""
+    """Return the kind of an error and the first line of its message."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".rstrip(": ")
 
 
 def run(function: Callable, case: dict) -> list[float] | str:
-    """The advantages that a function gives, or what is wrong with its answer."""
+    """Return the advantages that a function gives, or what is wrong with its answer."""
     rows = len(case["rewards"])
     try:
         rewards, weights = [list(map(float, row)) for row in case["rewards"]], list(map(float, case["weights"]))
@@ -61,7 +61,7 @@ def run(function: Callable, case: dict) -> list[float] | str:
 
 
 def inputs_of(case: dict, changes: dict) -> dict:
-    """The inputs of a case as a way to an answer takes them: those of the case, others in their place, or a name's."""
+    """Return the inputs of a case as a way to an answer takes them: the case's own, others instead, or named ones."""
     rows, kinds = len(case["groups"]), len(set(case["groups"]))
     named = {
         "equal": lambda: [1.0] * len(case["weights"]),
@@ -74,13 +74,13 @@ def inputs_of(case: dict, changes: dict) -> dict:
 
 
 def fits(found: list[float], case: dict, method: str, changes: dict, how: dict | None = None) -> bool:
-    """Whether this way leads to the answer; how: of the convention that it starts from, else the paper's."""
+    """Return whether this way leads to the answer; how: of the convention that it starts from, else the paper's."""
     otherwise = {name: value for name, value in changes.items() if name not in INPUTS}
     return near(found, advantages(**inputs_of(case, changes), **{"method": method} | (how or {}) | otherwise), ALIKE)
 
 
 def by_roundoff(function: Callable, case: dict, method: str) -> bool:
-    """Whether the function gives the paper's answer once the rewards are numbers that float32 adds up exactly."""
+    """Return whether the function gives the paper's answer once float32 adds up the rewards exactly."""
     rewards = [[x if isnan(x) else round(x * 1024) / 1024 for x in row] for row in case["rewards"]]
     kinds = [[len(set(column)) for column in zip(*rows, strict=True)] for rows in (rewards, case["rewards"])]
     exact = case | {"rewards": rewards}
@@ -89,7 +89,7 @@ def by_roundoff(function: Callable, case: dict, method: str) -> bool:
 
 
 def says(function: Callable, found: list[float], case: dict, method: str, common: dict) -> str:
-    """What the answer of a function amounts to: the first known way to it, else how far it is off the paper's."""
+    """Name the first known way to the answer of a function, else say how far it is off the paper's."""
     for sentence, changes in (case["ways"] | common).items():
         if fits(found, case, method, changes):
             return sentence
@@ -102,13 +102,13 @@ def says(function: Callable, found: list[float], case: dict, method: str, common
 
 
 def off_by(found: list[float], expected: list[float]) -> float:
-    """The largest difference; NaN where one alone is NaN."""
+    """Return the largest difference; NaN where one alone is NaN."""
     pairs = [(a, b) for a, b in zip(found, expected, strict=True) if not (isnan(a) and isnan(b))]
     return max((abs(a - b) for a, b in pairs), default=0.0)
 
 
 def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how: dict) -> tuple[str, int]:
-    """The known fault that leads to most of these answers, each with its case, and to how many; of a few "" and 0.
+    """Return the known fault that leads to most of these answers, and to how many of them; of a few answers "" and 0.
 
     how: of the convention that is asked for, from which a fault may start as well as from the paper.
     """
@@ -124,7 +124,7 @@ def fault_of(wrong: list[tuple[dict, list[float]]], method: str, data: dict, how
 def wrong_as(
     function: Callable, a: list[float], case: dict, method: str, convention: str, data: dict, fault: str
 ) -> str:
-    """What a wrong answer amounts to; fault: what is wrong with most of them, which is said first where it fits."""
+    """Say what is wrong with an answer; fault: what is wrong with most of them, which is said first where it fits."""
     how, name = data["conventions"][convention]["how"], data["conventions"][convention]["name"]
     name = "the paper" if convention == "paper" else name
     expected = case["advantages"][method][convention]
@@ -140,7 +140,7 @@ def wrong_as(
 
 
 def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[str, bool, str]], str]:
-    """The lines of `check`, and what they come to: whose the function is, or what is wrong with it; "" if not known."""
+    """Return the lines of `check`, and whose the function is or what is wrong with it; "" if that is not known."""
     data, lines = load(), []
     answers = [(case, run(function, case)) for case in data["cases"]]
     numbers = [(case, a) for case, a in answers if not isinstance(a, str)]
@@ -173,7 +173,7 @@ def judge(function: Callable, method: str, convention: str) -> tuple[list[tuple[
 
 
 def check(function: Callable, method: str, convention: str) -> list[tuple[str, bool, str]]:
-    """Of each case its name, whether the function agrees with the convention, and a sentence."""
+    """Return of each case its name, whether the function agrees with the convention, and a sentence."""
     return judge(function, method, convention)[0]
 
 

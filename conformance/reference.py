@@ -4,7 +4,7 @@ from math import fsum, isnan, nan, sqrt
 
 
 def moments(values, ddof, counts):
-    """Mean and standard deviation, each value counted so often; values that only round-off tells apart are equal."""
+    """Return mean and standard deviation, each value counted so often; values that differ by round-off are equal."""
     if not values or any(map(isnan, values)):
         return nan, nan
     if max(values) - min(values) <= 1e-12 * max(map(abs, values)):
@@ -19,7 +19,7 @@ def advantages(
     batch_eps_to="std", last_step="responses", missing="skipped", empty_counts=False, group_of_one="zero",
     leave_one_out=False, batch_ddof=None, std_of="group", group_eps_to="std",
 ):  # fmt: skip
-    """One per row of rewards, in which NaN is missing; method: gdpo, grpo, grpo_no_std or grpo_batch_std."""
+    """Return an advantage per row of rewards; NaN is missing; method: gdpo, grpo, grpo_no_std or grpo_batch_std."""
     skips, rows, sum_eps = missing == "skipped", range(len(rewards)), group_eps if grpo_eps is None else grpo_eps
     by_n = ddof if batch_ddof is None else batch_ddof
     empty = [skips and not empty_counts and all(map(isnan, row)) for row in rewards]

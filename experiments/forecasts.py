@@ -148,7 +148,7 @@ def speeds(*folders: Path) -> pl.DataFrame:
 
 
 def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
-    """Return, by set-up, row and reward, the mean over runs and steps, less that of the runs as they ran.
+    """Return by set-up, row and reward the mean over runs and steps, less that of the runs as they ran.
 
     The old set-ups ran before: `data/experiments.parquet` has these runs.
     """

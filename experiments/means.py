@@ -1,4 +1,4 @@
-"""What a log of means proves: its bounds beside the exact shares of runs whose answers are known.
+"""Bounds that a log of means proves, beside the exact shares of runs whose answers are known.
 
 `python -m experiments.means --runs FOLDER` cuts the logs of `experiments.train` down to what TRL logs of a step, and
 writes rows per run to experiments/means.csv. With and without it the tables of docs/means.md are written anew, of that
@@ -20,13 +20,13 @@ from experiments.setups import METHODS as TRAINED
 from experiments.setups import SEEDS, SETUPS, Setup, setup_named
 from experiments.train import GROUP, PROMPTS
 from gdpo_core._errors import InputError
+from gdpo_core.conventions import NAMES
 from gdpo_core.means import METHODS, Scalars, Shares, bound_shares
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE, PAGE = ROOT / "data" / "experiments.parquet", ROOT / "docs" / "means.md"
 FILE, RUNS = ROOT / "experiments" / "means.csv", ROOT / "experiments" / "runs.csv"
 BEGIN, END = "<!-- written by experiments.means -->", "<!-- to here -->"
-TITLES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
 WIDEST = 10.0  # a width above this says no more than that the share is open
 ROUNDED = 6e-4  # shares of the table have three decimals
 EVERY, SWAPS = 10, 3_000  # steps whose answers are dealt anew, and swaps that are tried for each reward
@@ -96,13 +96,13 @@ def scalars_of(rewards: np.ndarray, setup: Setup, method: str) -> Scalars:
 
 
 def exact_shares(rewards: np.ndarray, setup: Setup, method: str) -> np.ndarray:
-    """(steps, rewards) the shares of the update of each step, by the library."""
+    """Return the shares of the update of each step, (steps, rewards), by the library."""
     options: dict[str, Any] = {"weights": setup.reward_weights, "convention": gc.TRL}
     return np.array([gc.update_share(step, method, **options) for step in rewards])
 
 
 def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, seed: int) -> bool:
-    """Whether the answers of a step, dealt into other groups, write the same scalars with another largest reward.
+    """Return whether a step's answers, dealt into other groups, write the same scalars with another largest reward.
 
     rewards: (groups, rollouts, rewards). Means and stds of the batch stay as they are wherever its answers go; under
     GRPO as many groups as before have to be silent. A search: False says only that it found none.
@@ -116,7 +116,7 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
 
 
 def _climb(dealt: np.ndarray, parts: list, target: int, weights: np.ndarray, method: str, draw: Any) -> bool:
-    """Whether swaps of two answers of different groups, each kept where it helps, make this reward the largest."""
+    """Return whether swaps of answers between groups, each kept where it helps, make this reward the largest."""
     groups, size, _ = dealt.shape
     silent, best = sum(part[1] == 0 for part in parts), -np.inf
     for _ in range(SWAPS):
@@ -141,7 +141,7 @@ def _climb(dealt: np.ndarray, parts: list, target: int, weights: np.ndarray, met
 
 
 def _parts(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[np.ndarray, float]:
-    """(rewards,) Σ a_k A and Σ A² of one group, up to what divides the whole batch."""
+    """Return Σ a_k A, (rewards,), and Σ A² of one group, up to what divides the whole batch."""
     x = (group - group.mean(0)) * weights
     if method == "gdpo":
         x = x / (group.std(0, ddof=1) + gc.TRL.group_eps)
@@ -224,7 +224,7 @@ def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
         width = float(np.median(part["width"]))
         cells = [
             setup_named(str(setup)).title,
-            TITLES[str(method)],
+            NAMES[str(method)],
             str(len(part)),
             f"{100 * _over_steps(part, 'held'):.4g} %",
             f"{100 * width:.0f} points" if width <= WIDEST else "open",

@@ -14,7 +14,7 @@ PAD, EOS, UNKNOWN = "<pad>", "<eos>", "<unk>"
 
 
 def tokenizer() -> Any:
-    """A token per piece; a decoded answer is the concatenation of its pieces."""
+    """Return a token per piece; a decoded answer is the concatenation of its pieces."""
     known = pieces()
     vocabulary = {piece: i for i, piece in enumerate([PAD, EOS, UNKNOWN, *known])}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
@@ -26,5 +26,5 @@ def tokenizer() -> Any:
 
 
 def load(directory: Path) -> Any:
-    """The model of the checkpoint, in float32."""
+    """Return the model of the checkpoint, in float32."""
     return LlamaForCausalLM.from_pretrained(directory, dtype=torch.float32)

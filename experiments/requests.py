@@ -54,18 +54,18 @@ class Request:
 
     @property
     def kind(self) -> Template:
-        """Its template."""
+        """The template of the request."""
         return TEMPLATES[self.template]
 
     @property
     def text(self) -> str:
-        """What the user says, which is the whole prompt."""
+        """The words of the user, which are the whole prompt."""
         names = [argument.name for argument in self.kind.arguments]
         return self.kind.words.format(**dict(zip(names, self.values, strict=True)))
 
 
 def task_of(request: Request) -> Task:
-    """What the graders hold an answer against."""
+    """Return the task that the graders hold an answer to this request against."""
     kind = request.kind
     accepted: dict[str, list[object]] = {a.name: [v] for a, v in zip(kind.arguments, request.values, strict=True)}
     accepted |= {kind.optional: ["", kind.default], "note": [""]}
@@ -99,14 +99,14 @@ def _function(template: int) -> Function:
 
 
 def draw(generator: np.random.Generator) -> Request:
-    """A request, all templates and values equally likely."""
+    """Return a request, all templates and values equally likely."""
     template = int(generator.integers(len(TEMPLATES)))
     first, second = (a.values[generator.integers(len(a.values))] for a in TEMPLATES[template].arguments)
     return Request(template, (first, second))
 
 
 def answer(request: Request) -> list[str]:
-    """The pieces of the intended answer."""
+    """Return the pieces of the intended answer."""
     found = [f"{request.kind.function}("]
     for k, (argument, value) in enumerate(zip(request.kind.arguments, request.values, strict=True)):
         word = ['"', value, '"'] if isinstance(value, str) else [str(value)]
@@ -115,7 +115,7 @@ def answer(request: Request) -> list[str]:
 
 
 def pieces() -> list[str]:
-    """Every piece that a request or an answer is made of, longest first."""
+    """Return every piece that a request or an answer is made of, longest first."""
     found = {PROSE, NOTE, '"', ")", " "}
     for kind in TEMPLATES:
         first, second = kind.arguments

@@ -53,7 +53,7 @@ NEW_SETUPS = (
 
 
 def setup_named(name: str) -> Setup:
-    """The set-up of this name."""
+    """Return the set-up of this name."""
     return next(setup for setup in (*SETUPS, *NEW_SETUPS) if setup.name == name)
 
 
@@ -75,5 +75,5 @@ class Row:
 
 
 def planned_rows() -> tuple[Row, ...]:
-    """The rows that are trained, in the order of their runs; a set-up's first is the run that its log is of."""
+    """Return the rows that are trained, in the order of their runs; a set-up's first is the run that its log is of."""
     return msgspec.json.decode(PLANS.read_bytes(), type=tuple[Row, ...])

@@ -31,13 +31,13 @@ STEPS, LEARNING_RATE = 150, 1e-4  # chosen on the set-up for tuning
 
 
 def prompts() -> list[Request]:
-    """The requests that every run is trained on, each once: two groups of one prompt would look like one in a log."""
+    """Return the requests of every run, each once: two groups of one prompt would look like one in a log."""
     generator = np.random.default_rng(REQUESTS_SEED)
     return list(dict.fromkeys(draw(generator) for _ in range(REQUESTS)))
 
 
 def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Callable[..., list[float]]]:
-    """One function per reward, with its name; each grades the text alone."""
+    """Return one function per reward, with its name; each grades the text alone."""
     known: dict[tuple[str, str], dict[str, float]] = {}
 
     def marks(prompt: str, text: str) -> dict[str, float]:

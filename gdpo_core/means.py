@@ -126,7 +126,7 @@ def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
 
 
 def _length_of_rest(x: Array) -> Array:
-    """(steps, rewards) the sum over the other rewards; an infinite one makes it infinite."""
+    """Return the sum over the other rewards, (steps, rewards); an infinite one makes it infinite."""
     return np.array([np.delete(x, k, 1).sum(1) for k in range(x.shape[1])]).T
 
 

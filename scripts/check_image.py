@@ -130,7 +130,7 @@ def until(done: Callable[[], bool], told: str) -> None:
 
 
 def unused_port() -> int:
-    """One that nobody listens on now."""
+    """Return a port that nobody listens on now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]

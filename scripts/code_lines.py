@@ -13,7 +13,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def code_lines(path: Path) -> int:
-    """The lines of a file that hold code; of what is no Python those that are not blank."""
+    """Return the lines of a file that hold code; of what is no Python those that are not blank."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return sum(bool(line.strip()) for line in text.splitlines())
@@ -28,7 +28,7 @@ def code_lines(path: Path) -> int:
 
 
 def by_folder() -> Counter[str]:
-    """Of every folder of the root and of tests/ what git knows and is there; files of the root stand by themselves."""
+    """Count the lines that git knows in each folder of the root and of tests/; a file of the root stands by itself."""
     named = subprocess.run(["git", "ls-files", "*.py", "*.js", "*.css"], cwd=ROOT, capture_output=True, text=True)
     counted: Counter[str] = Counter()
     for name in filter(lambda name: (ROOT / name).exists(), named.stdout.split()):

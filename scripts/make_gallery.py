@@ -22,7 +22,7 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 
 
 def final_values(setting: Setup, methods: Sequence[str]) -> dict[str, list]:
-    """Per method, for each weight and at last for the gate: [p of the right answer at the end, epochs to LEARNT]."""
+    """Return by method, for each weight and then for the gate, [p of the right answer at the end, epochs to LEARNT]."""
     settings = [replace(setting, weights=(1.0, weight), gate=None) for weight in cards.WEIGHTS]
     settings.append(replace(setting, weights=None, gate=(1, 0)))
     endings: dict[str, list] = {m: [] for m in methods}
@@ -34,7 +34,7 @@ def final_values(setting: Setup, methods: Sequence[str]) -> dict[str, list]:
 
 
 def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
-    """All that the file holds; rates: the pass rates of the answers that the Lab shows first."""
+    """Return all that the file holds; rates: the pass rates of the answers that the Lab shows first."""
     file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}
     for scenario in scenarios:
         setting = scenario.at(rates)

@@ -23,17 +23,17 @@ MATRIX = Path(__file__).parent.parent / "data" / "matrix.json"
 
 
 def differing(c: Convention) -> dict:
-    """What a convention does otherwise than the paper, as arguments of the reference."""
+    """Return what a convention does otherwise than the paper, as arguments of the reference."""
     return {name: x for name, x in asdict(c).items() if name not in ("name", "source") and x != getattr(PAPER, name)}
 
 
 def answer(inputs: list, method: str, how: dict) -> list[float]:
-    """The advantages to twelve decimals, without the sign of a zero."""
+    """Return the advantages to twelve decimals, without the sign of a zero."""
     return [round(a, 12) + 0.0 for a in reference.advantages(*inputs, method=method, **how)]
 
 
 def answered(data: dict) -> dict:
-    """The cases with the advantages of every method under every convention."""
+    """Return the cases with the advantages of every method under every convention."""
     data["conventions"] = {
         key: {"name": c.name.replace(",", ""), "how": differing(c)} for key, c in CONVENTIONS.items()
     }
@@ -47,13 +47,13 @@ def answered(data: dict) -> dict:
 
 
 def written(value: dict) -> str:
-    """JSON, numbers of one list on one line; null where one is missing."""
+    """Return JSON, numbers of one list on one line; null where one is missing."""
     text = re.sub(r"(?m)^( *)NaN(,?)$", r"\1null\2", json.dumps(value, indent=1, ensure_ascii=False))
     return re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
 
 
 def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
-    """What a function does on each case, in a sentence."""
+    """Return by the name of each case a sentence on what the function does there."""
     found = {case["name"]: (case, check.run(function, case)) for case in data["cases"]}
     return {
         name: a.removeprefix("raises TypeError: ")
@@ -64,7 +64,7 @@ def cells(function: Callable, method: str, data: dict) -> dict[str, str]:
 
 
 def of_framework(method: Method) -> Callable:
-    """A trainer's own code as a function of lists."""
+    """Return a trainer's own code as a function of lists."""
 
     def function(rewards: list, groups: list, weights: list, lengths: list) -> torch.Tensor:
         size = groups.count(groups[0])
@@ -76,7 +76,7 @@ def of_framework(method: Method) -> Callable:
 
 
 def rows(data: dict) -> Iterator[tuple[str, str, str, dict[str, str]]]:
-    """Of each trainer its name, the method, where its cells come from, and the cells."""
+    """Yield of each trainer its name, the method, where its cells come from, and the cells."""
     for key, c in CONVENTIONS.items():
         function = partial(reference.advantages, **data["conventions"][key]["how"])
         how = "by the formula" if c is PAPER else "by the formula, as recorded"

@@ -23,7 +23,7 @@ PAYS = {"correctness": 1.0, "style": 5.0, "conciseness": 1.0}  # for a passed ma
 
 
 def steps() -> Iterator[pl.DataFrame]:
-    """The table of each step, with TRL's columns: one row per answer, a prompt's answers in a block."""
+    """Yield the table of each step, with TRL's columns: one row per answer, a prompt's answers in a block."""
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     models = draw(published, ANSWERS, SEED)  # (prompts, answers)
     marks = published.rewards(tuple(PAYS)).gather(1, models[..., None].expand(-1, -1, len(PAYS)))
@@ -43,7 +43,7 @@ def steps() -> Iterator[pl.DataFrame]:
 
 
 def write(path: Path) -> None:
-    """A zip of one Parquet file per step, named as TRL names them."""
+    """Return a zip of one Parquet file per step, named as TRL names them."""
     with zipfile.ZipFile(path, "w") as packed:
         for number, table in enumerate(steps(), start=1):
             content = io.BytesIO()

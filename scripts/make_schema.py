@@ -18,7 +18,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def schema(title: str, *types: type) -> dict[str, Any]:
-    """The JSON schema of a value of one of the types."""
+    """Return the JSON schema of a value of one of the types."""
     either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for of, part in parts.items():
         part["description"] = cleandoc(part["description"])  # as Python itself does from 3.13 on
@@ -39,7 +39,7 @@ def schema(title: str, *types: type) -> dict[str, Any]:
 
 
 def files() -> dict[Path, str]:
-    """Each file as it should be."""
+    """Return each file as it should be."""
     schemas = {
         "report": schema("gdpo audit --json, schema 1", ReportPart, ReportsPart),
         "compare": schema("gdpo compare --json, schema 1", Changes),

@@ -132,7 +132,7 @@ def main(url: str) -> None:
 
 
 def open_page(running: Browser, url: str, width: int, height: int, **options: object) -> Page:
-    """The page in a window of that size, once the Lab is drawn."""
+    """Return the page in a window of that size, once the Lab is drawn."""
     still = {"reduced_motion": "reduce"}  # the drop as it ends
     page = running.new_page(viewport={"width": width, "height": height}, **still, **options)
     page.goto(url)
@@ -142,7 +142,7 @@ def open_page(running: Browser, url: str, width: int, height: int, **options: ob
 
 
 def still(running: Browser, url: str, width: int, height: int) -> str:
-    """The Lab on such a screen as an SVG in which the scheme chooses the colours, ready for an address."""
+    """Return the Lab on such a screen as an SVG in which the scheme chooses the colours, ready for an address."""
     found = [
         open_page(running, url, width, height, color_scheme=scheme).evaluate(DRAWN) for scheme in ("light", "dark")
     ]
@@ -179,7 +179,7 @@ def still(running: Browser, url: str, width: int, height: int) -> str:
 
 
 def _rules(classes: dict[tuple, str], scheme: int) -> str:
-    """What each class looks like; of the second scheme, where that differs from the first."""
+    """Return the rules of all classes in CSS; for the second scheme only what differs from the first."""
     rules = ""
     for looks, name in classes.items():
         held = ";".join(f"{one[0]}:{one[scheme]}" for one in looks if scheme == 1 or one[1] != one[2])

@@ -43,7 +43,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What takes long is slow and comes first, so that no worker begins it while the others have run out of work."""
+    """Mark what takes long as slow and put it first, so that no worker begins it while the others have no work left."""
     if config.getoption("--first-cases"):
         test_of = {item: item.nodeid.partition("[")[0] for item in items}
         first = {test: item for item, test in reversed(test_of.items())}

@@ -42,7 +42,7 @@ LINES = """find(".term, .tip").map(e => getComputedStyle(e))
 
 
 class Page:
-    """What a test does to the page of an engine, whichever protocol carries it."""
+    """A page in an engine, and what a test does to it, whichever protocol carries that."""
 
     name: str
 
@@ -78,7 +78,7 @@ class Page:
         raise NotImplementedError
 
     def errors(self) -> list[str]:
-        """What the engine said of scripts that failed."""
+        """The words of the engine on scripts that failed."""
         raise NotImplementedError
 
 

@@ -28,7 +28,7 @@ class Step:
     prompts: tuple[str, ...]
 
     def flat(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        """The same per response: (responses, rewards), (responses,), (responses,)."""
+        """Rewards, advantages and prompts per response: (responses, rewards), (responses,), (responses,)."""
         size = self.advantages.shape[1]
         return self.rewards.reshape(-1, self.rewards.shape[-1]), self.advantages.ravel(), repeated(self.prompts, size)
 

@@ -1,4 +1,4 @@
-"""What goes wrong around a server and a command, each tried for real; as root of a Linux machine: `make faults`.
+"""Faults around a server and a command, each tried for real; as root of a Linux machine: `make faults`.
 
 Mounts, networks and memory limits are those of a namespace or a control group, which end with the process in them.
 What an environment alone changes, `make check-cpu` tries.
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason=
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong around a process: how it is started, and its environment; None takes a variable away."""
+    """A fault around a process: how it is started, and its environment; None takes a variable away."""
 
     before: Sequence[str] = ()
     environment: Mapping[str, str | None] = field(default_factory=dict)
@@ -84,7 +84,7 @@ def until(done: Callable[[], object], what: str, patience: float = 90) -> None:
 
 @pytest.fixture
 def log_folder(tmp_path_factory):
-    """Where a server may write its log though /tmp is full: opened outside."""
+    """A folder in which a server may write its log though /tmp is full: it is opened outside."""
     return tmp_path_factory.mktemp("log")
 
 

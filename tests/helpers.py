@@ -1,4 +1,4 @@
-"""What several test files need: numbers compared, text out of HTML, refusals checked, matrices thinned."""
+"""Helpers of several test files: numbers compared, text out of HTML, refusals checked, matrices thinned."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ def f64(values) -> torch.Tensor:
 
 
 def close(got, expected, tolerance: float = 1e-9) -> None:
-    """Of one shape, within the tolerance times max(1, |A|), NaN exactly where NaN is expected."""
+    """Assert that both have one shape, and agree within the tolerance times max(1, |A|), NaN where NaN is expected."""
     got, expected = (torch.as_tensor(x, dtype=torch.float64) for x in (got, expected))
     assert got.shape == expected.shape
     assert torch.equal(got.isnan(), expected.isnan())
@@ -108,7 +108,7 @@ def becomes(page, script: str, expected) -> None:
 
 
 def apart(doing: Coroutine):
-    """What it returns, run in a thread of its own: Playwright keeps a loop running in this one."""
+    """Return what the coroutine returns, run in a thread of its own: Playwright keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, doing).result()
 

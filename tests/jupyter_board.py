@@ -61,7 +61,8 @@ def test_a_flip_in_jupyter_moves_the_bars_to_what_the_core_computes(jupyter, pat
         for page in pages:
             page.wait_for_function(
                 f"""wanted => {{
-                  const boards = [...document.querySelectorAll(".board")].filter((one) => one.checkVisibility())
+                  const seen = [...document.querySelectorAll(".board-root")].filter((host) => host.checkVisibility())
+                  const boards = seen.map((host) => host.shadowRoot.querySelector(".board"))
                   return boards.length === 2 && boards.every((board) => JSON.stringify(({BARS})(board)) === wanted)
                 }}""",
                 arg=wanted,

@@ -16,7 +16,7 @@ def log_of(folder, method):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The same runs of both methods twice, each in a folder of its own."""
+    """Runs of both methods, made twice, each time in a folder of its own."""
     folders = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
     for folder in folders:
         for method in METHODS:

@@ -33,7 +33,7 @@ def grpo(r, weights, keys, eps=1e-6, scale=True, ddof=1):
 
 
 def gdpo(r, weights, keys, batches, eps=1e-4):
-    """The same of GDPO: each reward normalised in its group, then the sums over the batch."""
+    """Return GDPO's advantages: each reward normalised in its group, then the sums over the batch."""
     parts = np.zeros(r.shape)
     for rows in rows_of(keys):
         parts[rows] = weights * (r[rows] - r[rows].mean(0)) / (r[rows].std(0, ddof=1) + eps)
@@ -82,7 +82,7 @@ def in_bfloat16(values):
 
 
 class Truth(NamedTuple):
-    """What a report on the log has to hold; None and () ask for nothing."""
+    """Facts that a report on the log has to hold; None and () ask for nothing."""
 
     rewards: tuple[str, ...] = ()  # those that count, and no other column
     method: str | None = None  # what made the logged advantages

@@ -83,7 +83,7 @@ def groups_by_prompt_and_turn() -> Case:
 
 @case
 def groups_by_two_named_columns() -> Case:
-    """The same log, of which the reader names the pair. Truth: the same, and neither column is said to fail alone."""
+    """A log as before, of which the reader names the pair. Truth: as before; neither column is said to fail alone."""
     log, truth = drawn_by_turn()
     return Case(log, truth._replace(never=f"{UNKNOWN}|they are not"), read={"group": ("prompt_id", "turn")})
 
@@ -137,7 +137,7 @@ def blocks_after_a_filter() -> Case:
 
 @case
 def blocks_of_a_named_size() -> Case:
-    """The same log, of which the reader names the size. Truth: the same error."""
+    """A log as before, of which the reader names the size. Truth: the error as before."""
     log, truth = blocks_of_eight()
     return Case(log, truth, read={"group_size": 8})
 
@@ -187,7 +187,7 @@ def merged_draws() -> Case:
 
 @case
 def merged_draws_by_the_prompt() -> Case:
-    """The same log, of which the reader names the prompt. Truth: groups of several sizes, whose figures are right."""
+    """A log as before, of which the reader names the prompt. Truth: groups of several sizes, with right figures."""
     log, truth = draws_of_which_some_repeat()
     return Case(log, truth, read={"group": "prompt"})
 
@@ -218,14 +218,14 @@ def a_product_of_parts() -> Case:
 
 @case
 def a_product_of_parts_that_is_named() -> Case:
-    """The same log with the reward named. Truth: the same; the log does not hold only a total."""
+    """A log as before, with the reward named. Truth: as before; the log does not hold only a total."""
     log, truth = product()
     return Case(log, truth, read={"rewards": "reward"})
 
 
 @case
 def one_part_of_a_product() -> Case:
-    """The same log with one part named. Truth: reward, which was not read, made the advantages; no crash."""
+    """A log as before, with one part named. Truth: reward, which was not read, made the advantages; no crash."""
     log, _ = product()
     truth = Truth(("base_reward",), says=(r"\breward, which was not read",))
     return Case(log, truth, read={"rewards": "base_reward"})
@@ -273,7 +273,7 @@ def a_raw_and_a_squashed_form() -> Case:
 
 @case
 def a_raw_and_a_squashed_form_without_advantages() -> Case:
-    """The same log without advantages. Truth: one of the two is meant, which is asked; no index or time is offered."""
+    """A log as before, without advantages. Truth: it is asked which of both is meant; no index or time is offered."""
     return squashed(advantages=False)
 
 
@@ -299,7 +299,7 @@ def a_reward_that_is_in_no_advantage() -> Case:
 
 @case
 def a_weight_that_did_not_run() -> Case:
-    """The same log with weight 1 given for all three. Truth: the log contradicts it; those shares ran nowhere."""
+    """A log as before, with weight 1 given for all three. Truth: the log contradicts it; those shares ran nowhere."""
     log, _, equal = two_of_three()
     truth = Truth(method="gdpo", finding="weights-not-as-given", never=f"as it ran: {equal}")
     return Case(log, truth._replace(says=("length_reward.* 0",)), audit={"weights": [1, 1, 1]})

@@ -111,7 +111,7 @@ def gdpo_without_its_last_step() -> Case:
 
 @case
 def gdpo_asked_for_without_its_last_step() -> Case:
-    """The same log where GDPO was meant to run. Truth: what is missing is its step over the batch, not GDPO."""
+    """A log as before, where GDPO was meant to run. Truth: what is missing is its step over the batch, not GDPO."""
     log, truth = three_normalised()
     truth = truth._replace(finding="method-not-as-asked", never="Switch GDPO on", first="last step|batch")
     return Case(log, truth, audit={"asked": "gdpo"})
@@ -281,7 +281,7 @@ def effective_episodes() -> Case:
 
 @case
 def episodes_in_two_files() -> Case:
-    """The same folder by a glob that matches both files of a step. Truth: an episode counts once."""
+    """A folder as before, by a glob that matches both files of a step. Truth: an episode counts once."""
     log, r, keys, kept = episodes_of_prime_rl()
     truth = of_prime_rl(r, keys)._replace(says=(rf"\b{kept.sum()} episodes.* once",))
     return Case(log, truth, on_disk="rollouts/step_*/train/*/traces.jsonl")
@@ -314,7 +314,7 @@ def files_of_torch() -> Case:
 
 @case
 def a_file_of_torch_with_code_in_it() -> Case:
-    """The same option, where the samples are objects. Truth: not read; the one line that converts it is said."""
+    """A file as before, whose samples are objects. Truth: it is not read, and the one line that converts it is said."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("archive/data.pkl", pickle.dumps({"rollout_id": 0}))
@@ -369,7 +369,7 @@ def a_line_of_lists_per_group() -> Case:
 
 @case
 def an_object_of_lists_per_group() -> Case:
-    """The same with rewards {"correct": […], "style": […]}. Truth: the same."""
+    """A line as before, with rewards {"correct": […], "style": […]}. Truth: as before."""
     return a_line_per_group(in_object=True)
 
 

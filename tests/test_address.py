@@ -23,7 +23,7 @@ def untouched():
 
 
 def said(page: Nav) -> dict[str, str]:
-    """What the page writes into its address."""
+    """Return what the page writes into its address."""
     return {key: text for key, text in page.controls.items() if text}
 
 
@@ -94,7 +94,7 @@ def test_no_query_breaks_the_page(params):
 
 @pytest.mark.parametrize("query", RAW, ids=[repr(query[:12]) for query in RAW])
 def test_no_raw_query_harms_the_server(page_url, query):
-    """It is the page, the way there, or a refusal in which nothing can run."""
+    """The answer is the page, the way there, or a refusal in which nothing can run."""
     with socket.create_connection((urlsplit(page_url).hostname, urlsplit(page_url).port), timeout=30) as connection:
         connection.sendall(b"GET /?%b HTTP/1.0\r\nHost: page\r\n\r\n" % query)
         head, _, body = b"".join(iter(lambda: connection.recv(65536), b"")).partition(b"\r\n\r\n")

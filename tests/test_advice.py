@@ -124,7 +124,7 @@ def test_what_a_plan_promises_is_what_the_log_written_anew_shows(table):
 
 
 def test_a_recommendation_says_what_it_raises_and_what_that_costs():
-    """What falls by less than noise is no cost."""
+    """A push that falls by less than noise is no cost."""
     row = audited(log_of(loud(), LOUD), primary="has_digit").plan[1]
     ran, row = (replace(row, push=dict(zip(LOUD, p, strict=True))) for p in ((0.2, 0.5, 0.8), (0.6, 0.495, 0.4)))
     best = plan._recommended(row, ran, "has_digit")

@@ -92,7 +92,7 @@ def ids(report):
 
 
 def silenced(rewards, share, k=slice(None)):
-    """The same with the first groups of each step constant in the rewards k."""
+    """Return the rewards with the first groups of each step constant in the rewards k."""
     rewards = rewards.copy()
     groups = round(share * rewards.shape[1])
     rewards[:, :groups, :, k] = rewards[:, :groups, :1, k]

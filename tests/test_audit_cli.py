@@ -174,7 +174,7 @@ def test_output_that_cannot_be_written_is_one_line(capsys, monkeypatch, command)
 
 
 def pipeline(capsys, monkeypatch, findings, *arguments) -> tuple[int, str, str]:
-    """What `gdpo audit` does with a report that holds these findings."""
+    """Run `gdpo audit` with a report that holds these findings; return its exit code and what it printed."""
     monkeypatch.setattr(cli, "audit", lambda *_, **__: audited.report(path=TRL, findings=findings))
     return run(capsys, TRL, *arguments)
 

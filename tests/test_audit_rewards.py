@@ -1,4 +1,4 @@
-"""What each reward does: runs made so that a plausible sentence about them would be wrong."""
+"""Sentences on what each reward does: runs made so that a plausible one would be wrong."""
 
 import fake_logs
 import numpy as np

@@ -1,4 +1,4 @@
-"""Which weights an audit reckons with: given, solved, told by the log or by a configuration beside it, or 1 each."""
+"""Weights that an audit reckons with: given, solved, told by the log or by a configuration beside it, or 1 each."""
 
 import json
 

@@ -18,7 +18,7 @@ NAMES = [name for name, _ in fake_logs.REWARDS]
 
 
 class Trainer:
-    """What a callback sees of transformers' Trainer: log() keeps the history and calls every callback."""
+    """The part of transformers' Trainer that a callback sees: log() keeps the history and calls every callback."""
 
     def __init__(self, output_dir, callbacks=()):
         self.args = SimpleNamespace(output_dir=str(output_dir))

@@ -109,7 +109,7 @@ def test_a_group_size_that_changes_is_followed(tmp_path, name, drop, method):
 
 @pytest.mark.slow
 def test_a_few_prompts_in_groups_side_by_side_are_no_larger_groups():
-    """Of two prompts some steps in a row hold one twice; of a hundred that hardly ever happens."""
+    """With two prompts, some steps in a row hold one of them twice; with a hundred that hardly ever happens."""
     draw = np.random.default_rng(0)
     for among in (2, 3, 5, 20, 100):
         logs = [[np.repeat(draw.integers(0, among, 2), 8) for _ in range(30)] for _ in range(100)]

@@ -239,7 +239,7 @@ def test_dots_and_parts_stand_where_numpy_has_them(visit):
 
 
 def places_below_the_headline(page):
-    """How far below it the rows, the verdict and the first deed stand."""
+    """Return how far below the headline the rows, the verdict and the first deed stand."""
     h1, *below = (
         page.locator(selector).locator("visible=true").first.bounding_box()
         for selector in ("h1", ".board .rows", ".board .verdict", ".deed")
@@ -248,7 +248,7 @@ def places_below_the_headline(page):
 
 
 def at_rest(page):
-    """Where the dots stand after more than the rest between two motions without any."""
+    """Return where the dots stand once they have not moved for longer than they rest between two motions."""
     page.wait_for_function(f"() => window.stood === (window.stood = JSON.stringify(({DOTS})()))", polling=700)
     return page.evaluate(DOTS)
 

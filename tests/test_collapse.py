@@ -1,4 +1,4 @@
-"""What the methods tell apart: ties, levels, order, shares of the update; counted by hand and pair by pair."""
+"""Answers that the methods tell apart: ties, levels, order, shares of the update; counted by hand and pair by pair."""
 
 from itertools import combinations
 from math import isnan, nan

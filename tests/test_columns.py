@@ -1,4 +1,4 @@
-"""Which columns are rewards: totals, copies, metrics, settings, and what is asked about."""
+"""Columns that are rewards, or are not: totals, copies, metrics, settings, and what is asked about."""
 
 import numpy as np
 import polars as pl

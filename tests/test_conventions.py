@@ -106,7 +106,7 @@ TRAINERS = {  # what each does otherwise than the paper, as arguments of the ref
 
 
 def exactly(framework, method, rows, ids, weights, lengths):
-    """What a trainer's formula gives in plain Python; here too, what the reference has no argument for."""
+    """Return what a trainer's formula gives in plain Python; here too, what the reference has no argument for."""
     rows, ids = np.array(rows, float), list(ids)
     if framework == "nvlabs_trl" and method == "gdpo":  # one reward alone takes GRPO's path; else what is missing is 0
         method, rows = ("grpo", rows) if rows.shape[1] == 1 else (method, np.nan_to_num(rows))

@@ -1,4 +1,4 @@
-"""How rewards go over a run, which prompts teach nothing, how long completions are: held to numpy and naive loops."""
+"""Courses of rewards over a run, prompts that teach nothing, lengths of completions: held to numpy and naive loops."""
 
 import json
 import pickle
@@ -120,7 +120,7 @@ def test_prompts_are_counted_over_the_run(seed, form):
 
 
 def verl(frame) -> pl.DataFrame:
-    """Its rows as verl writes them, those of a group apart."""
+    """Return the rows of a log as verl writes them, those of a group apart."""
     frame = frame.rename({"prompt": "input", "completion": "output"}).with_columns(
         score=pl.col("right") + pl.col("length"), gts=pl.lit("x"), place=pl.int_range(pl.len()) % SIZE
     )

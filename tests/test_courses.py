@@ -19,7 +19,7 @@ POINT = re.compile(r"(-?[\d.]+),(-?[\d.]+)")
 
 
 def plots(html, kind="course"):
-    """What each picture is called, its numbers, and the points of its path of this kind."""
+    """Return what each picture is called, its numbers, and the points of its path of this kind."""
     found = []
     for svg in re.findall(r'<svg class="plot".*?</svg>', str(html)):
         paths = re.findall(rf'<path class="{kind}" d="([^"]*)"', svg)

@@ -67,7 +67,7 @@ def group(task, choice):
 
 
 def scores(rows, weight):
-    """Of each different mix: how many answers have it, its sum, and its GDPO score before the batch step."""
+    """Return of each different mix how many answers have it, its sum, and its GDPO score before the batch step."""
     counts, n = Counter(rows), len(rows)
     passed = [sum(column) for column in zip(*rows, strict=True)]
     stds = [sqrt(k * (n - k) / (n * (n - 1))) for k in passed]

@@ -59,7 +59,7 @@ def plain(html):
 
 
 def expected(marks):
-    """What the core draws and says of these marks."""
+    """Return what the core draws and says of these marks."""
     return draw(replace(SHEET.state, marks=tuple(map(tuple, marks))))
 
 

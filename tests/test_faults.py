@@ -17,7 +17,7 @@ SAYS = "a fault of gdpo, not of your input: "
 
 
 class PanicException(BaseException):
-    """As polars raises where its own code fails: no Exception."""
+    """An error as polars raises it where its own code fails: no Exception."""
 
 
 FAULTS = {

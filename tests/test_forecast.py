@@ -145,7 +145,7 @@ def test_what_does_not_move_is_open():
 
 
 def test_what_is_missing_makes_a_rate_as_uncertain_as_fewer_groups_do():
-    """Where half of the groups lack a reward, the variance of a step's rate doubles; nothing counts as a mean of 0."""
+    """The variance of a step's rate doubles where half of the groups lack a reward; nothing counts as a mean of 0."""
     rows = simulate("grpo", [1, 1], 60, 3, speeds=(0, 0), start=(0.0, 2.0))[0]
     half = [row | ({"b": None} if int(row["prompt"][-1]) % 2 else {}) for row in rows]
     whole, lacking = (LoggedGroups(report_of(x).facts_with_sample("")).course.dispersion[1] for x in (rows, half))
@@ -197,7 +197,7 @@ def test_a_comparison_says_how_fast_each_reward_followed_its_push_in_either_run(
 
 
 def test_a_reward_that_was_never_pushed_has_no_speed():
-    """It is constant inside every group and differs between them."""
+    """The reward is constant inside every group and differs between them."""
     rows = [row | {"a": row["step"] % 2} for row in simulate("grpo", [1, 1], 25, 1)[0]]
     report = report_of(rows)
     assert [speed.reward for speed in changes(report, report).speeds] == ["b"]

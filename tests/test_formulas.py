@@ -72,7 +72,7 @@ def by_core(groups, weights, lengths, method, convention):
 
 
 def asked(groups, weights, lengths, method, convention):
-    """The same as the browser takes it."""
+    """Return the question as the browser takes it."""
     c = ALL_CONVENTIONS[convention]
     tokens = c.last_step == "tokens"
     return {

@@ -1,4 +1,4 @@
-"""What strangers send: every hostile log gets one line or a report, and no more is taken than there is room for."""
+"""Logs that strangers send: each hostile one gets one line or a report, and no more is taken than there is room for."""
 
 import io
 import os

@@ -16,6 +16,10 @@ APP = ROOT / "app.py"
 CORE = sorted([*(ROOT / "gdpo_core").rglob("*.py"), *(ROOT / "gdpo_audit").rglob("*.py")])
 VIEWS = sorted((ROOT / "views").rglob("*.py"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+TOOLS = sorted(
+    path for name in ("benchmarks", "conformance", "experiments", "scripts") for path in (ROOT / name).rglob("*.py")
+)
+TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py") if "configs" not in path.parts)
 
 
 def relative(path):
@@ -63,7 +67,7 @@ READS_A_LOG = re.compile(r"\brun\.(?:tables|sample|table|extracts|count_undecide
 
 
 def test_findings_and_report_open_no_log():
-    """What they need of it, the audit reads before; a report reads it once more where its owner asks it to."""
+    """The audit reads beforehand what they need of it; a report reads it once more where its owner asks it to."""
     readers = {relative(path): READS_A_LOG.findall(path.read_text("utf-8")) for path in CORE}
     rooms = {path: reads for path, reads in readers.items() if path.split("/")[1] in ("findings", "report") and reads}
     assert {path: len(reads) for path, reads in rooms.items()} == {"gdpo_audit/report/audit_report.py": 3}
@@ -81,6 +85,7 @@ NOT_READ = {"views/patches.py", "views/sessions.py"}
 READ = [
     *(path for path in CORE if path.parent.name in ("gdpo_audit", "findings", "report")),
     *(path for path in VIEWS if relative(path) not in NOT_READ),
+    *TOOLS,
 ]
 
 
@@ -235,7 +240,7 @@ def tree() -> set[str]:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
 def test_a_path_that_a_document_names_is_there(path):
-    """Of a path that is not from the root, the end of one."""
+    """A path that is not from the root is the end of one."""
     text = path.read_text(encoding="utf-8")
     blocks = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
     of_others = re.compile(r"^### Where trainers leave their logs$.*?^## ", re.MULTILINE | re.DOTALL)
@@ -291,7 +296,7 @@ def bindings(path) -> set[str]:
     return {name.strip("_") for name in names if name}
 
 
-@pytest.mark.parametrize("path", [*CORE, *VIEWS], ids=relative)
+@pytest.mark.parametrize("path", [*CORE, *VIEWS, *TOOLS, *TESTS, ROOT / "gdpo_cli.py", ROOT / "serve.py"], ids=relative)
 def test_a_docstring_begins_with_what_it_says(path):
     assert not {name: text[:60] for name, text in docstrings(path) if NO_FIRST_WORDS.match(text)}
 

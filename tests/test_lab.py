@@ -124,7 +124,7 @@ def test_headline_and_notes_say_what_becomes_of_the_largest_tie():
 
 
 def value(text: str) -> float:
-    """What a reader gets who computes with the printed numbers alone."""
+    """Return what a reader gets who computes with the printed numbers alone."""
     text = text.replace("−", "-").replace("·", "*").replace("÷", "/")
     text = re.sub(r"(?<=[\d)]) (?=[+-][\d])", "", text)  # z terms stand beside each other, each with its sign
     assert re.fullmatch(r"[-+*/(). \de]+", text), text

@@ -1,4 +1,4 @@
-"""What the command line costs before it does anything: what it imports, and what its wheel needs and holds."""
+"""Costs of the command line before it does anything: what it imports, and what its wheel needs and holds."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def python(code: str, *arguments: str) -> str:
-    """What a new process prints."""
+    """Return what a new process prints."""
     # typer takes the shell from the processes around it, unless it is told not to.
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     command = [sys.executable, "-c", code, *arguments]

@@ -1,4 +1,4 @@
-"""What a log of means proves: its bounds against the exact shares of groups, and what the audit says of such a log."""
+"""Bounds that a log of means proves, against the exact shares of groups, and what the audit says of such a log."""
 
 import json
 from itertools import combinations
@@ -124,7 +124,7 @@ def test_a_log_cut_down_has_the_scalars_that_trl_logged():
 
 
 def history(steps=20, groups=4, size=8, pays=(1.0, 1.0), every=1, draw=0):
-    """What TRL's trainer keeps of each step, by numpy, with the last line of a run."""
+    """Return what TRL's trainer keeps of each step, by numpy, with the last line of a run."""
     generator, lines = np.random.default_rng(draw), []
     for step in range(1, steps + 1):
         batches = (generator.random((every, groups * size, 2)) < [0.5, 0.3 + step / 50]) * np.array(pays)

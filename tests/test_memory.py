@@ -94,7 +94,7 @@ def test_memory_is_given_back_a_minute_after_a_visitor_left_and_each_ten_minutes
 
 
 class Cycle:
-    """What only the collector frees."""
+    """An object that only the collector frees."""
 
     def __init__(self):
         self.self = self

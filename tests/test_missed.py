@@ -1,4 +1,4 @@
-"""What a log shows though no method looks at it: impossible advantages, no right answer, a reward that falls."""
+"""Faults that a log shows though no method looks at them: impossible advantages, no right answer, a falling reward."""
 
 import numpy as np
 import pytest

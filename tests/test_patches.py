@@ -66,7 +66,7 @@ CELLS = ["x = 1", "import numpy as np\nimport os.path", "def f():\n    return y;
 
 
 def read_of(cell) -> list:
-    """What marimo knows of a cell, without its code objects: they are never equal over files."""
+    """Return what marimo knows of a cell, without its code objects: they are never equal over files."""
     return [cell.defs, cell.refs, cell.imports, cell.imported_namespaces, cell.temporaries, cell.language, cell.code]
 
 

@@ -1,4 +1,4 @@
-"""What holds of every method under every convention that promises it, on any batch: one table of properties."""
+"""Properties of every method under every convention that promises them, on any batch: one table."""
 
 import random
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ def case_of(batch: naive.Batch, draw: random.Random) -> Case:
 
 
 def methods_for(convention: Convention) -> list[str]:
-    """Those that the convention defines; CorrGRPO correlates in whole groups, PAPO divides them."""
+    """Return the methods that the convention defines; CorrGRPO correlates in whole groups, PAPO divides them."""
     return [m for m in ALL_METHODS if not (m in ("corr_grpo", "papo") and convention.leave_one_out)]
 
 

@@ -167,7 +167,7 @@ def test_the_report_of_every_sample_has_them(sample):
 
 @pytest.mark.parametrize("key", ALL_CONVENTIONS)
 def test_random_logs_have_them_under_every_convention(key):
-    """Of several batches in one sum, with ragged groups and missing rewards, in two sums that are put together."""
+    """Several batches stand in one sum, with ragged groups and missing rewards, and two such sums are put together."""
     weights, convention = (1.0, 0.3, -2.0), ALL_CONVENTIONS[key]
     basis = Basis(tuple("abc"), weights, key, None, None)
     for seed in range(200 // len(ALL_CONVENTIONS) + 1):
@@ -222,7 +222,7 @@ def test_a_step_has_the_push_of_its_own_responses():
 
 
 def test_the_share_punished_that_was_counted_before():
-    """What the rows of the shipped logs gave when they were counted by other code, in percent."""
+    """The percentages are what the rows of the shipped logs gave when they were counted by other code."""
     report = ga.audit(ga.read_run(SAMPLES / "pays_5_grpo"))
     shown = {
         m: [round(100 * of[name], 1) for name in ("correctness", "conciseness")] for m, of in report.punished.items()

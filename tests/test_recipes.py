@@ -199,7 +199,7 @@ def test_leave_one_out_grpo_is_recognised_by_the_weights_that_are_given():
 
 
 def test_the_round_off_of_sums_near_a_constant_is_allowed():
-    """As a policy that passes nearly everything beside a reward of nearly constant noise leaves it."""
+    """A policy that passes nearly everything, beside a reward of nearly constant noise, leaves such sums."""
     draw = np.random.default_rng(0)
     r = np.ones((4800, 12, 4), dtype=np.float32)
     r[..., 3] += draw.normal(0, 0.01, r.shape[:2])

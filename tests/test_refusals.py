@@ -1,4 +1,4 @@
-"""What cannot be read is refused in one line that names the file, the row and the column: one table for all readers."""
+"""Refusals of what cannot be read, in one line that names the file, the row and the column: a table for all readers."""
 
 import gzip
 import io

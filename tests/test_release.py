@@ -1,4 +1,4 @@
-"""What a release says of itself agrees: version, holder, paper, Pythons, targets; the workflow may do little."""
+"""Facts that a release states in several places agree: version, holder, paper, Pythons, targets; its rights are few."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""What a reader of the report needs, of logs as people have them: report_cases.py has the sources and the truth."""
+"""Reports on logs as people have them, held to what a reader needs: report_cases.py has the sources and the truth."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ def said_first(report: ga.AuditReport) -> str:
 
 
 def faults(report: ga.AuditReport, truth: Truth) -> list[str]:
-    """What the report lacks, or says against the truth."""
+    """Return what the report lacks, or says against the truth."""
     text, wrong = said(report), []
 
     def expect(holds: bool, name: str, got) -> None:

@@ -1,4 +1,4 @@
-"""What the audit says of many logs, held against tests/reports.json: recorded logs, and logs made here from seeds.
+"""Reports on many logs, held against tests/reports.json: recorded logs, and logs made here from seeds.
 
 `PYTHONPATH=.:tests .venv/bin/python -m test_reports [NAME ...]` adds the reports of new logs, takes out those of logs
 that are gone, and writes anew those whose names hold a NAME: what changes in the file, readers of reports will see.
@@ -75,21 +75,21 @@ def varied(steps=4, seed=0) -> np.ndarray:
 
 
 def with_values(r, k, values, at=...) -> np.ndarray:
-    """The same with other values of a reward, in some places."""
+    """Return the rewards with other values of one of them, in some places."""
     r = r.copy()
     r[..., k][at] = values
     return r
 
 
 def silenced(r, share, k=slice(None)) -> np.ndarray:
-    """The same with the first groups of each step constant in the rewards k."""
+    """Return the rewards with the first groups of each step constant in the rewards k."""
     r, groups = r.copy(), round(share * r.shape[1])
     r[:, :groups, :, k] = r[:, :groups, :1, k]
     return r
 
 
 def with_half(values, others):
-    """The same where half of step 3 was overwritten by an evaluation."""
+    """Return the values where half of step 3 was overwritten by an evaluation."""
     values = values.copy()
     values[2, :4] = others[2, :4]
     return values
@@ -182,7 +182,7 @@ TABLES = {f"table {case.id}": case.values for case in (*OF_TRAINERS, *OF_ANY_TAB
 
 
 def all_logs() -> Iterator[tuple]:
-    """Of each log its name, what gives it in a folder, and the arguments of read_run and of the audit."""
+    """Yield of each log its name, what gives it in a folder, and the arguments of read_run and of the audit."""
     for path in RECORDED:
         name = path.relative_to(ROOT).as_posix()
         yield name, lambda folder, path=path: path, {}, {}
@@ -206,7 +206,7 @@ ALL = {name: rest for name, *rest in all_logs()}  # of tables with one id, the l
 
 
 def figures(name: str, folder: Path) -> dict:
-    """What is held of the report on a log; of a log that is refused, the sentence."""
+    """Return what is held of the report on a log; of a log that is refused, the sentence."""
     source, options, arguments = ALL[name]
     try:
         run = ga.read_run(source(folder), **options)

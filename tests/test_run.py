@@ -118,7 +118,7 @@ def test_the_downloads_open_and_hold_the_report():
 
 
 def written(page):
-    """What the address holds."""
+    """Return what the address holds."""
     return {key: text for key, text in page.controls.items() if text}
 
 

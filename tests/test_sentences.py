@@ -53,7 +53,7 @@ def random_state(rng: random.Random) -> State:
 
 @dataclass
 class Plain:
-    """What loops over the advantages of both methods see; side 0 is GRPO, side 1 the other."""
+    """Facts as loops over the advantages of both methods see them; side 0 is GRPO, side 1 the other."""
 
     state: State
     drawing: dict

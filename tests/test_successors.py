@@ -1,4 +1,4 @@
-"""What came after GDPO: by hand, against plain loops, and what the methods share with GRPO and GDPO."""
+"""Methods that came after GDPO: by hand, against plain loops, and what they share with GRPO and GDPO."""
 
 from itertools import product
 from math import fsum, isnan, nan, sqrt

@@ -1,4 +1,4 @@
-"""How the two policies learn: recorded medians, plain loops, the formulas of the large-group limit; what is refused."""
+"""Training of the two policies: recorded medians, plain loops, the formulas of the large-group limit; refusals."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -220,7 +220,7 @@ def limit(method, likely, rows, weights, match_scale):
 
 
 def likelihood(b, p, together):
-    """Of one outcome: of independent coins, and of coins that are all on 1 below one draw, by its place among p."""
+    """Return the likelihood of an outcome: coins fall alone, or all by one draw with probability `together`."""
     alone = prod(q if x else 1 - q for x, q in zip(b, p, strict=True))
     edges = [0, *sorted(p), 1]
     by_one = sum(

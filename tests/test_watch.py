@@ -42,7 +42,7 @@ class Clock:
 
 
 def looks(path, **named):
-    """What `reports` yields until the clock runs out."""
+    """Return what `reports` yields until the clock runs out."""
     found = []
     with suppress(KeyboardInterrupt):
         for report in watch.reports(str(path), {}, **named):

@@ -1,4 +1,4 @@
-"""What if, on the whole run: held against each batch by itself, and by hand."""
+"""Settings tried on the whole run: held against each batch by itself, and by hand."""
 
 import json
 import pickle

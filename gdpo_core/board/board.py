@@ -72,9 +72,7 @@ class Board(anywidget.AnyWidget):
     ['+0.58', '−1.15', '+0.58']
     """
 
-    _esm = f"const STYLE = {json.dumps(STYLE)};\n" + "".join(
-        (HERE / name).read_text(encoding="utf-8") for name in SCRIPTS
-    )
+    _esm = f"const STYLE = {json.dumps(STYLE)};\n{CODE}"
     # what is shown
     answers: Any = traitlets.List().tag(sync=True)
     names: Any = traitlets.List().tag(sync=True)

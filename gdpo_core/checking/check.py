@@ -108,7 +108,7 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
     unread = tuple(map(one_line, _unread(rules, known)))
     facts = {"trainer": _says_trainer(recognised), "method": says_method}
     if told:
-        facts |= _facts(chosen, fill, _says_rewards(rules, known, runs), says_batch)
+        facts |= _facts(chosen, fill, _says_rewards(rules, known, rewards, weights), says_batch)
     facts |= _notes(unread, recognised)
     return ConfigCheck(
         files=names_of(configuration),
@@ -155,8 +155,7 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
     for runs in rules.runs:
         holds = known.holds(runs.when)
         if holds is None:
-            keys = [c.key for c in runs.when if isinstance(known.value(c.key), Unread)]
-            return None, f"It cannot be told without {listing(dict.fromkeys(keys))}."
+            return None, _needs(runs.when, known)
         if holds:
             filled = _Filled({}, known)(runs.says, runs.when)
             if runs.method is None:
@@ -165,6 +164,12 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
             name = f"{NAMES[runs.method]}, as {convention.name} computes it."
             return runs, f"{name} {filled}".strip()
     return None, "It cannot be told."
+
+
+def _needs(when: Sequence[Condition], known: Known) -> str:
+    """Return the sentence that names the keys without whose values it cannot be told whether the conditions hold."""
+    keys = dict.fromkeys(c.key for c in when if isinstance(known.value(c.key), Unread))
+    return f"It cannot be told without {listing(keys)}."
 
 
 def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
@@ -188,8 +193,7 @@ def _numbers(values: Any) -> tuple[float, ...] | None:
     return tuple(float(w) for w in values) if fits else None
 
 
-def _says_rewards(rules: Rules, known: Known, runs: Runs | None) -> str:
-    names, weights = _rewards(rules, known, runs)
+def _says_rewards(rules: Rules, known: Known, names: tuple[str, ...] | None, weights: tuple[float, ...] | None) -> str:
     if any(isinstance(known.value(key), Unread) for key in (rules.rewards, rules.weights) if key):
         told = f"{listing(names)}, in this order" if names else "They are not told"
         return f"{told}; the weights are not told." if names else f"{told}."
@@ -256,8 +260,7 @@ def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
         if fact.about == about and (force or (force is None and not fact.until)):
             holds = known.holds(fact.when)
             if holds is None:
-                keys = [c.key for c in fact.when if isinstance(known.value(c.key), Unread)]
-                return Fact(about=about, says=f"It cannot be told without {listing(dict.fromkeys(keys))}.")
+                return Fact(about=about, says=_needs(fact.when, known))
             if holds:
                 return fact
     return None

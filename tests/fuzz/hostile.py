@@ -22,7 +22,7 @@ COMPUTED = METRICS + " GENERATED ALWAYS AS (hex(zeroblob(4000))) VIRTUAL"
 
 
 class Evil:
-    """What must never be unpickled."""
+    """An object that must never be unpickled."""
 
     def __reduce__(self) -> tuple:
         return (exec, ("raise SystemExit('unpickled')",))

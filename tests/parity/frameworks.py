@@ -47,7 +47,7 @@ class Framework:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a framework comes from, and how its code is loaded once it is there; no loader: it is not on PyPI."""
+    """A framework's package, and how its code is loaded once it is there; without a loader it is not on PyPI."""
 
     title: str
     package: str | None = None
@@ -96,7 +96,7 @@ def _trainer(file: Path, nth: int = 0) -> dict[str, Method]:
 
 
 def _nanstd() -> dict:
-    """What the block calls; axolotl imports it from TRL as well."""
+    """Return the functions that the block calls; axolotl imports them from TRL as well."""
     trl = distribution("trl")
     if trl is None:
         raise LookupError("axolotl calls a function of TRL, which is not installed")

@@ -224,20 +224,3 @@ def link_values(values: Mapping[str, Any]) -> dict[str, Any]:
         "train-gate": str(int(values.get("gate", False))),
         "train-more": (float(OPTIMIZERS.index(values["optimizer"])), *more, *noise),
     }
-
-
-def address(
-    scenario: Scenario,
-    scenarios: Mapping[str, Scenario],
-    setting: Setup,
-    third: str,
-    values: Mapping[str, Any],
-    given: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the chapter's address values, and their defaults, which the address leaves out.
-
-    values: of the controls now; given: of the controls as the scenario has them.
-    """
-    chosen = {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third}
-    default = {"train-scenario": next(iter(scenarios)), "train-compare": scenario.setup.comparison}
-    return chosen | link_values(values), default | link_values(given)
