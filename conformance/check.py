@@ -8,7 +8,8 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from math import isnan
 from operator import attrgetter
 from pathlib import Path
@@ -22,6 +23,7 @@ SAME, ALIKE = 1e-5, 2e-3  # of max(1, |A|): float32 leaves the one, an eps of 1e
 FEW = 2  # cases, in which other faults may look alike: each is then named by what its own case shows
 METHODS = ("gdpo", "grpo", "grpo_no_std", "grpo_batch_std")
 INPUTS = ("rewards", "groups", "weights", "lengths")
+NO_NUMBERS = (str, bytes, dict, set, frozenset)  # no row has a place in them, or none has a number
 
 
 def load(file: Path = FILE) -> dict:
@@ -37,7 +39,10 @@ def near(found: list[float], expected: list[float], tolerance: float) -> bool:
 
 def first_line(error: BaseException) -> str:
     """Return the kind of an error and the first line of its message."""
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".rstrip(": ")
+    try:
+        return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".rstrip(": ")
+    except Exception:
+        return type(error).__name__  # an error that cannot say what it is
 
 
 def run(function: Callable, case: dict) -> list[float] | str:
@@ -46,17 +51,19 @@ def run(function: Callable, case: dict) -> list[float] | str:
     try:
         rewards, weights = [list(map(float, row)) for row in case["rewards"]], list(map(float, case["weights"]))
         found = function(rewards, list(case["groups"]), weights, list(case["lengths"]))
-        found = list(found) if isinstance(found, Iterator) else found
+        found = list(islice(found, rows + 1)) if isinstance(found, Iterator) else found
+        found = found.tolist() if hasattr(found, "tolist") else found
+        shown = f"{found!r:.60}"
+        values = [] if isinstance(found, NO_NUMBERS) else list(found) if isinstance(found, Iterable) else None
     except (Exception, SystemExit) as error:
         return f"raises {first_line(error)}"
-    found = found.tolist() if hasattr(found, "tolist") else found
     try:
-        texts = isinstance(found, str | dict) or any(isinstance(value, str) for value in found)
-        numbers = [] if texts else [float(value) for value in found]
+        no_numbers = isinstance(found, NO_NUMBERS) or any(isinstance(value, str) for value in values)
+        numbers = [] if no_numbers else [float(value) for value in values]
     except (TypeError, ValueError, OverflowError):
-        texts = True
-    if texts:
-        return f"expected {rows} numbers, one per row, got {found!r:.60}"
+        no_numbers = True
+    if no_numbers:
+        return f"expected {rows} numbers, one per row, got {shown}"
     return numbers if len(numbers) == rows else f"expected {rows} numbers, one per row, got {len(numbers)}"
 
 

@@ -50,7 +50,8 @@ def _(marks):
     # A mix is a way to be marked. Two answers with different mixes and the same advantage are a tied pair.
     ties = {name: gc.collapse(marks.value, method) for name, method in METHODS.items()}
     pl.DataFrame(
-        {"method": name, "mixes": collapse.vectors, "advantages": collapse.levels, "tied": collapse.tied_pair_count}
+        {"method": name, "mixes": len({*map(tuple, marks.value)}), "advantages": len({*collapse.level.tolist()})}
+        | {"tied": collapse.tied_pair_count}
         for name, collapse in ties.items()
     )
     return (ties,)

@@ -76,10 +76,8 @@ def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], exp
             "--html: expected the extra board (anywidget) to be installed, got an installation without it"
         ) from None
     tokens = explanation.convention.last_step == "tokens"
-    given = "none, and the board shows GDPO"
-    expect(
-        not tokens or explanation.lengths is not None, "--html", "--lengths, as this convention weighs tokens", given
-    )
+    told = not tokens or explanation.lengths is not None
+    expect(told, "--html", "--lengths, as this convention weighs tokens", "none, and the board shows GDPO")
     board = Board(
         rewards,
         lengths=None if explanation.lengths is None else [int(n) for n in explanation.lengths.flatten().tolist()],
@@ -88,7 +86,7 @@ def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], exp
         method=explanation.method if explanation.method != "grpo" else "gdpo",
         primary="reward 1",
     )
-    _write({"html": file}, {"html": board.to_html()})
+    _write(_targets({"html": file, "json_": None}), {"html": board.to_html()})
 
 
 def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
@@ -269,9 +267,7 @@ def _audit_runs(
                 reports.append(audit_on_ray(path, **audit_args, **read_args))
                 continue
             run = read_run(path, **read_args)
-            log = {_real(name) for name in run.files}
-            for option, target in targets.items():
-                expect(_real(str(target)) not in log, option, "another file than the log", repr(str(target)))
+            _expect_spared(targets, run.files, "the log")
             weights = audit_args["weights"] or {}
             all_zero = weights.keys() >= set(run.rewards) and not any(weights.values())
             expect(not all_zero, "weight", "one that is not 0", "0 for every reward")
@@ -327,9 +323,14 @@ def _targets(options: Options) -> dict[str, Path]:
     given = {"html": options["html"], "json": None if options["json_"] == Path("-") else options["json_"]}
     targets = {option: path for option, path in given.items() if path is not None}
     for option, path in targets.items():
-        fits = str(path) != "-" and path.parent.is_dir() and not path.is_dir()
+        fits = str(path) != "-" and os.path.isdir(path.parent) and not os.path.isdir(path)  # a Path may raise OSError
         expect(fits, option, "a file in a directory that exists", repr(str(path)))
     return targets
+
+
+def _expect_spared(targets: Mapping[str, Path], files: Sequence[str], what: str) -> None:
+    for option, target in targets.items():
+        expect(_real(str(target)) not in map(_real, files), option, f"another file than {what}", repr(str(target)))
 
 
 def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
@@ -384,11 +385,10 @@ def run_compare(options: Options) -> None:
 
 
 def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write what a configuration will run; return 1 where --strict meets a trap of severity error, else 0.
-    printing: the context in which it prints. Raises InputError.
-    """
+    """Print in a context and write what a configuration will run; return 1 if --strict meets an error, else 0."""
     targets = _targets({"html": None, "json_": options["json_"]})
     check = check_config(options["configurations"], options["trainer"])
+    _expect_spared(targets, check.files, "the configuration")
     sample = None if options["log"] is None else score_sample(check, read_run(options["log"]))
     text = _dump(check.to_dict() | {"sample": jsonable(asdict(sample)) if sample else None})
     _write(targets, {"json": text})

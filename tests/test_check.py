@@ -405,6 +405,9 @@ def test_configurations_of_users_are_told_as_a_reader_would():
 
 # Six lists of eight times the one before.
 TIMES = [f"{c}: &{c} [{', '.join([f'*{b}'] * 8)}]\n" for b, c in zip("bcdefg", "cdefgh", strict=True)]
+MERGED = "b: &b {k: 1, l: 2}\n" + "".join(
+    f"{c}: &{c} {{<<: [{', '.join([f'*{b}'] * 8)}]}}\n" for b, c in zip("bcdefg", "cdefgh", strict=True)
+)
 BOMB = "b: &b [1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(TIMES)
 
 
@@ -417,7 +420,7 @@ BOMB = "b: &b [1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(TIMES)
         ({"a.sh": "accelerate launch grpo.py --config recipes/own.yaml"}, r"it names recipes/own.yaml: give that file"),
         ({"a.py": "print(1)"}, r"a.py: expected a configuration of .* got no setting at all"),
         ({"a.yaml": axolotl(""), "b.sh": verl(GDPO_VERL)}, r"one trainer .* axolotl \(base_model in a.yaml:1\) and"),
-        ({"a.py": "from trl import GRPOConfig\nGRPOConfig(\n"}, r"a.py:2: expected Python, got: '\(' was never closed"),
+        ({"a.py": "from trl import GRPOConfig\nGRPOConfig(\n"}, r"a.py:2: expected Python 3\.\d+, got: '\(' was"),
         ({"a.yaml": "a: [1\nb: {"}, r"a.yaml:2: expected YAML"),
         ({"a.yaml": "- 1"}, r"a.yaml: expected keys and values, got a list"),
         ({"a.json": '{"a": 1,\n"b": }'}, r"a.json:2: expected JSON"),
@@ -427,6 +430,15 @@ BOMB = "b: &b [1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(TIMES)
         ({"a.yaml": "a: " + "[" * 99}, r"a.yaml: expected at most 60 brackets"),
         ({"a.yaml": "a: &a [*a]"}, r"a.yaml: expected at most 60 mappings"),
         ({"a.yaml": BOMB}, r"at most 20,000 values"),
+        ({"a.yaml": MERGED}, r"at most 20,000 values"),
+        ({"a.yaml": axolotl("trl: &t {<<: *t}")}, r"at most 60 mappings inside one another"),
+        ({"a.yaml": axolotl("---\nrl: grpo")}, r"a.yaml:3: .* got: expected a single document .* but found another"),
+        ({"a.py": "def f[T](): ...\nprint x"}, r"a.py:[12]: expected Python 3\.\d+, got: "),
+        ({"a.ipynb": '{"cells": [1, null]}'}, r"a.ipynb: expected a notebook, got JSON without a list of cells"),
+        ({"a.py": trl(f"reward_weights=[{10**400}, 1]")}, r"a.py:4: expected numbers of at most 300 digits"),
+        ({"a.py": trl(f"num_generations={16**5000:#x}")}, r"a.py:4: expected numbers of at most 300 digits"),
+        ({"a.sh": verl(f"a.b=[{10**400}]")}, r"a.sh:3: expected numbers of at most 300 digits"),
+        ({"a.sh": None}, r"a.sh: expected its text, as str or bytes, got NoneType"),
         ("/nowhere/a.yaml", r"/nowhere/a.yaml: expected a file that can be read"),
         ([], r"expected the path of a file"),
         ({}, r"expected at least one text"),
@@ -449,12 +461,63 @@ def test_templates_and_expressions_are_said_by_key_and_the_rest_is_read():
     assert told.unread == ("algorithm.adv_estimator = $(cat m) (a.sh:3)", "data.train_batch_size = $((8 * 4)) (a.sh:3)")
 
 
+@pytest.mark.parametrize("name", ["train.py", "args.json", "a.yaml", "a.sh"])
+def test_a_byte_order_mark_is_no_part_of_a_file(name):
+    texts = {"train.py": trl(), "args.json": '{"rlhf_type": "grpo"}', "a.yaml": axolotl(""), "a.sh": nemo("")}
+    plain, marked = (gc.check_config({name: before + texts[name]}) for before in ("", "\ufeff"))
+    assert plain == marked
+
+
+def test_what_yaml_merges_into_a_mapping_counts_and_of_a_key_twice_the_last():
+    base = "base: &base {reward_funcs: [r.a, r.b], reward_weights: [1, 2], num_generations: 2}\n"
+    check = gc.check_config(
+        {"a.yaml": axolotl(base + "trl:\n  num_generations: 4\n  <<: [*base, {reward_weights: [9]}]")}
+    )
+    assert (check.rewards, check.weights, check.group_size) == (("r.a", "r.b"), (1.0, 2.0), 4)
+    twice = axolotl("trl: {reward_funcs: [r.a], beta: 0.1}\ntrl: {num_generations: 4}")
+    assert gc.check_config({"a.yaml": twice}).rewards is None  # as a parser of YAML has it
+
+
+def test_a_notebook_may_hold_what_is_no_python():
+    cells = ["%%bash\necho 'a", "!pip install trl==1.2.0\nfiles = !ls\n?dir\ndir??", "x = (5\n  % 3)\n", trl()]
+    check = gc.check_config({"a.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": c} for c in cells]})})
+    assert (check.method, check.rewards, check.version) == ("grpo", ("accuracy", "form"), "1.2.0")
+    command = {"cell_type": "code", "source": ["!swift rlhf \\\n", "  --rlhf_type grpo \\\n", "  --num_generations 4"]}
+    assert gc.check_config({"a.ipynb": json.dumps({"cells": [command]})}).group_size == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "rewards", "weights"),
+    [
+        (swift("--rlhf_type grpo --reward_funcs --scale_rewards gdpo --reward_weights"), None, None),
+        (swift("--rlhf_type grpo --scale_rewards gdpo --reward_funcs a b --reward_weights nan inf"), ("a", "b"), None),
+        (verl(GDPO_VERL + "'+algorithm.gdpo_reward_weights=[&a [*a],1]'"), ("accuracy", "form"), None),
+        (
+            verl(GDPO_VERL + f"'+algorithm.gdpo_reward_weights=[{BOMB[6:].replace(chr(10), ',')}1]'"),
+            ("accuracy", "form"),
+            None,
+        ),
+        (verl(GDPO_VERL + "'+x={a: &b {c: *b}}'"), ("accuracy", "form"), (1.0, 1.0)),
+    ],
+)
+def test_what_is_no_name_or_no_number_is_not_told_as_one(text, rewards, weights):
+    check = gc.check_config({"a.sh": text})
+    assert (check.rewards, check.weights) == (rewards, weights)
+
+
+def test_what_is_no_version_is_not_taken_for_one():
+    check = gc.check_config({"a.sh": "pip install verl==garbage\n" + verl(GDPO_VERL)})
+    assert check.version is None and not {trap.id for trap in check.traps} & {"verl-before-gdpo"}
+    assert gc.check_config({"a.sh": "pip install verl==0.9.*\n" + verl(GDPO_VERL)}).version == "0.9"
+
+
 def test_a_trainer_is_named_by_the_caller_where_nothing_tells_it_and_refused_where_it_is_another():
     assert gc.check_config({"a.yaml": "num_generations: 4\n"}, "trl").group_size == 4
     for trainer, message in {
         "verl": "expected a configuration of verl, got axolotl",
         "areal": r"expected NAME or NAME==VERSION, with one of trl, verl",
         "verl==new": "expected a version such as 0.9.1, got 'new'",
+        3: "expected NAME or NAME==VERSION, got 3",
     }.items():
         with pytest.raises(gc.InputError, match=message):
             gc.check_config({"a.yaml": axolotl("")}, trainer)
@@ -474,6 +537,9 @@ def test_the_command_prints_ten_lines_and_ends_by_what_it_found(capsys, tmp_path
     assert gdpo(capsys, "check", str(tmp_path / "train.sh"), "--strict")[0] == 1
     code, _, err = gdpo(capsys, "check", str(tmp_path / "none.sh"))
     assert code == 2 and err.startswith("gdpo: ") and err.count("\n") == 1
+    code, _, err = gdpo(capsys, "check", str(tmp_path / "fine.sh"), "--json", str(tmp_path / "fine.sh"))
+    assert code == 2 and "json: expected another file than the configuration" in err
+    assert (tmp_path / "fine.sh").read_text().startswith("#!")
     code, out, _ = gdpo(capsys, "check", str(tmp_path / "train.sh"), "--json", "-", "--trainer", "verl==0.8")
     told = json.loads(out)
     assert told["method"] == "gdpo" and told["version"] == "0.8" and told["traps"][0]["id"] == "verl-kl-vanishes"

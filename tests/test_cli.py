@@ -135,3 +135,9 @@ def test_a_file_that_cannot_be_named_is_one_line(capsys, tmp_path):
     for path in (tmp_path / ("x" * 300), loop):
         code, _, err = gdpo(capsys, "explain", "10", "01", "--html", str(path))
         assert code == 2 and "html: expected a file that can be written" in err
+    config = tmp_path / "train.sh"
+    config.write_text("swift rlhf --rlhf_type grpo")
+    code, _, err = gdpo(capsys, "check", str(config), "--json", str(tmp_path / ("x" * 300)))
+    assert code == 2 and "json: expected a file that can be written" in err
+    code, _, err = gdpo(capsys, "explain", "10", "01", "--html", "-")
+    assert code == 2 and "html: expected a file in a directory that exists, got '-'" in err

@@ -3,6 +3,7 @@
 import random
 import sys
 from functools import partial
+from itertools import repeat
 from math import nan
 from types import SimpleNamespace
 
@@ -220,6 +221,20 @@ def test_code_of_another_convention_is_called_that_and_no_line_contradicts_itsel
     assert "\nfar off in 14 cases: no step over the batch\n" in capsys.readouterr().out
 
 
+class Mute(Exception):
+    """An error that cannot say what it is, and a value that cannot be shown."""
+
+    def __str__(self):
+        raise ValueError("no text")
+
+    def __repr__(self):
+        raise ValueError("no repr")
+
+
+def raise_(error):
+    raise error
+
+
 BAD = {
     "raises KeyError: 'x'": lambda *given: {}["x"],
     "expected 4 numbers, one per row, got 1": lambda *given: [0.0],
@@ -231,6 +246,12 @@ BAD = {
     "NaN in 4 of 4 rows, first in row 1": lambda r, *given: torch.full((len(r),), nan),
     "raises ZeroDivisionError: division by zero": lambda *given: (1 / (2 - i) for i in range(4)),
     "raises SystemExit: 3": lambda *given: sys.exit(3),
+    "expected 4 numbers, one per row, got b'abcd'": lambda *given: b"abcd",
+    "expected 4 numbers, one per row, got {0, 1, 2, 3}": lambda *given: {0, 1, 2, 3},
+    "expected 4 numbers, one per row, got 5": lambda *given: repeat(0.0),
+    "raises Mute": lambda *given: raise_(Mute()),
+    "raises ValueError: no repr": lambda *given: [Mute()],
+    "raises TypeError: no list": lambda *given: SimpleNamespace(tolist=lambda: raise_(TypeError("no list"))),
 }
 
 

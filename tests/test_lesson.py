@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import runpy
 from itertools import combinations
 from pathlib import Path
@@ -50,6 +51,16 @@ def test_the_lessons_advantages_and_ties_are_those_of_plain_loops(lesson):
     # A right and a wrong answer are tied under GRPO; GDPO puts every right one of a sum above every wrong one.
     right_and_wrong = [(a, b) for a, b in tied_pairs(marks, by_hand(marks)["GRPO"]) if a[0] != b[0]]
     assert right_and_wrong and not tied_pairs(marks, by_hand(marks)["GDPO"])
+
+
+@pytest.mark.slow
+def test_marks_that_are_all_alike_are_a_mix_with_an_advantage(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    text, alike = LESSON.read_text(encoding="utf-8"), tmp_path / "lesson.py"
+    alike.write_text(re.sub("MARKS = .*", "MARKS = [[1, 0, 1]] * 12", text, count=1), encoding="utf-8")
+    shown, _ = runpy.run_path(str(alike))["app"].run()
+    rows = shown[3].to_dicts()
+    assert [(row["mixes"], row["advantages"], row["tied"]) for row in rows] == [(1, 1, 0)] * 2
 
 
 @pytest.mark.slow

@@ -200,6 +200,22 @@ def test_what_decides_and_what_leaves_all_open_is_said(tmp_path):
     assert "as format does not show two values alone" in said(real, group_size=8)
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (["0.5"] * 19, "as not every mean is a column of numbers"),
+        ([[0.5]] * 19, "as not every mean is a column of numbers"),
+        ([1e308] * 19, "the means of too few steps"),
+        ([NAN] * 19, "the means of too few steps"),
+    ],
+)
+def test_means_that_are_no_numbers_or_too_large_for_a_square_are_said(tmp_path, values, told):
+    lines = [line | {"rewards/format/mean": value} for line, value in zip(history(19), values, strict=False)]
+    file = tmp_path / "trainer_state.json"
+    file.write_text(json.dumps({"log_history": lines}))
+    assert told in said(file, group_size=8)
+
+
 def test_the_two_values_of_a_reward_are_those_that_its_means_and_stds_leave():
     draw = np.random.default_rng(1)
     for low, high in ((0.0, 1.0), (-1.0, 1.0), (0.5, 2.0)):

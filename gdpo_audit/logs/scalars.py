@@ -22,6 +22,7 @@ _NAME = re.compile(r"(?P<of>(?:.*[/ ])?)rewards/(?P<reward>.+)/(?P<what>mean|std
 _EVALUATION = re.compile(r"(^|[/ _])eval")
 _TITLES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
 _FITS = 2e-5  # of a mean square, on the line of two values
+_LARGEST = 1e100  # of a mean, whose square is still a number
 _MOST = 10.0  # a share beyond this says nothing
 
 
@@ -53,11 +54,13 @@ def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: in
     if len(names) == 1:
         return "Its only reward makes the whole update under any method."
     columns = _columns(tables, matches)
+    if any(f"{name}/mean" not in columns for name in names):
+        return "Nothing more follows, as not every mean is a column of numbers."
     if any(f"{name}/std" not in columns for name in names):
         return "Without the stds nothing else follows."
     means = np.array([columns[f"{name}/mean"] for name in names]).T
     stds = np.array([columns[f"{name}/std"] for name in names]).T
-    there = np.isfinite(means).all(1) & np.isfinite(stds).all(1)
+    there = (np.abs(means) < _LARGEST).all(1) & (np.abs(stds) < _LARGEST).all(1)  # as NaN and inf are not
     if there.sum() < 2:
         return "It holds the means of too few steps for more."
     columns = {name: values[there] for name, values in columns.items()}

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import prod
+from math import isfinite, prod
 from string import Template
-from typing import Any
+from typing import Any, TypeGuard
 
 from gdpo_core._json import jsonable
 from gdpo_core._words import clip, count, listing, one_line, printable
@@ -179,7 +179,7 @@ def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, 
     """
     fact = _fact(rules, known, "rewards")
     names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
-    named = tuple(map(str, names)) if isinstance(names, list) and names else None
+    named = tuple(map(str, names)) if _all_are(names, str | int) else None
     counted = _numbers(weights)
     if fact and runs and runs.method != "gdpo":
         return None, None
@@ -189,8 +189,13 @@ def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, 
 
 
 def _numbers(values: Any) -> tuple[float, ...] | None:
-    fits = isinstance(values, list) and values and all(isinstance(w, int | float) for w in values)
-    return tuple(float(w) for w in values) if fits else None
+    return tuple(map(float, values)) if _all_are(values, int | float) and all(map(isfinite, values)) else None
+
+
+def _all_are(values: Any, kinds: Any) -> TypeGuard[list[Any]]:
+    """Return whether a list has entries, each of these kinds; an option without a value is True, which is of none."""
+    entries = values if isinstance(values, list) else []
+    return bool(entries) and all(isinstance(entry, kinds) and not isinstance(entry, bool) for entry in entries)
 
 
 def _says_rewards(rules: Rules, known: Known, names: tuple[str, ...] | None, weights: tuple[float, ...] | None) -> str:

@@ -3,8 +3,10 @@
 import ast
 import json
 import re
+import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +15,14 @@ from gdpo_core.checking.shell import COMMAND, LOST, read_shell
 from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
 
 _CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")
+_CELL = re.compile(r"\s*%%(?!time|timeit|capture|prun|python3?\b).*")  # a cell that is no Python
+_LINE = re.compile(  # a line that is none: a command, a magic, a question
+    r"^([ \t]*(?:[\w, ]+=[ \t]*)?)(?:%%?|!!?|\?\??(?=\w))((?:.*\\\n)*.*)$|^[\w.]+\?\??[ \t]*$", re.M
+)
 _FUNCTIONS = {"reward_funcs", "reward_functions"}  # lists of functions, which are told by their names
 _CHANGES = ("append", "extend", "insert", "pop", "remove", "clear")  # of a list
 _DEEPEST = 10  # names for names, lists in lists
+_VERSION = ".".join(map(str, sys.version_info[:2]))  # which reads no newer syntax
 _LONGEST = 60  # characters of an expression that is shown
 
 
@@ -36,11 +43,32 @@ def read_notebook(text: str, file: str) -> list[Source]:
     """Return the sources of the code cells of a notebook, as those of one program. Raises InputError."""
     try:
         cells = [cell["source"] for cell in json.loads(text)["cells"] if cell.get("cell_type") == "code"]
-        code = "\n".join(cell if isinstance(cell, str) else "".join(cell) for cell in cells)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        texts = [cell if isinstance(cell, str) else "".join(cell) for cell in cells]
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: expected a notebook, got: {reason(error)}") from None
-    kept = (re.sub(r"^(\s*)[%!].*$", r"\1pass", line) for line in code.split("\n"))
-    return read_python("\n".join(kept), file, installed=code)
+    except (KeyError, TypeError, AttributeError):
+        raise InputError(f"{file}: expected a notebook, got JSON without a list of cells that have a source") from None
+    return read_python("\n".join(map(_as_python, texts)), file, installed="\n".join(texts))
+
+
+def _as_python(cell: str) -> str:
+    """Return a cell as Python of as many lines, in which a text stands for a line, or a cell, of something else.
+
+    A command in such a text is then read as one that a program hands to a shell.
+
+    >>> [_as_python(cell) for cell in ("!trl grpo", "x = !ls", "%%bash\\ntrl grpo")]
+    ["'trl grpo'", "x = 'ls'", "'\\\\ntrl grpo'\\n"]
+    """
+
+    def quoted(text: str) -> str:
+        return repr(text) + "\n" * text.count("\n")
+
+    if _CELL.match(cell):
+        return quoted(_CELL.sub("", cell, count=1))
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        ast.parse(cell)
+        return cell  # in which % and ! may begin a line of an expression
+    return _LINE.sub(lambda m: f"{m[1] or ''}{quoted(m[2] or m[0])}", cell)
 
 
 def read_python(text: str, file: str, installed: str | None = None) -> list[Source]:
@@ -51,9 +79,9 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
             tree = ast.parse(text)
         nodes = list(ast.walk(tree))
     except SyntaxError as error:
-        raise InputError(f"{file}:{error.lineno or 1}: expected Python, got: {error.msg}") from None
+        raise InputError(f"{file}:{error.lineno or 1}: expected Python {_VERSION}, got: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise InputError(f"{file}: expected Python, got: {reason(error)}") from None
+        raise InputError(f"{file}: expected Python {_VERSION}, got: {reason(error)}") from None
     names = _names(nodes)
     packages = installed_by(installed or text)
     sources = []
@@ -218,7 +246,7 @@ def _written(node: ast.AST) -> str:
     """Return an expression as text, of which a long one is cut."""
     try:
         text = " ".join(ast.unparse(node).split())
-    except RecursionError:
+    except (RecursionError, ValueError):  # of a number, whose digits are too many to be written
         text = "…"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 

@@ -55,6 +55,7 @@ def read_text(text: str, file: str) -> list[Source]:
     Raises InputError.
     """
     expect(len(text) <= LARGEST, file, f"at most {LARGEST:,} characters", f"{len(text):,}")
+    text = text.removeprefix("\ufeff")  # a byte order mark
     return _FORMS.get(Path(file).suffix.lower(), _form_of(text))(text, file)
 
 
@@ -86,6 +87,7 @@ def _with_commands(source: Source) -> list[Source]:
 def _decoded(text: str | bytes, name: str) -> str:
     if isinstance(text, str):
         return text
+    expect(isinstance(text, bytes | bytearray), name, "its text, as str or bytes", type(text).__name__)
     try:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:

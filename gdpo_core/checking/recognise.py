@@ -12,7 +12,7 @@ from gdpo_core.checking.rules import Rules
 from gdpo_core.checking.sources import Setting, Source
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 
-_VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*")
+_VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
     """
     if text is None:
         return None, None
+    expect(isinstance(text, str), "trainer", "NAME or NAME==VERSION", repr(text)[:80])
     name, equals, version = (part.strip() for part in text.partition("=="))
     key = name.lower().replace("-", "_").replace(" ", "_")
     spellings = {k: (k, *f.aliases, f.title.lower().replace("-", "_")) for k, f in trainers().items()}
@@ -119,7 +120,7 @@ def _version(rules: Rules, sources: Sequence[Source], settings: Mapping[str, Set
     if given and isinstance(given.value, str) and _VERSION.fullmatch(given.value):
         return given.value.lstrip("v")
     installed = (source.packages[name] for source in sources for name in rules.packages if name in source.packages)
-    return next(installed, None)
+    return next((version for name in installed if _VERSION.fullmatch(version := name.rstrip("."))), None)
 
 
 def _strong(source: Source) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 from gdpo_core._errors import InputError
 
 _INSTALLED = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,60})(?:\[[\w,.-]{0,60}\])?==([\w.]+)")
+_DIGITS = 300
 MOST = 20_000  # values of a file, the words of a command
 
 
@@ -28,6 +29,17 @@ class Setting:
 
     value: Any
     place: str
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a whole number that is no float, of which Python may not even write the digits."""
+        if _is_huge(self.value):
+            raise InputError(f"{self.place}: expected numbers of at most {_DIGITS} digits, got one of more")
+
+
+def _is_huge(value: Any) -> bool:
+    if isinstance(value, Mapping | list | tuple):
+        return any(map(_is_huge, value.values() if isinstance(value, Mapping) else value))
+    return isinstance(value, int) and abs(value) >= 10**_DIGITS
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from gdpo_core.checking.sources import MOST, Setting, Source, Unread, collect, f
 
 _TEMPLATE = re.compile(r"\$\{|\{\{|<%")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
+_MERGE = "tag:yaml.org,2002:merge"  # of the key <<
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WORDS = {
     "": None,
@@ -36,7 +37,8 @@ def read_yaml(text: str, file: str) -> Source:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{file}:{mark.line + 1}" if mark else file
-        raise InputError(f"{where}: expected YAML, got: {error.problem or reason(error)}") from None
+        got = " ".join(filter(None, (error.context, error.problem))) or reason(error)
+        raise InputError(f"{where}: expected YAML, got: {got}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InputError(f"{file}: expected YAML, got: {reason(error)}") from None
     if not isinstance(root, yaml.MappingNode):
@@ -63,6 +65,16 @@ def read_json(text: str, file: str) -> Source:
         return Source(file, collect(flatten(value, file), file))
 
 
+class _Plain(yaml.SafeLoader):
+    """YAML without aliases, which a command line has not, and which can stand for themselves or for millions."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Return the next node. Raises YAMLError where it is an alias."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("an alias")
+        return super().compose_node(parent, index)
+
+
 def plain(text: str) -> Any:
     """Return a value of a command line, or a plain one of YAML: null, true, a number, a list in brackets, else text.
 
@@ -72,7 +84,7 @@ def plain(text: str) -> Any:
     word = text.strip()
     if word[:1] in ("[", "{", '"', "'"):
         try:
-            value = yaml.safe_load(word)
+            value = yaml.load(word, Loader=_Plain)
         except (yaml.YAMLError, RecursionError, ValueError):
             return text
         return [_numbers(item) for item in value] if isinstance(value, list) else value
@@ -96,13 +108,26 @@ class _Reader:
 
     def settings(self, node: yaml.Node, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Setting]]:
         """Yield the values below a mapping by their keys."""
-        for key, value in node.value:
-            self._count(depth)
+        for key, value in self._pairs(node, depth).values():
             name = f"{prefix}{key.value}" if isinstance(key, yaml.ScalarNode) else f"{prefix}?"
             if isinstance(value, yaml.MappingNode) and value.value:
                 yield from self.settings(value, f"{name}.", depth + 1)
             else:
                 yield name, Setting(self._value(value, depth), f"{self.file}:{key.start_mark.line + 1}")
+
+    def _pairs(self, node: yaml.MappingNode, depth: int) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """Return the keys of a mapping with their values: of one key the last, after what its << merges into it."""
+        merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        written: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key, value in node.value:
+            self._count(depth)
+            if key.tag == _MERGE:
+                for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    if isinstance(source, yaml.MappingNode):
+                        merged = self._pairs(source, depth + 1) | merged  # the first that has a key gives its value
+            else:
+                written[str(key.value)] = key, value
+        return merged | written
 
     def _value(self, node: yaml.Node, depth: int) -> Any:
         self._count(depth)
