@@ -10,9 +10,10 @@ _LONGEST = 2000  # the most characters of an error; a name or a value in a log c
 
 
 class InputError(ValueError):
-    """Input that cannot be used: the text names the argument or file, what was expected and what came.
+    """An error for input that cannot be used: its text names the argument or file, what was expected and what came.
 
-    It is one line, in which control characters are spelled out; of a very long one the middle is left out.
+    The text is one line, in which control characters are spelled out. A text of more than 2,000 characters loses its
+    middle.
 
     >>> len(str(InputError("x" * 10**6))), str(InputError("expected 'a', got 'a\\nb'"))
     (2000, "expected 'a', got 'a\\\\nb'")
@@ -23,7 +24,7 @@ class InputError(ValueError):
 
 
 def _short(text: str) -> str:
-    """Return a text with its middle left out if it is very long."""
+    """Return a text, with "…" in place of its middle if it has more than 2,000 characters."""
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[: half - 1]}…{text[-half:]}"
 
@@ -32,7 +33,7 @@ InputError.__module__ = "gdpo_core"  # the module where callers find the class, 
 
 
 def expect(condition: bool, name: str, expected: str, got: object) -> None:
-    """Raise InputError, which says name, expected and got, when `condition` is false.
+    """Raise InputError with the text "NAME: expected EXPECTED, got GOT" unless `condition` is true.
 
     >>> expect(False, "weights", "3 numbers, one per reward", "2")
     Traceback (most recent call last):
@@ -48,7 +49,9 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def expect_index(value: object, count: int, name: str, things: str) -> None:
-    """Raise InputError unless `value` is an index of `count` things; negative ones count from the end.
+    """Raise InputError unless `value` is an index of `count` things; negative indices count from the end.
+
+    name, things: words for the error, the name of the argument and the plural of what is counted.
 
     >>> expect_index(3, 3, "primary", "rewards")
     Traceback (most recent call last):
@@ -72,12 +75,12 @@ def is_fault(error: BaseException) -> bool:
     >>> is_fault(KeyError()), is_fault(KeyboardInterrupt())
     (True, False)
     """
-    # The error that polars raises where its own code fails is no Exception.
+    # Where its own code fails, polars raises a PanicException, which does not inherit from Exception.
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def fault_of(error: BaseException) -> str:
-    """Return the line for an error that no check foresaw: it says that the fault is gdpo's.
+    """Return one line that reports an error which no check foresaw, and says that the fault is gdpo's.
 
     >>> print(fault_of(KeyError("x")))  # doctest: +ELLIPSIS
     a fault of gdpo, not of your input: KeyError: 'x'; please report it as an issue of the repository that you have ...

@@ -1,7 +1,7 @@
-"""Rewards as a batch of groups, checked and in one form for every method.
+"""The class `Batch`: checked rewards in groups, in the one layout that every method computes with.
 
-Rewards stand first: (rewards, prompts, rollouts), or (rewards, responses) where each response has a group id, so that
-every statistic runs over the last axes.
+The axis of rewards stands first: (rewards, prompts, rollouts), or (rewards, responses) where each response has a group
+id. So every statistic runs over the last axes.
 """
 
 from collections.abc import Iterator
@@ -30,18 +30,18 @@ from gdpo_core._reductions import (
 )
 from gdpo_core.conventions import PAPER, Convention
 
-# The number of rewards that fit, with what is computed from them, into the cache of a processor.
+# The number of rewards that fit into the cache of a processor together with what is computed from them.
 _PIECE = 1 << 19
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Checked rewards, and all that the methods have to know about them."""
+    """Checked rewards with their groups, weights and convention: all that a method needs to compute advantages."""
 
     rewards: Tensor  # (rewards, …, prompts, rollouts), or (rewards, responses) with group ids; NaN = missing
     weights: Tensor  # (rewards, 1, …), broadcasts over the rewards
     missing: bool  # whether any reward is NaN
-    group: Reduction
+    group: Reduction  # over the rollouts of each group, missing ones included
     convention: Convention
     lengths: Tensor | None = None  # tokens per response, (…, prompts, rollouts) or (responses,)
     index: Tensor | None = None  # (responses,) each response's group; None where the rewards have a prompt axis
@@ -53,24 +53,28 @@ class Batch:
 
     @property
     def skips_missing(self) -> bool:
-        """Whether statistics and sums have missing rewards to skip."""
+        """Whether a reward is missing and the convention leaves missing rewards out of statistics and sums."""
         return self.missing and self.convention.missing == "skipped"
 
     @property
     def each_group(self) -> Reduction:
-        """The reduction over the rollouts of each group, which skips missing rewards if the convention does."""
+        """The reduction over the rollouts of each group; it skips missing rewards where `skips_missing` is true."""
         return skipping_missing(self.group) if self.skips_missing else self.group
 
     @property
     def all_responses(self) -> Reduction:
-        """The reduction over all responses of the batch, or of each batch, missing ones included."""
+        """The reduction over all responses of the batch; if this holds several batches, over those of each batch.
+
+        It does not skip missing rewards, whatever the convention says.
+        """
         return self.batches or over_axes(self.rewards.shape, *((-1,) if self.rewards.ndim == 2 else (-2, -1)))
 
     @property
     def last_step(self) -> Reduction:
-        """The reduction of GDPO's batch step: over all responses, all tokens or each group.
+        """The reduction of GDPO's batch step: over all responses, all tokens or each group, as the convention says.
 
-        Raises InputError where the convention averages over tokens and the batch has no lengths.
+        It skips missing rewards where `skips_missing` is true. Raises InputError where the convention averages over
+        tokens and the batch has no lengths.
         """
         c = self.convention
         over = self.group if c.last_step == "group" else self.all_responses
@@ -85,13 +89,14 @@ class Batch:
         return replace(self, rewards=self.rewards.double(), weights=self.weights.double())
 
     def without_missing(self) -> "Batch":
-        """Return this batch with 0 for every missing reward."""
+        """Return this batch with 0 in place of every missing reward."""
         return replace(self, rewards=self.rewards.nan_to_num(nan=0.0), missing=False)
 
     def pieces(self) -> Iterator["Batch"]:
-        """Yield the batch in pieces of whole groups that fit into the cache, in order.
+        """Yield the batch in pieces of whole groups, in order, each small enough for the cache of a processor.
 
-        A batch with group ids, or on a GPU, is one piece.
+        Only the rewards are cut; every piece keeps the other fields of the whole batch. A small batch, a batch with
+        group ids and one on a GPU are a single piece.
         """
         if self.index is not None or self.rewards.numel() <= _PIECE or self.rewards.is_cuda:
             yield self
@@ -109,12 +114,18 @@ class Batch:
         return torch.arange(prompts, device=self.rewards.device).repeat_interleave(rollouts)
 
     def zero_unrewarded(self, a: Tensor) -> Tensor:
-        """Return the advantages with 0 for a response without any reward, unless the convention counts it."""
+        """Return the advantages `a`, with 0 for each response without any reward if the convention leaves it out.
+
+        Where missing rewards propagate, or such a response counts, `a` comes back unchanged.
+        """
         left_out = self.skips_missing and not self.convention.empty_counts
         return a.masked_fill(self.rewards.isnan().all(0), 0) if left_out else a
 
     def to_caller(self, x: Tensor) -> Tensor:
-        """Return a tensor (…, prompts, rollouts) in the caller's dtype, with a prompt axis only if one was given."""
+        """Return a tensor in the caller's dtype, without the prompt axis if the caller gave a single prompt without it.
+
+        x: (…, prompts, rollouts), or (…, responses) with group ids.
+        """
         return (x.squeeze(-2) if self.single else x).to(self.dtype)
 
 
@@ -127,9 +138,10 @@ def make_batch(
     batches: Groups | None = None,
     convention: Convention = PAPER,
 ) -> Batch:
-    """Check rewards and options as the caller gave them, and return them as a `Batch`. Raises InputError.
+    """Return rewards and options as a `Batch`, after checking them as the caller gave them. Raises InputError.
 
-    batches: the rewards are of several batches; one id per group, in the order of the groups.
+    weights, groups, lengths, convention: as in `grpo`. batches: where the rewards are of several batches, the id of
+    each group's batch, in the order of the groups.
     """
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
     r, w, dtype, missing = rewards_and_weights(rewards, weights, grouped=groups is not None)
@@ -160,7 +172,11 @@ def make_batch(
 
 
 def _over_batches(batches: Groups, groups: int, x: Tensor, index: Tensor | None) -> Reduction:
-    """Return the reduction over the responses of each batch; batches: an id per group; index: each response's group."""
+    """Return the reduction over the responses of each batch. Raises InputError.
+
+    batches: the id of each group's batch; groups: how many groups there are; x: the rewards of the `Batch`; index:
+    (responses,) the number of each response's group, None where x has an axis of prompts.
+    """
     numbers, ids = group_numbers(batches, groups, x.device)
     if index is None:
         return over_batches_of_prompts(numbers, len(ids), x.shape[-1])
@@ -168,10 +184,11 @@ def _over_batches(batches: Groups, groups: int, x: Tensor, index: Tensor | None)
 
 
 def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
-    """Return complete and finite rewards as a batch, without the checks of `make_batch`.
+    """Return complete and finite rewards as a `Batch` under the paper's convention, without checking them.
 
-    x: (rewards, …, rollouts, prompts), since statistics along the last axis but one are several times as fast;
-    weights: (rewards, 1, …), one axis for each of x; exact: as in `Batch`.
+    x: (rewards, …, rollouts, prompts), since statistics along the last axis but one are several times as fast as along
+    the last; weights: (rewards, 1, …), with one axis for each of x; exact: whether weighted sums of the rewards are
+    known to be without round-off.
     """
     return Batch(
         rewards=x,
@@ -185,7 +202,7 @@ def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
 
 
 class Options(TypedDict, total=False):
-    """The options of every function of rewards; `grpo` says what each is."""
+    """The keyword arguments that every function of rewards takes; `grpo` says what each is."""
 
     weights: ArrayLike | None
     groups: Groups | None

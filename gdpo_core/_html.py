@@ -1,6 +1,6 @@
-"""HTML in which text stays text: what is not `Html` already is escaped when it is put into a tag.
+"""HTML in which text stays text: whatever is not yet `Html` is escaped when it is put into a tag.
 
-Outside this file `Html` takes literals alone (a test holds that), so that no text of a log becomes markup.
+Outside this file `Html` is called with literals alone (a test holds that), so that no text of a log becomes markup.
 """
 
 import json
@@ -19,7 +19,7 @@ _EMPTY = frozenset({"br", "circle", "input", "line", "meta", "path", "rect"})  #
 
 
 def text(x: object) -> Html:
-    """Return anything as HTML: `Html` unchanged, all else escaped, with unprintable characters spelled out.
+    """Return anything as HTML: `Html` unchanged, all else as text, escaped and with control characters spelled out.
 
     A hyphen before a number becomes a real minus sign, and a percent sign stays on the line of its number.
 
@@ -46,7 +46,7 @@ def prose(sentence: str) -> Html:
 
 
 def join(*parts: object) -> Html:
-    """Return these pieces of HTML, one after another, as one.
+    """Return pieces of HTML and text as one piece of HTML; text is escaped.
 
     >>> join(tag("b", "a"), "<")
     Markup('<b>a</b>&lt;')
@@ -55,9 +55,9 @@ def join(*parts: object) -> Html:
 
 
 def tag(name: str, /, *content: object, kind: str = "", **attributes: object) -> Html:
-    """Return an element of HTML; kind: its class.
+    """Return the HTML element `name` with this content, of which text is escaped; kind: its CSS class, if any.
 
-    An attribute that is None is left out; `_` in its name stands for `-`.
+    attributes: those of the element; one that is None is left out, and `_` in its name stands for `-`.
 
     >>> tag("p", "a < b", kind="says", aria_label='"', id=None)
     Markup('<p class="says" aria-label="&quot;">a &lt; b</p>')
@@ -70,7 +70,7 @@ def tag(name: str, /, *content: object, kind: str = "", **attributes: object) ->
 
 
 def style(css: str) -> Html:
-    """Return a style sheet of our own, unescaped, as an element.
+    """Return a `style` element with CSS of our own, which is not escaped.
 
     >>> style("b > i {}")
     Markup('<style>b > i {}</style>')
@@ -79,7 +79,7 @@ def style(css: str) -> Html:
 
 
 def script(code: str) -> Html:
-    """Return a script of our own, unescaped, as an element.
+    """Return a `script` element with JavaScript of our own, which is not escaped.
 
     >>> script("1 < 2")
     Markup('<script>1 < 2</script>')
@@ -88,7 +88,9 @@ def script(code: str) -> Html:
 
 
 def data(values: object, name: str) -> Html:
-    """Return values for a script to read, as JSON in an element with this id, which no text in them can end.
+    """Return values as JSON in a `script` element with the id `name`, from which a script of the page reads them.
+
+    "<" is written as an escape, so that no text among the values can end the element.
 
     >>> data("</script>", "a")
     Markup('<script type="application/json" id="a">"\\\\u003c/script>"</script>')
@@ -99,7 +101,7 @@ def data(values: object, name: str) -> Html:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: its content and its class."""
+    """A cell of a table: its content and its CSS class."""
 
     content: object
     kind: str = ""  # the class of the cell
@@ -107,7 +109,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table with a class."""
+    """A row of a table: its cells and its CSS class."""
 
     cells: Sequence[object]
     kind: str
@@ -122,10 +124,13 @@ def table(
     over: Mapping[str, int] | None = None,
     folds: bool = False,
 ) -> Html:
-    """Return a table whose first column names the rows. Any cell may be a `Cell`, any row a `Row`.
+    """Return a table whose first column names the rows; a cell may be a `Cell` and a row a `Row`, to have a class.
 
-    over: names above the head, each with the number of columns that it spans, without the first column.
-    folds: each cell holds the name of its column, so that CSS can put the cells of a row below each other.
+    head: the headings of the columns; without any the table has no head. kind: the CSS class of the table.
+    over: a line of headings above those of `head`: the text of each, with the number of columns that it spans. The
+    first column, whose heading is as high as both lines, is not among them.
+    folds: whether each cell carries the name of its column (`data-column`), so that CSS can put the cells of a row
+    below each other.
 
     >>> table(["", "a"], [["b", 1]])
     Markup('<table><thead><tr><td></td><th scope="col">a</th></tr></thead><tbody><tr><th scope="row">b</th><td>1</td></tr></tbody></table>')
@@ -142,12 +147,15 @@ def table(
 
 
 def _head(cells: Sequence[object]) -> Html:
-    """Return the row of a table's head; a cell without content is no heading."""
+    """Return the line of headings of a table; where a heading has no content, an ordinary empty cell stands."""
     return tag("tr", *(_cell("th", cell, "col") if _content(cell) != "" else _cell("td", cell) for cell in cells))
 
 
 def _row(row: Sequence[object] | Row, columns: Sequence[object] = ()) -> Html:
-    """Return a row of a table, whose first cell is its heading; columns: the names that its cells carry."""
+    """Return a row of a table, in which the first cell is a heading.
+
+    columns: the headings of the columns after the first, which the cells then carry as `data-column`.
+    """
     first, *cells = row.cells if isinstance(row, Row) else row
     kind = row.kind if isinstance(row, Row) else ""
     named = zip_longest(cells, columns)
@@ -155,7 +163,11 @@ def _row(row: Sequence[object] | Row, columns: Sequence[object] = ()) -> Html:
 
 
 def _cell(name: str, cell: object, scope: str | None = None, column: object = None) -> Html:
-    """Return a cell of a table, in which line breaks of its text stay line breaks."""
+    """Return a cell of a table, in which the line breaks of a text become those of HTML.
+
+    name: the tag, th or td; scope: whether a th is the heading of a "row" or a "col"; column: the name of its column,
+    which the cell carries as `data-column`.
+    """
     content = _content(cell)
     if not isinstance(content, Html) and "\n" in str(content):  # line breaks of a text stay line breaks
         content = Html("<br>").join(map(text, str(content).split("\n")))
@@ -175,9 +187,10 @@ def fold(
     label: str | None = None,
     name: str | None = None,
 ) -> Html:
-    """Return content that opens on a click on its title.
+    """Return content under a title that shows and hides it at a click.
 
-    kind: the class; opened: whether it is open to begin with; label: the title for screen readers; name: the id.
+    kind: the CSS class; opened: whether the content is shown to begin with; label: the title for screen readers, if it
+    is another; name: the id of the element.
 
     >>> fold("more", "a < b")
     Markup('<details><summary>more</summary>a &lt; b</details>')
@@ -187,7 +200,9 @@ def fold(
 
 
 def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
-    """Return a legend: a list of marks, each with its meaning; attributes: as for `tag`, of the list.
+    """Return a legend: a list in which each mark stands before its meaning.
+
+    entries: each mark with its meaning; attributes: those of the list, as for `tag`.
 
     >>> legend([(tag("i", kind="dot"), "passed")])
     Markup('<ul class="key"><li><i class="dot"></i>passed</li></ul>')
@@ -200,7 +215,7 @@ def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
 
 @singledispatch
 def notebook_html(report: object) -> str:
-    """Return what a notebook shows of a report, as HTML.
+    """Return the HTML with which a notebook shows a report.
 
     `gdpo_audit.report` registers a function for each kind of report; any other value raises NotImplementedError.
     """
@@ -208,7 +223,7 @@ def notebook_html(report: object) -> str:
 
 
 class Displayed:
-    """A report that Jupyter and marimo show as HTML."""
+    """A base class for reports, which Jupyter and marimo then show as the HTML of `notebook_html`."""
 
     def _repr_html_(self) -> str:
         return notebook_html(self)

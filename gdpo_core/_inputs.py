@@ -1,4 +1,4 @@
-"""Input of callers as tensors, checked here once, so that the formulas need no checks."""
+"""Input of callers as tensors: it is checked here once, so that the formulas need no checks."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,14 +18,15 @@ Groups: TypeAlias = Tensor | np.ndarray | Sequence[object]
 
 _Function = TypeVar("_Function", bound=Callable)
 
-# The sizes of numbers whose squares stay in the range of the dtype; float64 computes what leaves float32's.
+# By dtype, the least and the largest absolute value whose squares stay in its range. Where numbers leave the range of
+# float32, the computation runs in float64.
 RANGE = {torch.float32: (1e-10, 1e10), torch.float64: (1e-100, 1e100)}
 
 
 def numbers(values: ArrayLike, name: str) -> Tensor:
-    """Return values as a dense tensor of floats, which keep the dtype they have; all else becomes float64.
+    """Return values as a dense tensor: floats keep their dtype, integers and booleans become float64.
 
-    name: the argument, which InputError names where the values are no numbers in a regular array.
+    name: the name of the argument, with which InputError begins where the values are no numbers in a regular array.
 
     >>> numbers([True, False], "rewards")
     tensor([1., 0.], dtype=torch.float64)
@@ -35,9 +36,10 @@ def numbers(values: ArrayLike, name: str) -> Tensor:
 
 
 def _tensor(values: Any, name: str, expected: str) -> Tensor:
-    """Return values as a dense tensor of real numbers, which may share the memory of a tensor, but of nothing else.
+    """Return a tensor of real numbers as it is, and other values as a new tensor of them.
 
-    Raises InputError that says the name and what was expected.
+    Raises InputError for values that make no dense tensor of real numbers. name, expected: words of the error, the name
+    of the argument and what it should be.
     """
     expect(not isinstance(values, np.ma.MaskedArray), name, expected, "a masked array; NaN marks what is missing")
     if not isinstance(values, Tensor):
@@ -51,7 +53,10 @@ def _tensor(values: Any, name: str, expected: str) -> Tensor:
 
 
 def _culprit(values: Any, error: Exception) -> str:
-    """Return, in words, the first of nested values that is no number, or else what torch or numpy said."""
+    """Return words for what cannot become a tensor: the first of the nested values that is no number, or else `error`.
+
+    values: a list or another argument of a caller; error: what torch or numpy raised for it.
+    """
     nested, kind = [values], type(values).__name__
     while nested:
         value = nested.pop()
@@ -65,9 +70,11 @@ def _culprit(values: Any, error: Exception) -> str:
 def rewards_and_weights(
     rewards: ArrayLike, weights: ArrayLike | None, grouped: bool
 ) -> tuple[Tensor, Tensor, torch.dtype, bool]:
-    """Return rewards and weights in the dtype to compute in, the result's dtype, and whether a reward is missing.
+    """Return the rewards, one weight per reward, the dtype of the result, and whether any reward is NaN.
 
-    grouped: whether the responses have group ids, so that there is no axis of prompts. Raises InputError.
+    Rewards and weights come back in the dtype to compute in: at least float32, and float64 where float32 is too narrow.
+    weights: None for a weight of 1 each; grouped: whether the responses have group ids, so that there is no axis of
+    prompts. Raises InputError.
     """
     r = numbers(rewards, "rewards")
     shape = tuple(r.shape)
@@ -93,9 +100,10 @@ def rewards_and_weights(
 
 
 def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weights") -> dict[str, float]:
-    """Return the weights that a caller gives, by name: a mapping of some of the rewards, or a number for each in order.
+    """Return the weights that a caller gives as a dict from the name of a reward to its weight.
 
-    Empty where none are given. name: the argument, which InputError names.
+    weights: a mapping, which may leave rewards out; or one number per reward, in the order of `rewards`; or None, for
+    which the dict is empty. name: the name of the argument, with which InputError begins.
 
     >>> weights_by_name({"b": 2}, ["a", "b"]), weights_by_name([1, 2], ["a", "b"]), weights_by_name(None, ["a", "b"])
     ({'b': 2.0}, {'a': 1.0, 'b': 2.0}, {})
@@ -116,8 +124,9 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
 
 
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
-    """Return the dtype to compute in: `dtype`, or float64 where numbers of these sizes leave the range of `dtype`.
+    """Return the dtype to compute in: `dtype`, or float64 where squares of such numbers leave the range of `dtype`.
 
+    sizes: absolute values that the computation meets, of which 0 does not matter; name: the name of their argument.
     Raises InputError where they leave the range of float64 too.
     """
     sizes = [size for size in sizes if size]
@@ -130,7 +139,10 @@ def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
 
 
 def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
-    """Return the tokens per response, whole numbers from 1, as float64. Raises InputError for others."""
+    """Return how many tokens each response has, as float64 in the shape `shape`.
+
+    Raises InputError unless `lengths` has that shape and holds whole numbers from 1.
+    """
     t = numbers(lengths, "lengths").double()
     expect(tuple(t.shape) == shape, "lengths", f"one per response, shape {shape}", f"shape {tuple(t.shape)}")
     bad = t[~((t >= 1) & (t <= 2**53) & (t == t.round()))]
@@ -139,9 +151,10 @@ def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
 
 
 def group_numbers(groups: Groups, responses: int, device: torch.device | str) -> tuple[Tensor, tuple]:
-    """Return (responses,) the group numbers from 0, and the ids they stand for. Raises InputError.
+    """Return (responses,) the number of each response's group, from 0, and a tuple with the id of each group.
 
-    The ids are sorted if they are numbers in an array, and else in the order in which they appear.
+    The ids of an array of numbers are sorted, others are in the order in which they appear. device: where the numbers
+    are to be. Raises InputError.
 
     >>> group_numbers(["b", "a", "b"], 3, "cpu")
     (tensor([0, 1, 0]), ('b', 'a'))
@@ -171,12 +184,12 @@ def group_numbers(groups: Groups, responses: int, device: torch.device | str) ->
 
 
 def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Function], _Function]:
-    """Return a decorator for functions that pass `**options` on: `help` shows these keywords of `target` instead."""
+    """Return a decorator for functions with `**options`, whose `help` then shows the keywords `names` of `target`."""
     taken = signature(target).parameters
     passed_on = [taken[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
 
     def decorate(function: _Function) -> _Function:
-        """Give the function the signature that `help` shows."""
+        """Return the function with the signature that `help` is to show."""
         parameters = [p for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
         vars(function)["__signature__"] = signature(function).replace(parameters=[*parameters, *passed_on])
         return function

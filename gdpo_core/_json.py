@@ -1,4 +1,4 @@
-"""JSON that ships with the project, read as the type that it must have; and values ready for JSON."""
+"""JSON files of the project, read as the type that each must have, and values made ready for JSON."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -13,7 +13,9 @@ T = TypeVar("T")
 
 
 def read_json(path: str | Path, kind: type[T]) -> T:
-    """Return the content of a JSON file as this type. Raises InputError with the file, the entry and the fault.
+    """Return the content of a JSON file as a value of the type `kind`.
+
+    Raises InputError that names the file, the entry and the fault.
 
     >>> read_json("data/tasks/1_interest.json", list[int])
     Traceback (most recent call last):
@@ -29,7 +31,9 @@ def read_json(path: str | Path, kind: type[T]) -> T:
 
 
 def as_type(value: object, kind: type[T], name: str) -> T:
-    """Return a value out of a JSON file as this type. Raises InputError with the value's name, or the entry of it.
+    """Return a value that was read from JSON as a value of the type `kind`; name: what the value is called.
+
+    Raises InputError that begins with that name and the path to the faulty entry.
 
     >>> as_type({"p0": [0.5, "half"]}, dict[str, list[float]], "train")
     Traceback (most recent call last):
@@ -43,15 +47,19 @@ def as_type(value: object, kind: type[T], name: str) -> T:
 
 
 def _entry_and_fault(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Return the path of an entry, which msgspec puts last, without its root $, and the sentence before it."""
+    """Return the path to the entry at which msgspec failed, such as ".train[1]", and its sentence on what is wrong.
+
+    The path is empty where the whole value is at fault.
+    """
     fault, _, entry = str(error).partition(" - at `$")
     return entry.rstrip("`"), fault[0].lower() + fault[1:]
 
 
 def jsonable(value: object) -> Any:
-    """Return a value as lists, mappings, text and numbers, ready for JSON; NaN and infinity become None.
+    """Return a value as JSON can hold it: dicts with text as keys, lists, text, numbers, booleans and None.
 
-    Raises InputError for a value of another kind.
+    Tuples become lists, keys become text, and NaN and infinity become None. Raises InputError for a value of another
+    kind.
     """
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}

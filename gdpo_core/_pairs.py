@@ -1,9 +1,10 @@
-"""Ties: which responses of a group have the same advantage, and which are distinct or in the wrong order.
+"""Ties: which responses of a group have the same advantage, which differ, and which pairs are in the wrong order.
 
-Two advantages of a group count as one if they are equal but for round-off (`tie_tolerance`) when computed without any
-eps, and if, as they were computed, they lie less than `APART` of the group's largest apart: an eps that is added to the
-stds of rewards on different scales parts what ties by a few ten-thousandths, which no optimiser feels. Pairs are
-counted without listing them.
+Two advantages of a group count as one if two conditions hold. Computed without any eps they are equal up to round-off
+(`tie_tolerance`), and as they were computed they lie less than `APART` times the group's largest advantage apart. The
+first condition looks past an eps: added to the stds of rewards on different scales, it moves tied advantages a few
+ten-thousandths apart, which no optimiser feels. The second keeps apart what an eps moves farther. Pairs are counted
+without listing them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,36 +16,43 @@ from torch import Tensor
 from gdpo_core._groups import Batch
 
 WHOLE = 2**53  # float64 holds every whole number up to this one
-# The part of the largest advantage of a group up to which two advantages may be one: half of what two printed decimals
-# show of a 1.
+# How far apart two advantages that count as one may be, as a part of the largest of their group: half of the last of
+# two printed decimals if that largest one is 1.
 APART = 0.005
 
 
 def tie_tolerance(rewards: torch.dtype) -> float:
     """Return up to which distance two advantages count as equal, relative to the largest of their group.
 
-    rewards: the dtype in which the rewards were given. Advantages are compared in float64; what is left is the
-    round-off of the rewards themselves.
+    rewards: the dtype in which the rewards were given. Advantages are compared in float64, so only the round-off of the
+    rewards themselves has to be tolerated.
     """
     return {torch.float64: 1e-9, torch.float32: 1e-6}.get(rewards, 1e-3)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Groups of similar size side by side, each padded to the size of the largest."""
+    """Groups of similar size as one rectangle: a row per group, each padded to the size of the largest."""
 
-    groups: Tensor  # (groups,) their numbers
-    rollouts: int
-    rows: Tensor | None  # (groups, rollouts) number of each response, −1 where a group is shorter; None: in order
+    groups: Tensor  # (groups,) the number of each group
+    rollouts: int  # the size of the largest group
+    # (groups, rollouts) the number of each response, −1 where a row is padded; None: the responses stand in order
+    rows: Tensor | None
 
     def take(self, x: Tensor, fill: float) -> Tensor:
-        """Return x, (…, responses), as (…, groups, rollouts), with `fill` in the places that a group leaves empty."""
+        """Return values of all responses, (…, responses), as (…, groups, rollouts), a row per group.
+
+        fill: the value that stands where a row is padded.
+        """
         if self.rows is None:
             return x.reshape(*x.shape[:-1], len(self.groups), self.rollouts)
         return x[..., self.rows.clamp(min=0)].masked_fill(self.rows < 0, fill)
 
     def put(self, x: Tensor, into: Tensor) -> None:
-        """Write x, (groups, rollouts), into `into`, (responses,), at the places of the responses of these groups."""
+        """Write x, (groups, rollouts), into `into`, (responses,), each value at the place of its response.
+
+        Values where a row is padded are not written.
+        """
         if self.rows is None:
             into.copy_(x.flatten())
         else:
@@ -52,11 +60,11 @@ class Block:
 
 
 def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
-    """Yield the groups as blocks; index: (responses,) the number of each response's group.
+    """Yield blocks that together hold every group; index: (responses,) the number of each response's group.
 
-    rollouts: the size of every group, where all have one size and their responses stand in order; all are one block
-    then. Else a block holds the groups of more than n and at most 2 n responses, so that no short group is padded to a
-    long one.
+    rollouts: the size of every group, if all have the same size and their responses stand one group after the other;
+    all groups are then one block. Without it each block holds the groups of more than n and at most 2 n responses, n a
+    power of two, so that no short group is padded to a long one.
     """
     if rollouts is not None:
         yield Block(torch.arange(len(index) // rollouts, device=index.device), rollouts, None)
@@ -73,14 +81,15 @@ def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
 
 
 def blocks_of(batch: Batch) -> list[Block]:
-    """Return the groups of a batch as blocks; a single block where the batch has a prompt axis."""
+    """Return the groups of a batch as blocks, as a single block if the batch has a prompt axis."""
     return list(blocks(batch.group_index(), None if batch.index is not None else batch.rewards.shape[-1]))
 
 
 def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
     """Return the rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
 
-    x: (groups, rollouts). Values that follow one another in size and are at most `same` apart are one value.
+    x: (groups, rollouts). Two values that are neighbours in ascending order have one rank if they are at most `same`
+    apart; same: one number, or (groups, 1).
 
     >>> ranks(torch.tensor([[0.5, 2.0, 0.5, torch.nan]])).tolist()
     [[0, 1, 0, -1]]
@@ -92,11 +101,12 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
 
 
 def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
-    """Return the ranks of advantages as `ranks` does, but with one rank for values that only an eps parts.
+    """Return the ranks of advantages as `ranks` does, but with one rank for values that only an eps keeps apart.
 
     x, bare: (groups, rollouts) the advantages as they were computed, and computed without any eps. same: how far apart
-    round-off may put equal values, relative to the largest of the group. Values that count as one stand at the place
-    of their lowest.
+    round-off may put equal values, relative to the largest of the group. Values share a rank if they are equal in
+    `bare` and lie, in x, less than `APART` times the group's largest from their neighbour; the lowest of them decides
+    which rank that is.
 
     >>> ranks_despite_eps(torch.tensor([[-1.3541, 1.0, -1.3537]]), torch.tensor([[-1.35, 1.0, -1.35]]), 1e-6).tolist()
     [[0, 1, 0]]
@@ -113,17 +123,16 @@ def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
 def _largest(x: Tensor) -> Tensor:
     """Return (groups, 1) the largest absolute value in each group, without NaN; an infinite one as the largest float.
 
-    x: (groups, rollouts). 0 where all values are NaN.
+    x: (groups, rollouts). The result is 0 for a group in which all values are NaN.
     """
     return x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
 
 
 def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
-    """Return the rank of each reward vector among the distinct ones of its group, −1 outside the mask.
+    """Return (groups, rollouts) the rank of each response's reward vector among the distinct vectors of its group.
 
-    Missing rewards are equal to one another.
-
-    rewards: (rewards, groups, rollouts), mask: (groups, rollouts).
+    The rank is −1 where `mask` is false. Two missing rewards count as equal. rewards: (rewards, groups, rollouts);
+    mask: (groups, rollouts).
     """
     groups, rollouts = mask.shape
     rank = ranks(rewards.nan_to_num(nan=torch.inf).masked_fill_(~mask, torch.nan).view(-1, rollouts))
@@ -137,9 +146,12 @@ def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
 
 
 def equal_pairs(rank: Tensor) -> Tensor:
-    """Return (groups,) the number of pairs of equal rank; rank: (groups, rollouts), where −1 is left out."""
+    """Return (groups,) how many pairs of responses in each group have equal ranks.
+
+    rank: (groups, rollouts), in which a response of rank −1 is left out.
+    """
     groups, rollouts = rank.shape
-    size = rank.new_zeros(groups, rollouts + 1)  # the first number counts what is left out
+    size = rank.new_zeros(groups, rollouts + 1)  # the first column counts the responses of rank −1
     size.scatter_add_(1, rank + 1, torch.ones_like(rank))
     size = size[:, 1:]
     return (size * (size - 1)).sum(1) // 2
@@ -147,15 +159,15 @@ def equal_pairs(rank: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Distinctions:
-    """Counts, for each group, of the distinct reward vectors and advantages, and of the tied pairs."""
+    """Counts, group by group, of distinct reward vectors, of distinct advantages and of tied pairs of responses."""
 
     vectors: Tensor  # (groups,) distinct reward vectors
     pairs: Tensor  # (groups,) pairs whose vectors differ
-    dead: Tensor  # (rewards, groups) whether all values that are there are equal
+    dead: Tensor  # (rewards, groups) whether all values of the reward that are there are equal
     levels: dict[str, Tensor]  # by method, (groups,) distinct advantages
     tied: dict[str, Tensor]  # by method, (groups,) pairs whose vectors differ and that have one advantage
-    by_eps: dict[str, Tensor]  # by method, (groups,) how many of the tied pairs an eps parts
-    level: dict[str, Tensor]  # by method, (responses,) number of the advantage in its group, 0 = lowest; −1 = left out
+    by_eps: dict[str, Tensor]  # by method, (groups,) how many of the tied pairs only an eps keeps apart
+    level: dict[str, Tensor]  # by method, (responses,) rank of the advantage in its group, 0 = lowest; −1 = left out
 
 
 def count_distinct_and_tied(
@@ -166,11 +178,12 @@ def count_distinct_and_tied(
     bare: Mapping[str, Tensor],
     same: float,
 ) -> Distinctions:
-    """Count distinct reward vectors and advantages, and their ties, group by group.
+    """Count distinct reward vectors and advantages, and tied pairs of responses, group by group.
 
-    parts: the blocks of all groups; rewards: (rewards, responses); mask: (responses,) which responses to look at;
-    advantages: by method, (responses,), where NaN is left out of the levels; bare: the same computed without any eps,
-    of the methods under which an eps can part ties; same: round-off, relative to the largest of the group.
+    parts: the blocks of all groups; rewards: (rewards, responses); mask: (responses,) whether a response is counted;
+    advantages: by method, (responses,), where NaN has no rank; bare: by method, the same computed without any eps, for
+    the methods under which an eps can part ties; same: how far apart round-off may put equal advantages, relative to
+    the largest of the group.
     """
     groups = sum(len(part.groups) for part in parts)
     counts = mask.new_zeros((2 + 3 * len(advantages), groups), dtype=torch.int64)
@@ -205,10 +218,11 @@ def count_distinct_and_tied(
 def _ranks_and_parted(
     part: Block, present: Tensor, advantages: Tensor, bare: Tensor | None, same: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the ranks of the advantages of a block, and (groups,) how many of the pairs of equal rank an eps parts.
+    """Return the ranks of the advantages of a block, and how many of its pairs of equal rank only an eps keeps apart.
 
-    present: (groups, rollouts) which responses to look at; bare: the advantages without any eps, None where no eps can
-    part ties; same: as in `ranks_despite_eps`.
+    The ranks are (groups, rollouts), the numbers of pairs (groups,). present: (groups, rollouts) whether a response is
+    counted; advantages, bare: (responses,) as computed and as computed without any eps, bare being None where no eps
+    can part ties; same: as in `ranks_despite_eps`.
     """
     x = part.take(advantages, torch.nan).masked_fill(~present, torch.nan)
     rank = ranks(x, same * _largest(x))
@@ -221,7 +235,8 @@ def _ranks_and_parted(
 def inversions(x: Tensor) -> Tensor:
     """Return (groups,) the number of pairs i < j with x_i > x_j; x: (groups, rollouts) whole numbers.
 
-    Counted while sorting by merging: of two sorted halves, the left ones move back by one for each smaller right one.
+    They are counted in a merge sort: wherever two sorted halves merge, every value of the left half moves back by one
+    place for each smaller value of the right half.
 
     >>> inversions(torch.tensor([[0, 1, 2], [2, 1, 1]])).tolist()
     [0, 2]
@@ -240,9 +255,12 @@ def inversions(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PairOrders:
-    """The pairs in a group with different primary reward, by the order of their advantages; each is (groups,)."""
+    """Counts, for each group, of the pairs that differ in the primary reward, by the order of their advantages.
 
-    pairs: Tensor
+    Each count is (groups,).
+    """
+
+    pairs: Tensor  # all pairs that differ in the primary reward
     inverted: dict[str, Tensor]  # by method, the pairs whose lower reward has the larger advantage
     tied: dict[str, Tensor]  # by method, the pairs with one advantage
 
@@ -250,8 +268,9 @@ class PairOrders:
 def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
     """Count, group by group, the pairs whose advantages follow the primary reward, tie, or are in the wrong order.
 
-    parts: the blocks of all groups; primary: (responses,), where NaN is left out; level: by method, (responses,) the
-    number of each advantage in its group, 0 = lowest, where −1 is left out.
+    parts: the blocks of all groups; primary: (responses,) the reward that should decide, where a response with NaN is
+    left out; level: by method, (responses,) the rank of each advantage in its group, 0 the lowest, where a response
+    with −1 is left out.
     """
     pairs = torch.zeros(sum(len(part.groups) for part in parts), dtype=torch.int64, device=primary.device)
     inverted, tied = ({method: torch.zeros_like(pairs) for method in level} for _ in range(2))
@@ -266,22 +285,28 @@ def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor
 
 
 def _joined(first: Tensor, second: Tensor) -> Tensor:
-    """Rank by `first`, and by `second` where the first ranks are equal; −1 where either rank is −1."""
+    """Return the ranks by `first` and, where those are equal, by `second`; −1 where either of the two is −1.
+
+    All are (groups, rollouts).
+    """
     both = (first * (first.shape[1] + 1) + second).double()
     return ranks(both.masked_fill_((first < 0) | (second < 0), torch.nan))
 
 
 def _apart(rank: Tensor, reward: Tensor) -> Tensor:
-    """Return (groups,) the number of pairs of equal rank whose rewards differ; both are ranks, of which −1 is left out.
+    """Return (groups,) the number of pairs with equal `rank` but different `reward`.
 
-    A reward of −1 has to have the rank −1 too.
+    Both are ranks, (groups, rollouts), and a response of rank −1 is left out; one with the reward −1 has to have it.
     """
     return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
 
 
 def _swapped(reward: Tensor, rank: Tensor) -> Tensor:
-    """Return (groups,) the number of pairs in which the lower reward has the higher rank; −1 in either is left out."""
+    """Return (groups,) the number of pairs in which the response of lower `reward` has the higher `rank`.
+
+    Both are ranks, (groups, rollouts); a response with −1 in either is left out.
+    """
     more = reward.shape[1] + 1
-    # stands last, so that it is after no other
+    # A response that is left out gets the largest number of all: it stands last and is in no inverted pair.
     both = (reward * more + rank).masked_fill_((reward < 0) | (rank < 0), more**2 - 1)
     return inversions(both.sort(-1).values % more)

@@ -1,4 +1,4 @@
-"""Numbers and weights that somebody types, on the command line or on the page."""
+"""Numbers, steps and weights that somebody types, on the command line or on the page."""
 
 import re
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ from gdpo_core._words import clip
 
 _NUMBER = re.compile(r" *[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf) *", re.ASCII | re.IGNORECASE)
 _DIGITS, _STEP_DIGITS = 9, 18  # the most digits of a whole number, and of a step, which is one of 64 bits
-_LARGEST = 1e30  # the largest weight: its square times that of a reward stays finite
+_LARGEST = 1e30  # the largest weight: its square times the square of a reward stays finite
 
 
 def parse_number(text: str) -> float | None:
-    """Return the number in a text, also nan and inf; None if the text holds anything else.
+    """Return the number in a text, which may also be nan or inf; None if the text holds anything else.
 
     >>> parse_number("-1.5e3"), parse_number("1_000"), parse_number("")
     (-1500.0, None, None)
@@ -23,7 +23,9 @@ def parse_number(text: str) -> float | None:
 
 
 def parse_count(text: str, argument: str) -> int:
-    """Return the whole number from 1 in a text. Raises InputError that names the argument.
+    """Return the whole number in a text, which must be 1 or more.
+
+    argument: the name of the argument, with which InputError begins where the text holds anything else.
 
     >>> parse_count(" 8", "group-size")
     8
@@ -36,9 +38,9 @@ def parse_count(text: str, argument: str) -> int:
 
 
 def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
-    """Return the first and last step in FIRST:LAST, of which one may be empty and is None then.
+    """Return the first and the last step of a text FIRST:LAST; the one that is left empty is None.
 
-    Raises InputError that names the argument.
+    argument: the name of the argument, with which InputError begins.
 
     >>> parse_steps("100:150", "steps"), parse_steps("100:", "steps"), parse_steps(":50", "steps")
     ((100, 150), (100, None), (None, 50))
@@ -52,11 +54,11 @@ def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
 
 
 def parse_setting(text: str, argument: str) -> dict[str, Any]:
-    """Return the method, convention and weights of a setting that is written as one text, those that it gives.
+    """Return a dict with the method, convention and weights that a text gives for a setting, as far as it gives them.
 
     The text is method=NAME, convention=NAME and weights.REWARD=NUMBER, with commas between them. The name of a reward
-    may hold dots, spaces, commas and =: its number follows the last = before a comma. What stands between commas
-    without a = belongs to the name after it. Raises InputError that names the argument.
+    may hold dots, spaces, commas and =: its number follows the last = before a comma. A piece between commas that has
+    no = belongs to the name of the next piece. argument: the name of the argument, with which InputError begins.
 
     >>> parse_setting("method=gdpo, weights.length=0.2, weights.a, b=1", "what-if")
     {'method': 'gdpo', 'weights': {'length': 0.2, 'a, b': 1.0}}
@@ -79,7 +81,9 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
 
 
 def parse_named(text: str, argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
-    """Return numbers by name from one text, NAME=NUMBER with commas between several. InputError names the argument.
+    """Return a dict from name to number out of one text, NAME=NUMBER with commas between several.
+
+    argument, form: words of InputError, the name of the argument and how each pair should be written.
 
     >>> parse_named("correct = 1, format=0.5", "parts")
     {'correct': 1.0, 'format': 0.5}
@@ -89,7 +93,10 @@ def parse_named(text: str, argument: str, form: str = "NAME=NUMBER") -> dict[str
 
 
 def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
-    """Return the weights of rewards, by name, from texts NAME=NUMBER. Raises InputError that names the argument.
+    """Return a dict from the name of a reward to its weight out of several texts, each NAME=NUMBER.
+
+    argument, form: words of InputError, the name of the argument and how a text should be written. The same reward must
+    not come twice.
 
     >>> parse_weights(["correct=1", "a=b=0.5"], "weight")
     {'correct': 1.0, 'a=b': 0.5}

@@ -1,4 +1,4 @@
-"""Reductions: what a statistic is taken over, such as the rollouts of each group or all responses of a batch."""
+"""Reductions: over which responses a statistic is taken, such as the rollouts of each group or all of a batch."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ from math import prod
 import torch
 from torch import Tensor
 
-# Numbers that are added one after the other lose digits of float32 with each of them: more are added in float64.
+# A sum in float32 loses digits with each number that is added. So more numbers than these are added up in float64.
 _IN_A_ROW = 1024
 
 
 class Reduction(ABC):
-    """The responses that a statistic is taken over: the rollouts of each group, or all responses of a batch.
+    """A choice of responses over which a statistic is taken: the rollouts of each group, or all responses of a batch.
 
-    Every statistic gives one value per group, or one for the batch, which `broadcast` copies to each response.
+    Every statistic gives one value per group, or one for the batch, which `broadcast` then spreads over the responses.
     """
 
     @property
     @abstractmethod
     def count(self) -> Tensor | int:
-        """The number of members, missing ones included."""
+        """The number of responses in each group or in the batch, those with a missing value included."""
 
     def counted(self, x: Tensor) -> Tensor | int:
-        """Return how many members the statistics of x count: all, or, where NaN is skipped, those that are there."""
+        """Return how many responses the statistics of x count: all, or those without NaN if the reduction skips NaN."""
         return self.count
 
     @abstractmethod
@@ -41,16 +41,19 @@ class Reduction(ABC):
 
     @abstractmethod
     def member(self, x: Tensor) -> Tensor:
-        """Return one of the values of x, whichever it is, for each group or the batch."""
+        """Return the value of x of one response, no matter which, for each group or the batch."""
 
     @abstractmethod
     def broadcast(self, x: Tensor) -> Tensor:
-        """Return one value per group, or per batch, as a value for each response."""
+        """Return x, one value per group or batch, in a shape that broadcasts to one value per response."""
 
 
 @dataclass(frozen=True, eq=False)
 class _OverAxes(Reduction):
-    """A reduction over axes, counted from the end, which stay as axes of length 1."""
+    """A reduction over axes of a tensor, which stay as axes of length 1.
+
+    axes: their numbers, counted from the end (−1 is the last); members: how many values they hold together.
+    """
 
     axes: tuple[int, ...]
     members: int
@@ -92,12 +95,12 @@ class _OverIds(Reduction):
 
     @cached_property
     def _longest(self) -> int:
-        """The size of the largest group, or a number below `_IN_A_ROW` that it cannot exceed."""
+        """The size of the largest group, or the number of all responses where that is at most `_IN_A_ROW`."""
         return int(self.count.max()) if len(self.index) > _IN_A_ROW else len(self.index)
 
     @cached_property
     def _first(self) -> Tensor:
-        """The number of each group's first response, (groups,)."""
+        """The index of each group's first response, (groups,)."""
         return self.lowest(torch.arange(len(self.index), device=self.index.device))
 
     def total(self, x: Tensor) -> Tensor:
@@ -122,7 +125,10 @@ class _OverIds(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _OverBatchesOfPrompts(Reduction):
-    """A reduction over the responses of each batch, where each prompt, with all its rollouts, is in one batch."""
+    """A reduction over the responses of each batch, where each prompt belongs to one batch with all of its rollouts.
+
+    prompts: the reduction from values per prompt to values per batch; rollouts: how many responses each prompt has.
+    """
 
     prompts: Reduction
     rollouts: int
@@ -149,7 +155,10 @@ class _OverBatchesOfPrompts(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _Weighted(Reduction):
-    """A reduction in which each response counts `weights` times."""
+    """A reduction in which each response counts as often as its weight says, as if it stood there so many times.
+
+    over: the reduction whose responses are weighted; weights: a number per response.
+    """
 
     over: Reduction
     weights: Tensor
@@ -176,7 +185,10 @@ class _Weighted(Reduction):
 
 @dataclass(frozen=True, eq=False)
 class _SkippingMissing(Reduction):
-    """A reduction that leaves NaN out of its statistics; `count` still includes it, and `lowest` does not skip it."""
+    """A reduction that leaves NaN out of sums and counts; `count` still includes it, and `lowest` does not skip it.
+
+    over: the reduction over the same responses that skips nothing.
+    """
 
     over: Reduction
 
@@ -204,28 +216,40 @@ class _SkippingMissing(Reduction):
 
 
 def over_axes(shape: torch.Size, *axes: int) -> Reduction:
-    """Return the reduction over these axes, counted from the end, of tensors of this shape; they stay with length 1."""
+    """Return the reduction over these axes of tensors of this shape; the axes stay, with length 1.
+
+    axes: their numbers, counted from the end (−1 is the last).
+    """
     return _OverAxes(axes, prod(map(shape.__getitem__, axes)))
 
 
 def over_ids(index: Tensor, groups: int) -> Reduction:
-    """Return the reduction over the responses of each group; index: (responses,) each response's group, from 0."""
+    """Return the reduction over the responses of each of so many groups.
+
+    index: (responses,) the number of each response's group, from 0.
+    """
     return _OverIds(index, groups)
 
 
 def over_batches_of_prompts(batch_of: Tensor, batches: int, rollouts: int) -> Reduction:
-    """Return the reduction over the responses of each batch; batch_of: (prompts,) the number of each prompt's batch."""
+    """Return the reduction over the responses of each of so many batches.
+
+    batch_of: (prompts,) the number of each prompt's batch, from 0; rollouts: how many responses each prompt has.
+    """
     return _OverBatchesOfPrompts(_OverIds(batch_of, batches), rollouts)
 
 
 def weighted(over: Reduction, weights: Tensor) -> Reduction:
-    """Return a reduction over the same responses, in which each counts `weights` times."""
+    """Return a reduction over the responses of `over` in which each counts as often as its weight says.
+
+    weights: a number per response, such as its tokens.
+    """
     return _Weighted(over, weights)
 
 
 def skipping_missing(over: Reduction) -> Reduction:
-    """Return a reduction over the same responses whose means and standard deviations skip NaN.
+    """Return a reduction over the responses of `over` whose means and standard deviations skip NaN.
 
-    Its `count` still includes them, and `lowest` does not skip them.
+    Its `count` still includes responses with NaN, and its `lowest` does not skip them.
     """
     return _SkippingMissing(over)

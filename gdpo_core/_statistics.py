@@ -1,8 +1,9 @@
 """Normalisation inside groups and over the batch; the latter is GDPO's batch step.
 
-Equal values give exactly 0, on every processor: a mean is taken of the distances from one of the values. A std, or a
-sum of normalised rewards, of a few units in the last place of what it was made of is round-off, and becomes 0.
-Numbers that float32 adds up exactly need no such tolerance and have none.
+Equal values give exactly 0 on every processor, because a mean is computed as one of the values plus the mean distance
+from it. A std, or a sum of normalised rewards, counts as round-off and becomes 0 if it is only a few units in the last
+place of the numbers from which it was computed. Numbers that float32 adds up exactly have no round-off, so nothing is
+tolerated there.
 """
 
 from dataclasses import dataclass, replace
@@ -15,13 +16,14 @@ from torch import Tensor
 from gdpo_core._groups import Batch
 from gdpo_core._reductions import Reduction, skipping_missing
 
-# The units in the last place by which the mean of many values may be wrong.
+# By how many units in the last place the mean of many values may be wrong.
 _MEAN_UNITS = 32
-# The units in the last place that may be left of a sum that cancels.
+# How many units in the last place a sum may leave whose terms cancel each other.
 _CANCELLED_UNITS = 8
-# The largest tolerance for a sum that cancels, relative to Σ_k |w_k|: a larger sum is never taken for 0.
+# The largest tolerance for a sum whose terms cancel, relative to Σ_k |w_k|: a larger sum is never taken for 0.
 _LARGEST_TOLERANCE = 0.02
-# float32 adds up exactly what is a multiple of 1 / GRAIN below GRAINY, or a whole number below 2^24.
+# float32 adds up multiples of 1 / GRAIN exactly while their sum is below GRAINY, and whole numbers while it is below
+
 GRAIN, GRAINY = 1024, 2.0**14
 # A bound on the relative round-off of a product, a sum and a mean in float32; 2.7 eps was met in a million groups.
 ROUNDED = 3 * torch.finfo(torch.float32).eps
@@ -29,16 +31,17 @@ ROUNDED = 3 * torch.finfo(torch.float32).eps
 
 @dataclass(frozen=True)
 class Normalised:
-    """A mean and a standard deviation (the reduced axes kept) and the values they normalise.
+    """Values after normalisation, with the mean and the standard deviation that normalised them.
 
-    With leave-one-out, mean and standard deviation are those of the other rollouts, so each response has its own.
+    Mean and std keep the axes over which they were taken, with length 1. With leave-one-out they are those of the other
+    rollouts of a group, so that each response has its own.
     """
 
     mean: Tensor
     std: Tensor
     value: Tensor
-    by: Tensor | float = 1.0  # std + eps, which each deviation was divided by; inf where the std is 0
-    centred: bool = True  # whether the mean was taken off
+    by: Tensor | float = 1.0  # std + eps, by which each deviation was divided; inf where the std is 0
+    centred: bool = True  # whether `mean` was subtracted from the values
 
 
 def normalise(
@@ -52,7 +55,8 @@ def normalise(
 ) -> Normalised:
     """Return mean, std and (x − mean) / (std + eps) as `Normalised`, where equal values give exactly 0.
 
-    eps_to: "std", or "variance", to which eps is added under the root. A std of at most `tolerance` is taken as 0.
+    over: the responses over which mean and std are taken; ddof: what is subtracted from their number in the std.
+    eps_to: "std", or "variance", to which eps is then added under the root. A std of at most `tolerance` is taken as 0.
     """
     mean, deviation = centre(x, over)
     std = std_of(deviation, over, ddof)
@@ -63,10 +67,10 @@ def normalise(
 
 
 def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return the mean, and each value minus the mean.
+    """Return the mean of x over the responses of `over`, and each value minus that mean.
 
-    The mean is that of the distances from one of the values: equal values have distance 0, so no constant leaves
-    round-off that a division would blow up.
+    The mean is one of the values plus the mean distance from it: equal values have distance 0, so that a constant
+    leaves no round-off, which a division would blow up.
     """
     start = over.member(x)
     distance = x - over.broadcast(start)
@@ -75,22 +79,29 @@ def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
 
 
 def std_of(deviation: Tensor, over: Reduction, ddof: int) -> Tensor:
-    """Return the standard deviation of values whose mean is taken off; 0 for a single value, whatever ddof is."""
+    """Return a standard deviation, given the values minus their mean; 0 for a single value, whatever ddof is.
+
+    ddof: what is subtracted from the number of values before the sum of squares is divided by it.
+    """
     degrees = over.counted(deviation) - ddof
     degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
     return root(over.squares(deviation) / degrees)
 
 
 def divisor(std: Tensor, eps: float, eps_to: str = "std") -> Tensor:
-    """Return what deviations are divided by; infinity where the std is 0, so that the result is 0."""
+    """Return what deviations are divided by, std + eps; infinity where the std is 0, so that the quotient is 0.
+
+    eps_to: "std", or "variance" for √(std² + eps).
+    """
     by = root(std.square() + eps) if eps_to == "variance" else std + eps
     return by.masked_fill(std == 0, torch.inf)
 
 
 def root(x: Tensor) -> Tensor:
-    """Return √x as IEEE 754 rounds it.
+    """Return √x, rounded on every processor as IEEE 754 demands.
 
-    torch's own root may differ between processors, and between two places of one tensor.
+    torch's own root may differ between processors, and between two places of one tensor. On a GPU it is used all the
+    same.
 
     >>> root(torch.tensor([4.0, 9.0]))
     tensor([2., 3.])
@@ -106,15 +117,15 @@ def root(x: Tensor) -> Tensor:
 
 
 def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
-    """Return Σ_k w_k x_k, over the rewards that are there if the convention skips missing ones.
+    """Return Σ_k w_k x_k, summed over the first axis of x; missing rewards add nothing if the convention skips them.
 
-    Where all are missing, the sum is NaN or, if the convention counts such responses, 0.
+    Where all rewards of a response are missing, its sum is NaN, or 0 if the convention counts such responses.
     """
     skips = batch.skips_missing
     terms = batch.weights * x
     terms = terms.nan_to_num_() if skips else terms
-    # The rewards are added one after the other: torch's sum takes some rollouts in another order, and equal ones would
-    # part.
+    # The rewards are added one after the other: torch's own sum adds those of some rollouts in another order, and then
+    # equal rollouts could get sums that differ.
     s = reduce(Tensor.add_, terms.unbind())
     if not skips or batch.convention.empty_counts:
         return s
@@ -122,7 +133,11 @@ def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
 
 
 def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor | None = None) -> Normalised:
-    """Return x minus the mean of its group, divided by its std plus eps; tolerance: as in `normalise`."""
+    """Return x minus the mean of its group, divided by the std of its group plus eps.
+
+    With leave-one-out the deviation stays undivided where the std of the other rollouts is 0. tolerance: the largest
+    std of each group that is taken as 0.
+    """
     in_group = deviations(batch, x, tolerance)
     if batch.convention.leave_one_out:  # nothing is divided where the other rollouts agree
         by = torch.where(in_group.std > 0, in_group.std + eps, 1)
@@ -132,17 +147,23 @@ def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor |
 
 
 def normalise_rewards(batch: Batch) -> Normalised:
-    """Return each reward normalised inside its group; the value is z."""
+    """Return each reward normalised inside its group; `value` of the result is what the formulas call z."""
     return normalise_in_groups(batch, batch.rewards, batch.convention.group_eps)
 
 
 def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
-    """Return the sums of the raw rewards, normalised inside their group; sums a round-off apart are equal."""
+    """Return the weighted sums `s` of the raw rewards, normalised inside their group as GRPO does.
+
+    Sums of a group that differ by round-off alone all become 0.
+    """
     return with_rloo_baseline(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch)))
 
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
-    """Return the sums of the raw rewards minus the mean of their group; sums a round-off apart are equal."""
+    """Return the weighted sums `s` of the raw rewards minus the mean of their group; the std is in the result, unused.
+
+    Sums of a group that differ by round-off alone all become 0.
+    """
     tolerance = _sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
     # Sums without round-off have deviation 0 already where they are equal.
@@ -153,10 +174,10 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
 
 
 def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
-    """Return `in_group`, with its values less RLOO's baseline in place of the mean if the convention has that.
+    """Return `in_group` with RLOO's baseline subtracted in place of the mean if the convention has it, else unchanged.
 
-    The baseline is the mean of the other rollouts, which multiplies centred values by n / (n − 1). s: the sums before
-    they were centred.
+    The baseline of a rollout is the mean of the n − 1 others of its group, and subtracting it gives n / (n − 1) times
+    the centred value. s: the sums before they were centred, which tell how many rollouts count.
     """
     if not batch.convention.mean_of_others:
         return in_group
@@ -167,7 +188,10 @@ def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normali
 
 
 def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Normalised:
-    """Return mean and std of each group as the convention has them, and the values minus the mean."""
+    """Return x minus the mean of its group, undivided, with the mean and std that the convention takes of each group.
+
+    tolerance: the largest std of each group that is taken as 0.
+    """
     c, over = batch.convention, batch.each_group
     mean, deviation = centre(x, over)
     if c.leave_one_out:
@@ -186,10 +210,11 @@ def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Norm
 def _leave_one_out(
     x: Tensor, over: Reduction, mean: Tensor, deviation: Tensor, ddof: int, tolerance: Tensor | None
 ) -> Normalised:
-    """Return each value minus the mean of the others in its group, with their mean and standard deviation.
+    """Return each value minus the mean of the others in its group, undivided, with the mean and std of those others.
 
-    With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), their sum of squared
-    deviations S − c_j² n / (n − 1).
+    mean, deviation: those of the whole group, as `centre` returns them; tolerance: the largest std of each group that
+    is taken as 0. With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), and their sum
+    of squared deviations is S − c_j² n / (n − 1).
     """
     n = over.broadcast(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
     remaining = n - 1
@@ -198,8 +223,8 @@ def _leave_one_out(
     squares = (squares - deviation.square() * (n / remaining)).clamp(min=0)
     mean, value = over.broadcast(mean) - shift, deviation + shift
 
-    # That difference loses digits where c_j² is most of S. At the value farthest out the others are therefore added up
-    # alone.
+    # The difference S − c_j² n / (n − 1) loses digits where c_j² is most of S. So for the value farthest from the mean,
+    # the squares of the others are added up directly.
     size = deviation.abs()
     far = size == over.broadcast(-over.lowest(-size))
     far &= (over.broadcast(over.total(far.to(x))) == 1) & (remaining > 0)
@@ -222,12 +247,15 @@ def _leave_one_out(
 
 
 def adds_exactly(terms: Tensor) -> bool:
-    """Return whether any of these numbers can be added up without rounding, in float32 too."""
+    """Return whether every sum of some of these numbers is exact, without rounding, in float32 too."""
     return bool((terms * GRAIN == (terms * GRAIN).round()).all() and terms.abs().sum() < GRAINY)
 
 
 def _sum_tolerance(batch: Batch) -> Tensor | None:
-    """Return, per group, the std of Σ_k w_k r_k up to which it is round-off; None where no sum is rounded."""
+    """Return, for each group, the largest std of its sums Σ_k w_k r_k that is mere round-off.
+
+    The result is None if no sum of the batch is rounded.
+    """
     count = len(batch.rewards)
     if count == 1 or batch.exact:
         return None
@@ -244,14 +272,18 @@ def _sum_tolerance(batch: Batch) -> Tensor | None:
 
 
 def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
-    """Return s = Σ_k w_k z_k with exact zeros in the groups in which the normalised rewards cancel."""
+    """Return the sums `s` = Σ_k w_k z_k, set to exactly 0 in the groups in which the normalised rewards cancel out.
+
+    z: the normalised rewards, with the means and stds of their groups. A group counts as cancelled if the root mean
+    square of its sums is no more than round-off.
+    """
     group = batch.each_group
     size = root(group.squares(s) / group.count)
     small = (size > 0) & (size <= _LARGEST_TOLERANCE * batch.weights.abs().sum())
     if not small.any():
         return s
     live = (z.std > 0) | batch.convention.leave_one_out
-    # The size of a reward in units of its own std.
+    # How large a reward is beside its own std.
     beside = (z.mean.abs() + z.std) / z.std.masked_fill(z.std == 0, 1)
     tolerance = (
         (beside * (_CANCELLED_UNITS * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST_TOLERANCE).masked_fill(~live, 0)
@@ -267,7 +299,11 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
 
 
 def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """Return s = Σ_k w_k z_k after GDPO's batch step, as `Normalised`: minus the mean, divided by the std plus eps."""
+    """Return the sums `s` = Σ_k w_k z_k after GDPO's batch step: minus their mean, divided by their std plus eps.
+
+    Mean and std are over all responses, over all tokens or over each group, as the convention says. Under a convention
+    that fails for a group of one, a response whose sum is alone there gets NaN.
+    """
     c, over = batch.convention, batch.last_step
     mean, deviation = _centre_zero_sums(batch, s, over)
     std = std_of(deviation, over, c.ddof)
@@ -278,7 +314,10 @@ def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
 
 
 def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
-    """Return sums that are centred in their groups, minus their mean over the batch, divided by their std plus eps."""
+    """Return `centred` minus its mean over the batch, divided by its std over the batch plus eps.
+
+    centred: the weighted sums less the mean of their group.
+    """
     c, over = batch.convention, over_responses(batch)
     mean, deviation = _centre_zero_sums(batch, centred, over)
     std = std_of(deviation, over, c.ddof)
@@ -289,7 +328,7 @@ def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
 def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
     """Return `centred`, the sums less the mean of their group, divided by the std of the sums `s` over the batch.
 
-    The convention's eps is added to that std.
+    The convention's eps for sums is added to that std.
     """
     c, over = batch.convention, over_responses(batch)
     of_sums = normalise(s, over, ddof=c.ddof)
@@ -298,7 +337,7 @@ def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
 
 
 def whiten(batch: Batch, s: Tensor) -> Normalised:
-    """Return the sums minus their mean over all responses of the batch, divided by their std plus eps."""
+    """Return the weighted sums `s` minus their mean over all responses of the batch, divided by their std plus eps."""
     tolerance = _sum_tolerance(batch)
     if tolerance is not None:  # the batch takes the largest tolerance of its groups
         tolerance = -batch.all_responses.lowest(-(batch.group.broadcast(tolerance) + torch.zeros_like(s)))
@@ -307,7 +346,7 @@ def whiten(batch: Batch, s: Tensor) -> Normalised:
 
 
 def over_responses(batch: Batch) -> Reduction:
-    """Return the reduction over all responses of the batch, without NaN if the convention skips missing rewards."""
+    """Return the reduction over all responses of the batch, which skips NaN if the convention skips missing rewards."""
     over = batch.all_responses
     return skipping_missing(over) if batch.skips_missing else over
 
@@ -315,9 +354,10 @@ def over_responses(batch: Batch) -> Reduction:
 def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return the mean over the batch of sums that add up to 0 in each group, and the sums minus it; zeros stay zeros.
 
-    The sums of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its round-off
-    would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is round-off.
-    With leave-one-out, or a group of one that keeps its raw reward, the mean is subtracted as computed.
+    The sums `s` of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its
+    round-off would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is
+    round-off. With leave-one-out, or with a group of one that keeps its raw reward, the groups need not add up to 0,
+    and the mean is subtracted as computed. over: the responses or tokens that the mean is taken over.
     """
     c = batch.convention
     if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):
@@ -332,9 +372,10 @@ def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor,
 
 
 def normalised_in_float32(error: Tensor, std: Tensor, eps: float, count: Tensor | int) -> Tensor:
-    """Return a bound on the error of (x − mean) / (std + eps) in float32, given the error of x − mean.
+    """Return a bound on the error of (x − mean) / (std + eps) in float32; error: a bound on that of x − mean.
 
-    Normalised values of `count` responses stay below √count, and so does their error; it is 0 where nothing is divided.
+    count: how many responses are normalised together. Normalised values of so many stay below √count, and so does the
+    bound on their error. The bound is 0 where std + eps is 0, since nothing is divided there.
 
     >>> normalised_in_float32(torch.tensor([0.01, 1.0, 1.0]), torch.tensor([0.5, 1e-9, 0.0]), 0.0, 4)
     tensor([0.0200, 2.0000, 0.0000])

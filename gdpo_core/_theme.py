@@ -1,4 +1,4 @@
-"""The theme, read from theme.css: as CSS for reports and widgets, as values for charts."""
+"""The theme of theme.css: as CSS for reports and widgets, and as values for charts."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ VALUES: dict[str, str] = {name: value.strip('"') for name, value in re.findall(r
 
 
 def css(selector: str) -> str:
-    """Return the theme's custom properties as a rule of CSS for this selector.
+    """Return a rule of CSS that defines the theme's custom properties for this selector.
 
     >>> css(".board").count(".board {"), "--gdpo: " in css(".board")
     (1, True)
@@ -19,20 +19,20 @@ def css(selector: str) -> str:
 
 @dataclass(frozen=True)
 class Look:
-    """The colour, dash and marker of a method or another line, in a chart and in its legend."""
+    """The look of a line in a chart and in its legend: its colour, its dash and its marker."""
 
     colour: str
-    dash: tuple[int, ...]
-    shape: str = ""  # an SVG path of size 2
+    dash: tuple[int, ...]  # lengths in pixels, drawn and left out in turn
+    shape: str = ""  # the marker, as an SVG path of size 2
 
     @property
     def dashes(self) -> str:
-        """The dash as the text of SVG's `stroke-dasharray`."""
+        """The dash in the form that SVG's attribute `stroke-dasharray` takes."""
         return " ".join(map(str, self.dash))
 
 
 def _dash(name: str) -> tuple[int, ...]:
-    """Return the dash that the theme has under this name, in pixels drawn and left out."""
+    """Return the dash that the theme has under this name: lengths in pixels, drawn and left out in turn."""
     return tuple(map(int, VALUES[f"{name}-dash"].split()))
 
 

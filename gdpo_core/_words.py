@@ -1,7 +1,7 @@
 """Numbers, shares, counts and lists as text: one format each, for the page, the terminal and the report.
 
-Plain text, with "−" before a negative number and "–" for a number that is missing. Escaping, and keeping a number and
-its unit on one line, is left to HTML.
+The text is plain, with "−" before a negative number and "–" for a number that is missing. HTML escapes it and keeps a
+number on one line with its unit.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,9 @@ MISSING = "–"
 
 
 def percent(share: float | None, decimals: int = 0) -> str:
-    """Return a share in percent, as text. Only a share of 0 is "0 %", and only a share of 1 is "100 %".
+    """Return a share, of which 1 is the whole, as text in percent; only 0 is "0 %", and only 1 is "100 %".
+
+    decimals: how many digits stand after the point, unless the share is close to 0 or 1.
 
     >>> percent(0.305), percent(-0.07), percent(0.0654, decimals=1), percent(1), percent(None)
     ('30 %', '−7 %', '6.5 %', '100 %', '–')
@@ -52,7 +54,7 @@ def number(x: float | None, digits: int = 4) -> str:
 
 
 def decimal(x: float | None, places: int = 3) -> str:
-    """Return a number as text with so many decimals; a whole number with none.
+    """Return a number as text with so many digits after the point; a whole number, and what rounds to 0, with none.
 
     >>> decimal(-0.5), decimal(-0.00001), decimal(2.0), decimal(2.00001), decimal(0.618, places=2)
     ('−0.500', '0', '2', '2.000', '0.62')
@@ -66,7 +68,9 @@ def decimal(x: float | None, places: int = 3) -> str:
 
 
 def raw(x: float, digits: int = 10) -> str:
-    """Return a number as text that programs read: with a hyphen for a minus, and nan where it is missing.
+    """Return a number as text that programs read: with a hyphen for a minus, and "nan" where it is missing.
+
+    digits: the number of significant digits.
 
     >>> raw(-0.5), raw(1000002.0), raw(float("nan"))
     ('-0.5', '1000002', 'nan')
@@ -75,7 +79,7 @@ def raw(x: float, digits: int = 10) -> str:
 
 
 def raw_column(values: Sequence[float]) -> list[str]:
-    """Return numbers as texts that programs read, with six decimals, or six digits where all numbers are small.
+    """Return numbers as texts that programs read, with six decimals, or six significant digits if all are below 0.001.
 
     >>> raw_column([0.70710678, -1e-16]), raw_column([2e-7])
     (['0.707107', '0.000000'], ['2e-07'])
@@ -85,7 +89,9 @@ def raw_column(values: Sequence[float]) -> list[str]:
 
 
 def signed(x: float | None, places: int = 2) -> str:
-    """Return an advantage or a correlation as text with its sign, whether positive or negative; 0 has none.
+    """Return an advantage or a correlation as text with its sign, + or −; what rounds to 0 has none.
+
+    places: the number of digits after the point.
 
     >>> signed(0.875), signed(-1.2), signed(-0.001), signed(float("nan"))
     ('+0.88', '−1.20', '0.00', '–')
@@ -97,7 +103,7 @@ def signed(x: float | None, places: int = 2) -> str:
 
 
 def power_of_ten(x: float) -> str:
-    """Return a small number such as an ε as a power of ten, or a multiple of one; other numbers as they are.
+    """Return a small number such as an ε as a power of ten or a multiple of one, and any other number as it is.
 
     >>> power_of_ten(0.0001), power_of_ten(1e-8), power_of_ten(3e-7), power_of_ten(0.5), power_of_ten(0)
     ('10⁻⁴', '10⁻⁸', '3 × 10⁻⁷', '0.5', '0')
@@ -113,7 +119,9 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def count(n: float, noun: str = "", plural: str = "") -> str:
-    """Return a count, with commas between thousands, and its noun. The plural is the noun with an s unless given.
+    """Return a count, with commas between thousands, and its noun if there is one; n: the count.
+
+    plural: the noun for any count but 1, by default the noun with an s.
 
     >>> count(68373), count(1, "group"), count(1200, "group"), count(2, "batch", "batches")
     ('68,373', '1 group', '1,200 groups', '2 batches')
@@ -122,7 +130,7 @@ def count(n: float, noun: str = "", plural: str = "") -> str:
 
 
 def word(n: int) -> str:
-    """Return a count up to twelve as a word, and a larger one in digits.
+    """Return a count up to twelve as a word, 0 as "no", and a larger count in digits.
 
     >>> word(3), word(12), word(71)
     ('three', 'twelve', '71')
@@ -136,7 +144,7 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 def listing(items: Iterable[object], link: str = "and", most: int | None = None) -> str:
     """Return items as a list in a sentence, with `link` before the last one, or commas alone if `link` is empty.
 
-    Beyond `most` items the rest is counted. Without items the list is "none".
+    Where there are more than `most` items, the others are only counted. Without items the list is "none".
 
     >>> listing(["a"]), listing("abc"), listing("abc", "or"), listing("abc", link=""), listing([])
     ('a', 'a, b and c', 'a, b or c', 'a, b, c', 'none')
@@ -156,7 +164,7 @@ def listing(items: Iterable[object], link: str = "and", most: int | None = None)
 
 
 def clip(text: str, longest: int = 60) -> str:
-    """Return a text of at most so many characters; "…" stands for the rest.
+    """Return a text cut to at most `longest` characters, of which the last is then "…".
 
     >>> clip("short"), clip("x" * 100, longest=5)
     ('short', 'xxxx…')
@@ -165,9 +173,9 @@ def clip(text: str, longest: int = 60) -> str:
 
 
 def excerpt(text: str, longest: int) -> str:
-    """Return the start of a text and, if it is cut, the length of the whole.
+    """Return the first `longest` characters of a text and, if more follow, "…" and the length of the whole.
 
-    Half characters, which no browser takes, are replaced.
+    Half of a surrogate pair, which no browser takes, is replaced by "�".
 
     >>> excerpt("short \\ud83d", 60), excerpt("x" * 1200, longest=5)
     ('short �', 'xxxxx… (1,200 characters)')
@@ -177,19 +185,19 @@ def excerpt(text: str, longest: int) -> str:
 
 
 def printable(text: object) -> str:
-    """Return a text with control characters spelled out, as neither a terminal nor HTML takes them; lines stay lines.
+    """Return a text with control characters spelled out, which neither a terminal nor HTML takes; line breaks stay.
 
     >>> printable("naïve\\x1b[2J")
     'naïve\\\\x1b[2J'
     """
     raw = str(text)
-    if raw.isprintable():  # a short cut for the usual case: the page says many things at every flip of a mark
+    if raw.isprintable():  # a short cut for the usual case, as the page builds many texts at every click on a mark
         return raw
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in raw)
 
 
 def one_line(text: object) -> str:
-    """Return a text on one line, control characters spelled out, for a line of a log that other programs read.
+    """Return a text on one line and with control characters spelled out, for a log that other programs read by line.
 
     >>> one_line("two\\nlines")
     'two lines'
@@ -198,5 +206,5 @@ def one_line(text: object) -> str:
 
 
 def _minus(text: str) -> str:
-    """Return a number's text with a real minus sign before it; exponents stay as they are."""
+    """Return the text of a number with a real minus sign in place of a hyphen before it; exponents keep theirs."""
     return f"−{text[1:]}" if text.startswith("-") else text

@@ -1,4 +1,4 @@
-"""Conventions: what implementations do differently from the paper, as data for the methods, and in words."""
+"""Conventions: in what implementations differ from the paper, as data that the methods read, and in words."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args, get_type_hints
@@ -28,24 +28,28 @@ class Convention:
     """
 
     name: str
-    source: str
-    ddof: int = 1  # the number that is taken off the count in every standard deviation
+    source: str  # where the convention was read
+    ddof: int = 1  # the number that is subtracted from the count in every standard deviation
     group_eps: float = 0.0  # the eps that is added to the standard deviation of a group
-    grpo_eps: float | None = None  # the eps of GRPO, where it is another
+    grpo_eps: float | None = None  # the eps of methods on the weighted sum, such as GRPO; None: `group_eps`
     batch_eps: float = 0.0  # the eps that is added to the spread of GDPO's batch step
-    batch_eps_to: Literal["std", "variance"] = "std"  # the spread that this eps is added to
-    # the scope of the mean and std of GDPO's batch step
+    batch_eps_to: Literal["std", "variance"] = "std"  # the spread to which `batch_eps` is added
+    # over what the mean and std of GDPO's batch step are taken: all responses, all tokens or each group
     last_step: Literal["responses", "tokens", "group"] = "responses"
-    # a missing reward is left out; or it propagates, and makes its statistic NaN
+    # skipped: a missing reward is left out of every statistic; propagates: it makes its statistics NaN
     missing: Literal["skipped", "propagates"] = "skipped"
     missing_is_zero_in_gdpo: bool = False  # whether GDPO of several rewards takes a missing one as a 0 that counts
     # Whether a response without any reward stays in the statistics, with sum 0; else it takes no part and gets 0.
     empty_counts: bool = False
-    group_of_one: Literal["zero", "raw", "nan"] = "zero"  # raw: its mean is 0 and its std 1; nan: the batch step fails
-    # Whether mean and std are those of the other rollouts; where their std is 0, nothing is divided.
+    # What a group of one response gets: zero: 0; raw: its raw reward, as if the mean were 0 and the std 1; nan: NaN
+    # where GDPO's batch step looks at that group alone, else 0.
+    group_of_one: Literal["zero", "raw", "nan"] = "zero"
+    # Whether the mean and std of a rollout are those of the others in its group; where that std is 0, nothing is
+    # divided.
     leave_one_out: bool = False
     one_reward_is_grpo: bool = False  # whether GDPO of a single reward is GRPO, without the batch step
-    # Whether sums are taken less the mean of the other rollouts, as in RLOO; stds, and GDPO, are of all rollouts.
+    # Whether the mean of the other rollouts is subtracted from a weighted sum, as in RLOO. The std is still that of all
+    # rollouts, and GDPO does not change.
     mean_of_others: bool = False
 
     def __post_init__(self) -> None:
@@ -68,7 +72,7 @@ class Convention:
 
     @property
     def sum_eps(self) -> float:
-        """The number that GRPO adds to the standard deviation of a group's sums.
+        """The eps that GRPO and other methods add to the standard deviation of a weighted sum.
 
         >>> Convention(name="ms-swift", source="4.6.0", group_eps=1e-8, grpo_eps=1e-4).sum_eps
         0.0001
@@ -77,7 +81,10 @@ class Convention:
 
     @property
     def without_eps(self) -> "Convention":
-        """The convention with nothing added to any standard deviation.
+        """A convention that differs from this one in its eps alone: nothing is added to a standard deviation or
+        variance.
+
+        It is the convention itself where it has no eps.
 
         >>> PAPER.without_eps is PAPER
         True
@@ -90,9 +97,10 @@ PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")
 
 
 def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ...]:
-    """Return the steps of a method of NAMES under a convention, in order, one formula per step.
+    """Return the formulas by which a method computes the advantages under a convention, one per step, in order.
 
-    rewards: how many rewards there are, as a convention may have GRPO in place of GDPO of one reward.
+    method: a key of NAMES. rewards: how many rewards there are, since a convention may have GRPO in place of GDPO of a
+    single reward.
 
     >>> print(*formulas("gdpo", PAPER, rewards=3), sep="\\n")
     z = (r − mean) / std, each reward in its group
@@ -123,12 +131,18 @@ def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ..
 
 
 def _divisor(eps: float, whose: str) -> str:
-    """Return the divisor of a formula, the std with its eps; whose: words for the rollouts that it is taken over."""
+    """Return the text of a formula's divisor, such as "(std + 0.0001)"; without an eps it is the std alone.
+
+    whose: words that follow "std" and say of which rollouts it is, or "".
+    """
     return f"(std{whose} + {eps:g})" if eps else f"std{whose}"
 
 
 def exceptions(convention: Convention) -> tuple[str, ...]:
-    """Return sentences on what the convention does in the cases that the formulas leave open, one per case.
+    """Return sentences on what a convention does where the formulas say nothing, one for each case.
+
+    The cases are missing rewards, responses without any reward, groups of one, and others if the convention treats them
+    in a way of its own.
 
     >>> print(*exceptions(PAPER)[1:], sep="\\n")
     A response without any reward is left out and gets 0.

@@ -1,7 +1,8 @@
 """Exact counts of the different advantage vectors that a method can give to a group of binary rewards.
 
-Symbols: G rollouts, K rewards, r rewards of 0 and 1, p of the G rollouts pass a reward, s sums, A advantages. A vector
-is what one group gets with eps = 0 and before GDPO's batch step; the order of its rollouts does not count.
+Symbols: G rollouts, K rewards, r rewards of 0 and 1, p the number of rollouts that pass a reward, s sums, A advantages.
+An advantage vector is what one group gets with eps = 0 and before GDPO's batch step; the order of its rollouts does not
+count.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,12 +25,12 @@ _MOST_NUMBERS = 2_500_000  # the most numbers of up to 512 bits that one count m
 
 
 def count_distinct(method: str, rollouts: int, rewards: int) -> int:
-    """Return the number of different advantage vectors of all groups with so many rollouts and binary rewards.
+    """Return how many different advantage vectors a method can give to a group of so many rollouts and binary rewards.
 
-    Exact: integers only. Sizes up to 1000 where the count has a closed form: for GRPO with and without std, for GDPO of
-    one reward or up to three rollouts. For GDPO of other sizes the sums are enumerated, up to about 4 × 14, 6 × 6,
-    16 × 3 or 60 × 2.
-    Raises InputError. Source: arXiv 2601.05242, Fig. 3.
+    The count is exact. Where there is a closed form, sizes go up to 1000: for GRPO with and without std, and for GDPO
+    of one reward or of up to three rollouts. For GDPO of other sizes the sums are enumerated, up to about 4 × 14, 6 ×
+    6, 16 × 3 or 60 × 2 (rollouts × rewards).
+    method: "grpo", "grpo_no_std" or "gdpo". Raises InputError. Source: arXiv 2601.05242, Fig. 3.
 
     >>> [count_distinct(method, 4, 8) for method in ("grpo", "grpo_no_std", "gdpo")]
     [119, 165, 2929]
@@ -40,7 +41,9 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
 
 
 def count_groups(rollouts: int, rewards: int) -> int:
-    """Return the number of different groups: rollouts in any order, each with binary rewards. Raises InputError.
+    """Return the number of different groups of so many rollouts with so many binary rewards.
+
+    The order of the rollouts does not count. Raises InputError.
 
     >>> count_groups(2, 2), count_groups(16, 2)
     (10, 969)
@@ -50,7 +53,7 @@ def count_groups(rollouts: int, rewards: int) -> int:
 
 
 def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
-    """Return every different group, (groups, rollouts, rewards), each with its rollouts in ascending order.
+    """Return every different group, (groups, rollouts, rewards), with the rollouts of each in ascending order.
 
     There are `count_groups` of them. Raises InputError where these are too many.
 
@@ -63,10 +66,10 @@ def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
 
 
 def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Convention = PAPER) -> Tensor:
-    """Return the advantages before GDPO's batch step, which a group alone decides.
+    """Return the advantages before GDPO's batch step, which depend on nothing but the group.
 
-    rewards: (prompts, rollouts, rewards). Returns (prompts, rollouts). Raises InputError. Source: arXiv 2601.05242,
-    eq. 4 and 5.
+    rewards: as in `grpo`, without group ids: (prompts, rollouts, rewards) or (rollouts, rewards). Returns (prompts,
+    rollouts) or (rollouts,). Raises InputError. Source: arXiv 2601.05242, eq. 4 and 5.
 
     >>> [round(a, 3) for a in group_advantages([[[0, 0], [1, 1]]], "gdpo")[0].tolist()]
     [-1.414, 1.414]
@@ -77,20 +80,22 @@ def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Co
 
 
 def _no_std(rollouts: int, rewards: int) -> int:
-    """Count the distinct sorted advantage vectors of GRPO without std.
+    """Count the distinct advantage vectors of GRPO without std; the order of the rollouts does not count.
 
-    They come from the sorted sums s_1 ≤ … ≤ s_G of 0 … K, each of which is possible. Sums that differ by a shift have
-    one vector, so s_1 = 0.
+    They come from the sorted sums s_1 ≤ … ≤ s_G of 0 … K, each of which is possible. Sums that differ by a constant
+    have one vector, so only those with s_1 = 0 are counted.
     """
     return comb(rollouts + rewards - 1, rewards)
 
 
 def _grpo(rollouts: int, rewards: int) -> int:
-    """Count the vectors of GRPO: sorted sums from 0 on, counted up to a common factor, which the division takes out.
+    """Count the distinct advantage vectors of GRPO; the order of the rollouts does not count.
 
-    These are the sums whose gcd is 1, and the sums that are all zero.
+    They come from the sorted sums that begin with 0. The division by the std takes a common factor out, so only the
+    sums with a greatest common divisor of 1 are counted, and once the sums that are all 0.
 
-    Sums other than zero that reach at most m are g times such sums that reach at most m / g, for one g.
+    Sums that are not all 0 and reach at most m are g times sums of divisor 1 that reach at most m / g, for exactly one
+    g.
     """
     coprime = [0]
     for m in range(1, rewards + 1):
@@ -99,12 +104,12 @@ def _grpo(rollouts: int, rewards: int) -> int:
 
 
 def _gdpo(rollouts: int, rewards: int) -> int:
-    """Count the vectors of GDPO: the sorted sums of K normalised columns, collected column by column.
+    """Count the distinct advantage vectors of GDPO: sorted sums of K normalised columns, collected column by column.
 
-    Sorting loses nothing, because every order of a column is a column too. A constant column adds 0, so what K − 1
-    columns reach, K columns reach; only sums that are new can lead to further ones.
-    One reward has a vector for each number of passes, where none and all are alike; with up to three rollouts every σ
-    but 0 is the same: both count like no division at all.
+    Sorting the sums loses nothing, because every order of a column is a column too. A constant column adds 0, so what K
+    − 1 columns reach, K columns reach too; only sums that are new can lead to further ones.
+    One reward has a vector for each number of passes, where none and all are alike; with up to three rollouts σ is the
+    same wherever it is not 0. So in both cases the count is that of GRPO without std.
     """
     if rewards == 1 or rollouts <= 3:
         return _no_std(rollouts, rewards)
@@ -124,9 +129,9 @@ _COUNTS = {"grpo": _grpo, "grpo_no_std": _no_std, "gdpo": _gdpo}
 
 
 def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
-    """Return a column normalised by eq. 4, z_j = (r_j − p/G) / σ, as integers.
+    """Return a column of 0 and 1 normalised by eq. 4, z_j = (r_j − p/G) / σ, as integers that are proportional to z_j.
 
-    The integers are G r_j − p in units of √((G − 1)/G) / √(p(G − p)).
+    unit: the integers of `_units`, one for each p. The result is (G r_j − p) · unit[p].
     """
     passes = sum(column)
     return tuple((len(column) * r - passes) * unit[passes] for r in column)
@@ -135,11 +140,12 @@ def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
 def _units(rollouts: int, rewards: int) -> list[int]:
     """Return 1 / √(p(G − p)) for p = 0 … G as integers; 0 for p = 0 and p = G, where nothing is divided.
 
-    Sums of K of them are equal exactly where the sums of the real numbers are.
+    Sums of K of them, each times a whole number up to G, are equal exactly where the sums of the real numbers are.
 
-    With p(G − p) = q² d, d square-free, it is √d / (q d). The roots of different square-free d are linearly independent
-    over the rationals (Besicovitch 1940), so two sums are equal only if they are for each d. Each d is a digit of the
-    integer, in units of √d / (d lcm q), to a base too large for a carry. Below, 1 / √3 and 1 / 2 have digits apart.
+    With p(G − p) = q² d, d square-free, the real number is √d / (q d). The roots of different square-free d are
+    linearly independent over the rationals (Besicovitch 1940), so two sums are equal only if they are for each d. Each d
+    has a digit of the integer, in units of √d / (d lcm q), to a base too large for a carry. In the example 1 / √3 and
+    1 / 2 have a digit each.
 
     >>> _units(4, 2)
     [0, 1, 33, 1, 0]
@@ -154,29 +160,35 @@ def _units(rollouts: int, rewards: int) -> list[int]:
 
 
 def _square_and_free(n: int) -> tuple[int, int]:
-    """Return q and the square-free d of n = q² d, which are 2 and 7 for n = 28."""
+    """Return q and the square-free d of n = q² d; for n = 28 they are 2 and 7."""
     q = max(q for q in range(1, isqrt(n) + 1) if n % (q * q) == 0)
     return q, n // q**2
 
 
 def _columns(runs: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield the distinct columns of 0 and 1, where the rollouts of each run, equal so far, are interchangeable."""
+    """Yield the columns of 0 and 1 that differ by more than the order of interchangeable rollouts.
+
+    runs: how many rollouts stand in each run; those of one run have had equal sums so far, so they are interchangeable.
+    """
     for ones in product(*(range(size + 1) for size in runs)):
         yield tuple(r for size, n in zip(runs, ones, strict=True) for r in [0] * (size - n) + [1] * n)
 
 
 def _runs(ordered: Sequence[int]) -> tuple[int, ...]:
-    """Return the lengths of the runs of equal numbers."""
+    """Return the lengths of the runs of equal numbers, one after the other; for (0, 0, 3) they are (2, 1)."""
     return tuple([len(list(run)) for _, run in groupby(ordered)])
 
 
 def _integer(value: int, name: str, low: int = 1, high: int = _LARGEST) -> int:
-    """Return `value` if it is a whole number from `low` to `high`, else raise InputError with the argument's name."""
+    """Return `value` if it is a whole number from `low` to `high`, else raise InputError; name: the argument's name."""
     expect(is_whole(value) and low <= value <= high, name, f"an integer from {low} to {high}", repr(value))
     return int(value)
 
 
 def _expect_feasible(numbers: int, rollouts: int, rewards: int) -> None:
-    """Raise InputError if a count would look at too many numbers."""
+    """Raise InputError if a count would look at too many numbers.
+
+    numbers: how many it would look at; rollouts, rewards: the sizes that the error names.
+    """
     wanted = f"sizes that need at most {_MOST_NUMBERS:,} numbers"
     expect(numbers <= _MOST_NUMBERS, "rollouts, rewards", wanted, f"{rollouts} and {rewards}, which need more")

@@ -1,8 +1,8 @@
 """The formulas of GRPO, of GDPO, and of the methods that frameworks offer besides.
 
 GRPO adds up the weighted rewards and normalises the sum in its group. GDPO normalises each reward in its group, adds up
-the results, weighted, and normalises that sum once more over the batch. GRPO without std only centres the sum;
-`OF_FRAMEWORKS` holds other divisors and steps for the same sum.
+the results, weighted, and normalises that sum once more over the batch. GRPO without std only centres the sum. The
+methods of `OF_FRAMEWORKS` take the same sum as GRPO, but divide it by something else or normalise it over the batch.
 
 Symbols: r rewards, w weights, s weighted sum, z normalised rewards, A advantages; j numbers the rollouts, k the
 rewards; G is the group of a prompt's rollouts, B the whole batch.
@@ -39,14 +39,17 @@ from gdpo_core._statistics import (
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """Every intermediate result of one computation, reward axis first; None where the method has no such step."""
+    """Every intermediate result of one computation, with the axis of rewards first, if there is one.
 
-    group: Normalised
-    z: Tensor | None = None
-    sums: Tensor
-    factors: Tensor | None = None  # what GD²PO multiplies the sums by; 0 for a rollout that it drops
-    in_groups: bool = True  # whether sums are compared inside their group; else they are compared inside the batch
-    batch: Normalised | None = None
+    A result is None where the method has no step that makes it.
+    """
+
+    group: Normalised  # what is normalised in each group: each reward, or the weighted sum
+    z: Tensor | None = None  # the normalised rewards, of a method that normalises each on its own
+    sums: Tensor  # the weighted sums of z if there is z, else of the raw rewards
+    factors: Tensor | None = None  # the numbers by which GD²PO multiplies the sums; 0 for a rollout that it drops
+    in_groups: bool = True  # whether the method subtracts the mean of a group; else only that of the batch
+    batch: Normalised | None = None  # the step over the batch
     advantages: Tensor
 
 
@@ -65,7 +68,10 @@ def _grpo_no_std(batch: Batch) -> Steps:
 
 
 def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
-    """Divide `centred`, the sums less the mean of their group, by the std of the uncentred sums over the batch."""
+    """Return `centred` divided by the std over the batch of the weighted sums as they were before centring.
+
+    centred: the weighted sums less the mean of their group.
+    """
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     return divide_by_batch_std(batch, centred, s)  # A_j = (s_j − mean_G s) / std_B s
 
@@ -78,7 +84,10 @@ def _reinforce_pp(batch: Batch) -> Steps:
 
 
 def _max_rl(batch: Batch) -> Steps:
-    """Compute MaxRL: the weighted sum, centred in its group and divided by its mean; 0 where that is not above 0."""
+    """Compute MaxRL: the weighted sum, centred in its group and divided by the mean that was subtracted.
+
+    The result is 0 where that mean is not above 0.
+    """
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     group = centre_sums(batch, s)  # A_j = (s_j − mean_G s) / mean_G s, and 0 where that mean is not above 0
     by = group.mean.masked_fill(group.mean <= 0, torch.inf)  # no eps is added, as prime-rl has none
@@ -102,19 +111,22 @@ def over_batch(batch: Batch, s: Tensor) -> Normalised:
 
 @dataclass(frozen=True)
 class Method:
-    """A method's formulas: what it computes inside each group, and then over the batch."""
+    """The formulas of a method: what it computes inside each group, and what it then does over the batch."""
 
     in_groups: Callable[[Batch], Steps]
     over_batch: Callable[[Batch, Tensor], Normalised] | None = None
     # whether it normalises each reward on its own, so that a convention's rules for GDPO hold for it
     decoupled: bool = False
-    # the change of the rewards or weights that needs the whole batch before any group
+    # a change of the rewards or weights that looks at the whole batch and comes before the formulas of the groups
     prepare: Callable[[Batch], Batch] | None = None
-    # whether the first reward has a part of its own
+    # whether it treats the first reward in another way than the rest, so that their order matters
     by_order: bool = False
 
     def __call__(self, batch: Batch) -> Steps:
-        """Return the advantages and every intermediate result; `prepare` has to be applied to the batch before."""
+        """Return the advantages and every intermediate result.
+
+        The batch has to come from `prepare`, where the method has one.
+        """
         steps = self.in_groups(batch)
         if self.over_batch is None:
             return steps
@@ -123,22 +135,26 @@ class Method:
 
     @property
     def ends_as_gdpo(self) -> bool:
-        """Whether its step over the batch is GDPO's, after which the advantages have std 1."""
+        """Whether the method's step over the batch is GDPO's, after which the advantages have std 1."""
         return self.over_batch is over_batch
 
     def advantages(self, batch: Batch) -> Tensor:
-        """Return the advantages alone, computed in pieces that fit into the cache; the batch as in `__call__`."""
+        """Return the advantages alone, in the layout of `batch`, computed in pieces that fit into the cache.
+
+        The batch has to come from `prepare`, where the method has one.
+        """
         pieces = [self.in_groups(piece).advantages for piece in batch.pieces()]
         a = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         return a if self.over_batch is None else self.over_batch(batch, a).value
 
 
 def reward_parts(batch: Batch, steps: Steps) -> Tensor:
-    """Return (rewards, …) each reward's part a_k of the advantages A, which sum to A.
+    """Return (rewards, …) each reward's part a_k of the advantages A: the parts of an answer sum to its advantage.
 
-    This is possible because a method is linear but for its divisors.
+    steps: what the method computed for this batch. There are such parts because a method is linear but for its
+    divisors.
 
-    GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each plus its eps.
+    GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each std plus its eps.
     """
     x = batch.rewards if steps.z is None else steps.z
     terms = (batch.weights * x).nan_to_num_()
@@ -157,7 +173,7 @@ def reward_parts(batch: Batch, steps: Steps) -> Tensor:
     return (terms - over.broadcast(mean)) / steps.batch.by
 
 
-# The methods that are compared.
+# The methods that every report compares.
 METHODS = {
     "grpo": Method(_grpo),
     "grpo_no_std": Method(_grpo_no_std),
@@ -179,11 +195,14 @@ def grpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     """Compute GRPO's advantages: the weighted sum of the rewards, normalised inside its group.
 
     rewards: (prompts, rollouts, rewards), or (rollouts, rewards) for one prompt, or (responses, rewards) with
-        `groups`, one id per response. NaN = missing: the sum runs over what is there; a response without any reward
-        takes no part and gets 0. Integers and booleans compute in float64.
-    weights: (rewards,), 1 by default, on the raw rewards. lengths: (prompts, rollouts) tokens per response; only
-        conventions that average over tokens use them.
-    Returns (prompts, rollouts), without the reward axis, in the rewards' dtype and on their device.
+        `groups`, one id per response. NaN marks a missing reward: the sum runs over the others, and a response without
+        any reward takes no part and gets 0. Integers and booleans are computed in float64.
+    weights: (rewards,), 1 by default; they multiply the raw rewards.
+    lengths: (prompts, rollouts), or (responses,) with `groups`, the tokens of each response; only conventions that
+        average over tokens use them.
+    convention: how an implementation fills in what the formulas leave open, such as eps and missing rewards; by default
+        PAPER, by which the above holds.
+    Returns (prompts, rollouts), (rollouts,) or (responses,), in the rewards' dtype and on their device.
     Raises InputError. Source: arXiv 2402.03300; arXiv 2601.05242, eq. 1 and 2.
 
     >>> [round(a, 6) for a in grpo([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()]
@@ -206,10 +225,10 @@ def grpo_no_std(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
 
 @with_options
 def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
-    """Compute GDPO's advantages: each reward normalised inside its group, their weighted sum scaled over the batch.
+    """Compute GDPO's advantages: each reward normalised inside its group, their weighted sum normalised over the batch.
 
-    Shapes, errors and options as `grpo`; the weights multiply the *normalised* rewards. A reward that is constant
-    in a group adds exactly 0 there. Source: arXiv 2601.05242, eq. 4 to 6, weights as in eq. 7.
+    Shapes, errors and options as `grpo`; the weights multiply the *normalised* rewards. A reward that is constant in a
+    group adds exactly 0 there. Source: arXiv 2601.05242, eq. 4 to 6, weights as in eq. 7.
 
     >>> [round(a, 6) for a in gdpo([[1, 1], [1, 0], [0, 1], [1, 1]]).tolist()]
     [0.866025, -0.866025, -0.866025, 0.866025]
@@ -220,8 +239,8 @@ def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
 def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
     """Return the rewards with `reward` counted only where the reward `on` reaches the threshold; elsewhere it is 0.
 
-    reward, on: indices of the last axis. Same shape as `rewards`; where `on` is missing, so is the result.
-    Raises InputError. Source: arXiv 2601.05242, eq. 8.
+    rewards: as in `grpo`, whose shape the result has; reward, on: indices of its last axis. Where `on` is missing, the
+    result is missing too. Raises InputError. Source: arXiv 2601.05242, eq. 8.
 
     >>> condition([[1, 5], [0, 5]], reward=1, on=0).tolist()
     [[1.0, 5.0], [0.0, 0.0]]
@@ -238,9 +257,9 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
 
 
 def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
-    """Return the method and the batch to compute with, as the batch's convention and the method change them.
+    """Return the method and the batch to compute with, as the batch's convention and the method itself demand.
 
-    A convention may have GRPO in place of GDPO of one reward, and take missing rewards as 0 in GDPO; a method's
+    A convention may have GRPO in place of GDPO for a single reward, and take missing rewards as 0 in GDPO; a method's
     `prepare` changes rewards or weights.
     """
     c = batch.convention
@@ -252,9 +271,9 @@ def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
 
 
 def compute_advantages(formula: Method, batch: Batch) -> Tensor:
-    """Return the advantages of a method, (prompts, rollouts), (rollouts,) or (responses,), as the rewards were given.
+    """Return the advantages of a method: (prompts, rollouts), (rollouts,) or (responses,), as the rewards were given.
 
-    A response without any reward gets 0, unless the convention counts it.
+    A response without any reward gets 0, unless the convention counts it or lets missing rewards propagate.
     """
     formula, batch = apply_convention(formula, batch)
     return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))

@@ -23,9 +23,9 @@ def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -
 
     With d_k = r_k − mean_G r_k the push on reward k is Σ A d_k / √(Σ A² Σ d_k²) over all responses that have an
     advantage: the correlation of advantage and reward inside groups. At 1 the advantage follows this reward exactly, at
-    0 the update leaves the reward as it is, and below 0 it lowers it. A missing reward is left out of its mean and of
-    Σ A d_k and Σ d_k². The push is 0 where the reward is constant in every group, and where every advantage is 0.
-    Arguments and errors as `grpo`; one number per reward.
+    0 the update leaves the reward as it is, and below 0 it lowers it. A missing reward is left out of its mean, of Σ A
+    d_k and of Σ d_k². The push is 0 where the reward is constant in every group, and where every advantage is 0.
+    Arguments and errors are those of `advantages`. Returns one number per reward.
 
     Source: Price's equation, by which selection changes the mean of a trait by its covariance with fitness, as told by
     Frank, Natural selection IV, J. Evol. Biol. 25 (2012). A policy gradient selects answers by their advantage.
@@ -42,29 +42,39 @@ def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -
 
 
 def push_under(batch: Batch, a: Tensor) -> tuple[float, ...]:
-    """Return the push of these advantages on each reward of a batch; a: (prompts, rollouts) or (responses,)."""
+    """Return the push of advantages on each reward of a batch, one number per reward from −1 to 1.
+
+    a: (prompts, rollouts) or (responses,) the advantages.
+    """
     over = batch.all_responses
     products, squares = push_parts(a, distances(batch), over)
     return tuple(push_of(products, squares, over.total(advantage_or_zero(a).square())).flatten().tolist())
 
 
 def distances(batch: Batch) -> Tensor:
-    """Return (rewards, …) each reward less its mean in the group; 0 where it is missing."""
+    """Return (rewards, …) each reward minus its mean in the group; 0 where the reward is missing."""
     over = skipping_missing(batch.group) if batch.missing else batch.group
     return centre(batch.rewards, over)[1].nan_to_num_(nan=0.0)
 
 
 def push_parts(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """Return (rewards, …) Σ A d_k and Σ d_k², summed over `over`; both leave out a response without an advantage."""
+    """Return the sums Σ A d_k and Σ d_k² from which `push_of` makes the push, each (rewards, …).
+
+    a: the advantages A; distance: d_k, each reward minus its mean in the group; over: the responses to sum over. A
+    response whose advantage is NaN or infinite is left out of both sums.
+    """
     return over.total(distance * advantage_or_zero(a)), over.total((distance * a.isfinite()).square())
 
 
 def push_of(products: Tensor, squares: Tensor, of_advantages: Tensor) -> Tensor:
-    """Return the push from products Σ A d_k, squares Σ d_k² and of_advantages Σ A²; 0 where either square is 0."""
+    """Return the push Σ A d_k / √(Σ A² Σ d_k²) on each reward, clipped to −1 and 1; 0 where the divisor is 0.
+
+    products: Σ A d_k; squares: Σ d_k²; of_advantages: Σ A².
+    """
     size = squares.sqrt() * of_advantages.sqrt()
     return torch.where(size > 0, products / size, 0.0).clamp(-1, 1)
 
 
 def advantage_or_zero(a: Tensor) -> Tensor:
-    """Return the advantages, with 0 in place of NaN and infinity."""
+    """Return the advantages with 0 in place of NaN and infinity."""
     return a.masked_fill(~a.isfinite(), 0)

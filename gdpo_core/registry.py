@@ -1,4 +1,4 @@
-"""The registry of methods by name: those of the paper, what frameworks offer besides, and the successors."""
+"""The registry of methods by name: those of the paper, those that frameworks offer besides, and the successors."""
 
 from dataclasses import replace
 from typing import Unpack
@@ -19,7 +19,7 @@ def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Optio
     """Return the advantages of the method of this name; rewards, options and errors are those of `grpo`.
 
     method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
-        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp", "max_rl" or one of SUCCESSORS.
+        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp", "max_rl" or a key of SUCCESSORS.
 
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]
@@ -28,7 +28,7 @@ def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Optio
 
 
 def method_named(method: str) -> Method:
-    """Return the formulas of this name. Raises InputError for an unknown one.
+    """Return the formulas of the method of this name. Raises InputError for a name that is unknown.
 
     >>> method_named("ppo")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -40,14 +40,19 @@ def method_named(method: str) -> Method:
 
 
 def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
-    """Return the method of this name and the batch to compute with, as `apply_convention` does. Raises InputError."""
+    """Return the method of this name and the batch to compute with, as `apply_convention` makes them.
+
+    Raises InputError for a name that is unknown.
+    """
     return apply_convention(method_named(method), batch)
 
 
 def advantages_without_eps(method: str, batch: Batch) -> Tensor | None:
-    """Return (prompts, rollouts) or (responses,) the advantages without any eps; None where no eps can part a tie.
+    """Return the advantages as they are with every eps set to 0; None if no eps can part a tie.
 
-    No eps can part a tie where a whole group has one divisor: with an eps or without, the same advantages are equal.
+    They are (prompts, rollouts), or (responses,) with group ids. An eps can part a tie only where the rewards are
+    normalised one by one, or where every rollout has a divisor of its own. Elsewhere a whole group has one divisor, and
+    the same advantages are equal with an eps and without. The result is None too where the convention has no eps.
     """
     c = batch.convention
     if not (method_named(method).decoupled or c.leave_one_out) or (bare := c.without_eps) is c:

@@ -1,4 +1,4 @@
-"""`explain`, which names every intermediate result of one computation."""
+"""The function `explain`, which returns every intermediate result of one computation under its name."""
 
 from dataclasses import dataclass
 from typing import Unpack
@@ -16,14 +16,14 @@ from gdpo_core.registry import method_for
 class Explanation:
     """An explanation of one computation from rewards to advantages, in the order in which it runs.
 
-    Shapes follow the caller's rewards: without a prompt axis where none was given; with `groups` the statistics have
-    one row per group, in the order of `group_ids`. With leave-one-out every rollout has statistics of its own, in the
-    shape of what they normalise. None: the method has no such step.
+    Shapes follow the caller's rewards: there is no prompt axis where none was given, and with `groups` the statistics
+    have one row per group, in the order of `group_ids`. With leave-one-out every rollout has statistics of its own, in
+    the shape of what they normalise. A field is None if the method has no such step.
     """
 
     method: str
     convention: Convention
-    weights: Tensor  # (rewards,) as the method adds up with; for saw and sa_mrpo those that they made of them
+    weights: Tensor  # (rewards,) with which the method adds up; for saw and sa_mrpo those that the method made of them
     rewards: Tensor  # as given, in floating point
     lengths: Tensor | None  # tokens per response, as given, float64
     group_ids: tuple | None
@@ -31,7 +31,7 @@ class Explanation:
     group_stds: Tensor  # in the same shape; for dvao and corr_grpo the divisors of their formulas
     z: Tensor | None  # (prompts, rollouts, rewards), where each reward is normalised on its own
     weighted_sums: Tensor  # (prompts, rollouts) of z, else of the raw rewards
-    factors: Tensor | None  # (prompts, rollouts) what gd2po multiplies them by; 0 for a rollout that it drops
+    factors: Tensor | None  # (prompts, rollouts) by which gd2po multiplies the sums; 0 for a rollout that it drops
     batch_mean: float | Tensor | None  # None without a batch step; (prompts,) if that step looks at each group
     batch_std: float | Tensor | None
     advantages: Tensor  # (prompts, rollouts)
@@ -51,7 +51,11 @@ def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 
 
 def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> Explanation:
-    """Return the explanation of a finished computation; batch: as given; prepared: as changed by the method."""
+    """Return the explanation of a finished computation, in the shapes and dtype of the caller's rewards.
+
+    batch: the rewards as given; prepared: the same as the convention and the method changed them; steps: what the
+    method computed for `prepared`.
+    """
     return Explanation(
         method=method,
         convention=batch.convention,
@@ -71,7 +75,11 @@ def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> 
 
 
 def _of_groups(batch: Batch, x: Tensor) -> Tensor:
-    """Return the groups' statistics as the caller expects them: one row per group, without the rollout axis."""
+    """Return a statistic of the groups in the caller's shape: one row per group, without the rollout axis.
+
+    With leave-one-out the rollout axis stays, because each rollout has a statistic of its own. x: the mean or std of a
+    `Normalised`.
+    """
     per_reward = x.ndim == batch.rewards.ndim
     if batch.convention.leave_one_out:
         return _rewards_last(batch, x) if per_reward else batch.to_caller(x)
@@ -82,10 +90,10 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
 
 
 def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
-    """Return a statistic of the batch as a number, or one per group where the batch step looks at each group."""
+    """Return a statistic of the batch as a number, or as one per group where the batch step looks at each group."""
     return _of_groups(batch, x) if batch.convention.last_step == "group" else x.item()
 
 
 def _rewards_last(batch: Batch, x: Tensor) -> Tensor:
-    """Return a tensor with the reward axis last, in the shape of the caller's rewards."""
+    """Return a tensor (rewards, …) with the axis of rewards last, in the caller's shape and dtype."""
     return batch.to_caller(x).movedim(0, -1).contiguous()

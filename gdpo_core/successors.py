@@ -1,8 +1,9 @@
 """Methods that came before and after GDPO for the same problem, in its notation, on top of `methods.py`.
 
-Symbols as there; σ_k the standard deviation of reward k in a group, ρ_kl its correlation with reward l, t_k = w_k z_k
-what GDPO adds up. Inside a group GRPO, GRPO without std, DVAO and CorrGRPO have one direction, the centred weighted
-sum, and differ in its length; GDPO, MO-GRPO, PAPO, SAW, SA-MRPO and GD²PO have directions of their own.
+The symbols are those of `methods.py`, with σ_k for the standard deviation of reward k in a group, ρ_kl for its
+correlation with reward l, and t_k = w_k z_k for what GDPO adds up. Inside a group GRPO, GRPO without std, DVAO and
+CorrGRPO have one direction, the centred weighted sum, and differ in its length; GDPO, MO-GRPO, PAPO, SAW, SA-MRPO and
+GD²PO have directions of their own.
 
 DRPO, arXiv 2510.04474, is not here: it pushes each wrong answer by how likely the policy finds it, which no rewards say
 (Optimization-AI/DRPO@405f702 verl/verl/trainer/ppo/core_algos.py:337).
@@ -29,16 +30,17 @@ from gdpo_core._statistics import (
 from gdpo_core.conventions import NAMES
 from gdpo_core.methods import Method, Steps, _gdpo, over_batch
 
-GAMMA = 0.5  # of SA-MRPO: the best of the paper's ablation
-THRESHOLD = 0.8  # of GD²PO: what its scripts set; 1 drops every rollout whose rewards disagree
+GAMMA = 0.5  # the exponent γ of SA-MRPO: the best of the paper's ablation
+# The threshold of GD²PO as its scripts set it; with 1, every rollout whose rewards disagree would be dropped.
+THRESHOLD = 0.8
 
-_NO_SIGN = 1e-8  # a z closer to 0 has no sign, as in the code of GD²PO; float32 needs more
-_ROUNDED = 32  # units in the last place
+_NO_SIGN = 1e-8  # a z closer to 0 than this has no sign, as in the code of GD²PO; in float32 the limit is larger
+_ROUNDED = 32  # how many units in the last place count as round-off
 
 
 @dataclass(frozen=True)
 class Successor:
-    """A method that has GDPO's problem: where it comes from and what it computes."""
+    """A method for GDPO's problem: its name, the paper that it comes from and its formula in words and symbols."""
 
     name: str
     title: str
@@ -47,7 +49,7 @@ class Successor:
 
     @property
     def published(self) -> str:
-        """The year and month of the paper, YYYY-MM, with which its arXiv number begins.
+        """The year and month of the paper, YYYY-MM, which its arXiv number tells.
 
         >>> SUCCESSORS["dvao"].published
         '2026-05'
@@ -108,15 +110,15 @@ TITLES = NAMES | {key: method.name for key, method in SUCCESSORS.items()}  # of 
 def _dvao(batch: Batch) -> Steps:
     """Compute DVAO: GRPO's centred sum, divided by Σ_k |w_k| σ_k.
 
-    As published each normalised reward is weighted by w_k σ_k / Σ_l w_l σ_l, which is the same. No advantage is larger
-    than GRPO's. A weight below 0 counts by its size in the divisor. A convention's eps is added to the divisor. Source:
-    arXiv 2605.25604, its definition and proposition 2 as a published reading gives them.
+    As published, each normalised reward z_k is weighted by w_k σ_k / Σ_l w_l σ_l, which comes to the same. No advantage
+    is larger than GRPO's. A weight below 0 enters the divisor by its absolute value. A convention's eps is added to the
+    divisor. Source: arXiv 2605.25604, its definition and proposition 2, as a published reading of the paper gives them.
     """
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     std = deviations(batch, batch.rewards).std
-    # Σ_k w_k σ_k, one after the other, so that equal rewards have equal sums
+    # Σ_k |w_k| σ_k is added up one term after the other, so that equal rewards have equal sums.
     total = reduce(Tensor.add_, (batch.weights.abs() * std).unbind())
-    if batch.convention.leave_one_out:  # one per response; where the others agree, nothing is divided
+    if batch.convention.leave_one_out:  # a divisor per response; where the other rollouts agree, nothing is divided
         by = (total + batch.convention.sum_eps).masked_fill(total == 0, 1)
     else:
         by = batch.group.broadcast(divisor(total, batch.convention.sum_eps))
@@ -126,28 +128,33 @@ def _dvao(batch: Batch) -> Steps:
 def _corr_grpo(batch: Batch) -> Steps:
     """Compute CorrGRPO: GRPO's centred sum, divided by √(Σ_k Σ_l ρ_kl).
 
-    Where GRPO's variance of the sum adds up covariances, this adds up Pearson's ρ of the weighted rewards; those of a
-    constant reward are 0. A convention's eps is added under the root, as published. With missing rewards, of which the
-    paper says nothing, the sum of ρ is the variance of what is there of each Σ_k z_k. Where that sum is 0, as it is of
-    rewards in perfect conflict, and eps is 0, the advantages are 0. Raises InputError under leave-one-out. Source:
-    arXiv 2609.36820 and the code in HKUST-KnowComp/CorrGRPO.
+    GRPO divides by the std of the sum, whose variance adds up covariances; here Pearson's correlations ρ of the
+    weighted rewards are added up in their place, 0 for those of a constant reward. A convention's eps is added under
+    the root, as published. Where Σ_k Σ_l ρ_kl and eps are 0, as for rewards in perfect conflict, the advantages are 0.
+    Of missing rewards the paper says nothing; with them the sum of ρ is the variance of Σ_k ±z_k over the rewards that
+    are there. Raises InputError under leave-one-out. Source: arXiv 2609.36820 and the code in HKUST-KnowComp/CorrGRPO.
     """
     c = batch.convention
     expect(not c.leave_one_out, "convention", "one with whole groups, for corr_grpo correlates in these", c.name)
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
-    # Σ_kl ρ_kl is the variance of Σ_k ±z_k, and a z of a constant reward is 0, as are its row and column of ρ.
+    # Σ_kl ρ_kl is the variance of Σ_k ±z_k, with the sign of each weight. The z of a constant reward is 0, as are its
+    # row and column of ρ.
     z = normalise_in_groups(batch, batch.rewards, eps=0.0)
     signs = replace(batch, weights=batch.weights.sign())
     std = deviations(batch, zero_cancelled(signs, weighted_sum(signs, z.value), z)).std
-    # Rewards in perfect conflict have Σρ = 0, and their sum, if scales differ, is not 0. No finite number is right: the
-    # published ε makes it 1 / √ε times the sum. Without an ε it is 0, as what GDPO makes of such a group is.
+    # Rewards in perfect conflict have Σρ = 0, though their sum is not 0 if their scales differ. No finite advantage is
+    # right for them: with the published ε it is the sum divided by √ε. Without an ε it is 0 here, as it is under GDPO.
     correlation = (std.square() + c.sum_eps).sqrt()
     by = batch.group.broadcast(divisor(correlation, 0.0))
     return _divided(s, centre_sums(batch, s), correlation, by)  # A_j = (s_j − mean_G s) / √(Σ_k Σ_l ρ_kl)
 
 
 def _divided(s: Tensor, centred: Normalised, std: Tensor, by: Tensor) -> Steps:
-    """Return the steps of a method that divides GRPO's centred sum; std: what stands for its std; by: the divisor."""
+    """Return the steps of a method that divides GRPO's centred sum by something else than its std.
+
+    s: the weighted sums; centred: the same minus the mean of their group; std: what is shown in place of the group's
+    std; by: the divisor of each response.
+    """
     a = centred.value / by
     return Steps(group=Normalised(centred.mean, std, a, by), sums=s, advantages=a)
 
@@ -156,9 +163,9 @@ def _papo(batch: Batch) -> Steps:
     """Compute PAPO: the first reward normalised over its group, each other one over the rollouts that pass the first.
 
     The first reward is the outcome, 1 or 0. The others are normalised over the rollouts whose outcome is above 0, and
-    add 0 for all other rollouts. Raises InputError under leave-one-out. Source: arXiv 2603.26535, as its abstract and a
-    reimplementation have it, ScopeHLS/Process-Aware-Policy-Optimization@4d48531 roll/utils/functionals.py:778, where
-    one λ stands for the weights; no code of its authors was found.
+    add 0 for all other rollouts. Raises InputError under leave-one-out. Source: arXiv 2603.26535, as its abstract has
+    it, and a reimplementation, ScopeHLS/Process-Aware-Policy-Optimization@4d48531 roll/utils/functionals.py:778, where
+    a single λ stands for the weights; no code of its authors was found.
     """
     c, outcome, process = batch.convention, batch.rewards[:1], batch.rewards[1:]
     expect(not c.leave_one_out, "convention", "one with whole groups, for papo normalises in a part of them", c.name)
@@ -176,11 +183,11 @@ def _papo(batch: Batch) -> Steps:
 def _by_variation(batch: Batch) -> Batch:
     """Return the batch with SAW's weights, w_k · K c_k / Σ_l c_l, with which GDPO then computes.
 
-    c_k = std / |mean| of reward k over the batch, and K counts the rewards of a weight other than 0; the others take no
-    part. The authors' code adds an ε of 1e-8 to each divisor. Here ε is 0, so that a reward whose mean is 0 takes all
-    of the weight. The result depends on where a reward has its zero: their code first adds 3 to correctness, which lies
-    between −3 and 3, and this one adds nothing. Their code has no w_k, and calls the same weights before GRPO grpo-h.
-    Source: arXiv 2606.07705 and Zhaolutuan/SAW@119951f (gdpo-h) verl/trainer/ppo/ray_trainer.py:221.
+    c_k = std / |mean| of reward k over the batch, and K is the number of rewards whose weight is not 0; the others take
+    no part. The authors' code adds an ε of 1e-8 to each divisor. Here ε is 0, so that a reward whose mean is 0 takes
+    all of the weight. The result depends on where a reward has its zero: their code first adds 3 to correctness, which
+    lies between −3 and 3, and this function adds nothing. Their code has no w_k. It calls GRPO with the same weights
+    grpo-h. Source: arXiv 2606.07705 and Zhaolutuan/SAW@119951f (gdpo-h) verl/trainer/ppo/ray_trainer.py:221.
     """
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)
@@ -190,7 +197,8 @@ def _by_variation(batch: Batch) -> Batch:
     squares = group.total((r - mean).masked_fill(~there, 0).square()).sum(axes, keepdim=True)
     low = r.masked_fill(~there, torch.inf).amin(axes, keepdim=True)
     varies = r.masked_fill(~there, -torch.inf).amax(axes, keepdim=True) > low
-    # The degrees of freedom of the std cancel in the quotient. What never varies adds 0, whatever round-off says.
+    # The degrees of freedom of the std cancel in c_k / Σ_l c_l. A reward that never varies gets c_k = 0, even where
+    # round-off leaves it a std.
     counted, zero = batch.weights != 0, mean == 0
     c = (squares / count).sqrt() / mean.abs().masked_fill(zero, 1)
     c = c.masked_fill(~counted | (~varies & ~(mean.isnan() & (count > 0))), 0)
@@ -200,20 +208,21 @@ def _by_variation(batch: Batch) -> Batch:
 
 
 def _unsaturated(batch: Batch) -> Batch:
-    """Return the batch with SA-MRPO's weights, w_k (1 − s_k)^γ, with which GDPO then computes.
+    """Return the batch with SA-MRPO's weights, w_k (1 − s_k)^γ, with which GDPO then computes; γ is GAMMA.
 
-    s_k is the batch's mean of reward k, from 0 at its lowest value to 1 at its highest. The lowest and highest value
-    that it can have, which the paper takes as known, are here those in the batch; for a reward of two values these are
-    the same wherever it varies. Under a weight below 0, of which the paper says nothing, s_k runs from the highest
-    value to the lowest. A reward that never varies gets weight 0. Source: arXiv 2608.16072, as reported; no code of its
-    authors was found.
+    s_k is the mean of reward k over the batch, measured from 0 at the reward's lowest value to 1 at its highest. The
+    paper takes the lowest and highest possible value as known; here they are those in the batch, which are the same for
+    a reward of two values wherever it varies. Under a weight below 0, of which the paper says nothing, s_k is 0 at the
+    highest value and 1 at the lowest. A reward that never varies gets weight 0. Source: arXiv 2608.16072, as reported;
+    no code of its authors was found.
     """
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)
     missing = r.isnan()
     low = r.masked_fill(missing, torch.inf).amin(axes, keepdim=True)
     high = r.masked_fill(missing, -torch.inf).amax(axes, keepdim=True)
-    # Group by group: the rollouts of an infinite group count as often as they are likely.
+    # The sums are taken by the reduction of the groups, because in the infinite-group limit it counts each outcome as
+    # often as it is likely.
     count = group.total((~missing).to(r)).sum(axes, keepdim=True)
     mean = group.total(r.nan_to_num() if batch.skips_missing else r).sum(axes, keepdim=True) / count
     left = torch.where(batch.weights < 0, mean - low, high - mean)
@@ -224,16 +233,20 @@ def _unsaturated(batch: Batch) -> Batch:
 
 
 def _disagree(batch: Batch, z: Tensor, s: Tensor) -> Tensor:
-    """Return whether GD²PO drops each rollout: its w_k z_k have both signs, and s is small beside Σ_k |w_k z_k|."""
+    """Return whether GD²PO drops each rollout, (…, prompts, rollouts) or (responses,).
+
+    It drops a rollout whose terms w_k z_k have both signs if |s| is less than THRESHOLD times Σ_k |w_k z_k|. z: the
+    normalised rewards; s: their weighted sums.
+    """
     t, eps = batch.weights * z, torch.finfo(s.dtype).eps
     signed = z.abs() > max(_NO_SIGN, 8 * eps)
     both = ((t > 0) & signed).any(0) & ((t < 0) & signed).any(0)  # a missing reward has no sign
-    # At the threshold itself round-off decides nothing.
+    # The threshold is lowered by a little, so that round-off decides nothing for a rollout exactly at it.
     return both & (s.abs() < (THRESHOLD - _ROUNDED * eps) * reduce(torch.add, t.abs().nan_to_num()))
 
 
 def _gd2po(batch: Batch) -> Steps:
-    """Compute GD²PO before its batch step: GDPO's sums, times the share of the group's rollouts that are kept.
+    """Compute GD²PO before its batch step: GDPO's sums, times the share of the group's rollouts that are not dropped.
 
     A rollout that is dropped gets 0. Source: arXiv 2606.16771 and the code in Qwen-Applications/GD2PO, which has no
     weights.
@@ -249,9 +262,9 @@ def _gd2po(batch: Batch) -> Steps:
 
 
 def _over_kept(batch: Batch, s: Tensor) -> Normalised:
-    """Return the sums after GDPO's batch step over the rollouts that GD²PO keeps; those that it drops get 0.
+    """Return the sums `s` after GDPO's batch step over the rollouts that GD²PO does not drop; a dropped rollout gets 0.
 
-    The mean of the kept sums need not be 0, and is subtracted.
+    The mean of the sums of the kept rollouts need not be 0, and is subtracted.
     """
     c, over, steps = batch.convention, batch.last_step, _gdpo(batch)
     dropped = _disagree(batch, steps.group.value, steps.sums)
@@ -259,7 +272,7 @@ def _over_kept(batch: Batch, s: Tensor) -> Normalised:
     if c.group_of_one == "nan":
         lost = lost | torch.as_tensor(over.count == 1, device=s.device)
     lost = over.broadcast(lost)
-    # Sums that only round-off tells apart, group from group, are one.
+    # Sums that differ by round-off alone from one group to another count as equal.
     tolerance = -over.lowest(-s.abs().nan_to_num()) * (_ROUNDED * torch.finfo(s.dtype).eps)
     last = normalise(
         s.masked_fill(dropped, torch.nan),
@@ -273,7 +286,8 @@ def _over_kept(batch: Batch, s: Tensor) -> Normalised:
 
 
 OF_SUCCESSORS = {
-    # As reported by those who build on it; TRL's `normalize_then_sum` is this before it divides by the batch's std.
+    # MO-GRPO is as reported by those who build on it. TRL's `normalize_then_sum` computes the same, and then divides by
+    # the std of the batch.
     "mo_grpo": Method(_gdpo, decoupled=True),
     "papo": Method(_papo, decoupled=True, by_order=True),
     "dvao": Method(_dvao),

@@ -1,4 +1,4 @@
-"""Ties: what a method no longer tells apart, with levels, dead rewards, update shares and wrong orders.
+"""Ties: what the advantages of a method no longer tell apart, with constant rewards, update shares and wrong orders.
 
 At the end stands how much a reward has to weigh before GDPO lets it decide.
 """
@@ -25,15 +25,15 @@ _PAIRS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class Order:
-    """The pairs in a group with different primary reward, counted by the order of their advantages."""
+    """The pairs of responses in a group that differ in the primary reward, counted by the order of their advantages."""
 
     right: int  # the pairs whose response with more of the primary reward has the larger advantage
-    tied: int
-    wrong: int
+    tied: int  # the pairs with one advantage
+    wrong: int  # the pairs whose response with more of the primary reward has the smaller advantage
 
     @property
     def pairs(self) -> int:
-        """The number of pairs in a group with different primary reward."""
+        """The number of all pairs in a group that differ in the primary reward."""
         return self.right + self.tied + self.wrong
 
 
@@ -41,34 +41,34 @@ class Order:
 class Collapse:
     """The collapse of advantages: how much of the difference between reward vectors they keep.
 
-    Two advantages of a group are one if they are equal but for round-off when computed without any eps, and less than
-    0.5 % of the group's largest apart as they were computed. `groups`, `silent_groups`, `update_share` and `push` are
-    of all groups, the rest is of the mixed groups; a mean over none is NaN. Responses without any reward are left
-    out, and those whose advantage is NaN under the convention.
+    Two advantages of a group are one if they are equal but for round-off when computed without any eps, and, as they
+    were computed, less than 0.5 % of the group's largest apart. `groups`, `silent_groups`, `update_share` and `push`
+    are of all groups, the rest is of the mixed groups; a mean over no group is NaN. Responses without any reward are
+    left out, and so are those whose advantage is NaN under the convention.
     """
 
     groups: int
     mixed_groups: int  # groups that hold at least two different reward vectors
-    groups_with_ties: float  # share of the mixed groups in which two different vectors have one advantage
+    groups_with_ties: float  # the share of the mixed groups in which two different vectors have one advantage
     tied_pairs: float  # the share of the pairs with different vectors that have one advantage
     tied_pair_count: int
-    pairs_by_eps: float  # the share of the same pairs that have one advantage but for what an eps adds
+    pairs_by_eps: float  # the share of the same pairs whose advantages only an eps keeps apart
     levels: float  # the mean number of distinct advantages in a group
     vectors: float  # the mean number of distinct reward vectors in a group
-    dead_rewards: tuple[float, ...]  # per reward, share of the mixed groups in which it is constant
-    silent_groups: float  # share of all groups in which every advantage is 0
+    dead_rewards: tuple[float, ...]  # per reward, the share of the mixed groups in which it is constant
+    silent_groups: float  # the share of all groups in which every advantage is 0
     update_share: tuple[float, ...]  # per reward, its part of Σ A², as in `update_share`; NaN if all A are 0
     push: tuple[float, ...]  # per reward, how much the update raises it, as in `push`
-    level: Tensor = field(repr=False)  # (responses,) number of each response's advantage in its group, 0 = lowest
-    response: Tensor = field(repr=False)  # (responses,) the number, among all, of each that was not left out
+    level: Tensor = field(repr=False)  # (responses,) the rank of each response's advantage in its group, 0 = lowest
+    response: Tensor = field(repr=False)  # (responses,) the number of each response that was not left out
     _rewards: Tensor = field(repr=False)  # the rewards of all responses, as given
     _index: Tensor = field(repr=False)  # the number of each response's group
 
     def inversions(self, primary: int = 0) -> float:
-        """Return the share of the pairs with different `primary` reward that are in the wrong order.
+        """Return which share of the pairs that differ in the `primary` reward is in the wrong order.
 
-        In such a pair the response with less of that reward has the larger advantage. NaN where no pair of a group
-        differs in it. Raises InputError.
+        In such a pair the response with less of that reward has the larger advantage. primary: the index of the reward.
+        NaN where no pair of a group differs in it. Raises InputError.
 
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").inversions(primary=0)
         0.6666666666666666
@@ -77,9 +77,9 @@ class Collapse:
         return order.wrong / order.pairs if order.pairs else float("nan")
 
     def order(self, primary: int = 0) -> Order:
-        """Count the pairs in a group with different `primary` reward by the order of their advantages.
+        """Count the pairs of a group that differ in the `primary` reward by the order of their advantages.
 
-        Raises InputError.
+        primary: the index of the reward. Raises InputError.
 
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").order(primary=0)
         Order(right=1, tied=0, wrong=2)
@@ -94,7 +94,9 @@ class Collapse:
 
 @with_options
 def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Collapse:
-    """Return what the method's advantages of these rewards still tell apart; arguments and errors as `grpo`.
+    """Return what the method's advantages of these rewards still tell apart.
+
+    Arguments and errors are those of `advantages`.
 
     >>> c = collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> c.levels, c.vectors, c.tied_pair_count, c.tied_pairs
@@ -107,10 +109,10 @@ def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options
 def explain_and_collapse(
     rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 ) -> tuple[Explanation, Collapse, Tensor]:
-    """Return `explain`, `collapse` and each reward's parts of the advantages, from one computation.
+    """Return `explain`, `collapse` and each reward's part of every advantage, all from one computation.
 
-    The parts are (responses, rewards), float64, with their signs, as in `update_share`. Arguments and errors as in
-    `explain`.
+    The parts are (responses, rewards), float64, with their signs, and those of a response sum to its advantage (see
+    `update_share`). Arguments and errors are those of `advantages`.
 
     >>> e, c, parts = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> e.weighted_sums.tolist(), c.level.tolist(), [round(part, 2) for part in parts[0].tolist()]
@@ -132,8 +134,9 @@ def explain_and_collapse(
 def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:
     """Return the collapse of advantages that are already computed.
 
-    batch: as given, in float64; prepared: as changed by the method; same: up to which distance two advantages are
-    equal, relative to the largest of their group.
+    batch: the rewards as given, in float64; prepared: the same as the convention and the method changed them; steps:
+    what the method computed for `prepared`; same: up to which distance two advantages are equal, relative to the
+    largest of their group.
     """
     advantages = prepared.zero_unrewarded(steps.advantages)
     silent = batch.group.lowest(-advantages.abs()) == 0
@@ -145,7 +148,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
     mixed, tied, pairs = distinct.vectors > 1, distinct.tied[method], int(distinct.pairs.sum())
     means = torch.cat([torch.stack([tied > 0, distinct.levels[method], distinct.vectors]), distinct.dead])[:, mixed]
     part, whole = update_parts(prepared, steps, advantages, prepared.all_responses)
-    # means of whole numbers, which are the same in any order
+    # These are means of whole numbers, so that they do not depend on the order of the groups.
     with_ties, levels, vectors, *dead = means.double().mean(1).tolist()
     return Collapse(
         groups=silent.numel(),
@@ -169,12 +172,13 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
 
 @with_options
 def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
-    """Return the share of each reward in the advantages; shares sum to 1, and are NaN where every advantage is 0.
+    """Return the share of each reward in the advantages; the shares sum to 1, and are NaN where every advantage is 0.
 
     Every method's advantage is a sum of one part per reward, A = Σ_k a_k: under GRPO a_k = w_k (r_k − mean_G r_k) /
-    std_G s, under GDPO a_k = w_k z_k / std_B s. The share is Σ a_k A / Σ A² over all responses. Below 0 the update
-    works against the reward. Methods with proportional advantages give equal shares, unless rewards are collinear
-    inside a group, where the advantages alone do not tell them apart. Arguments and errors as `grpo`.
+    std_G s, under GDPO a_k = w_k z_k / std_B s. The share is Σ a_k A / Σ A² over all responses. Where it is below 0,
+    the update works against the reward. Methods with proportional advantages give equal shares, unless rewards are
+    collinear inside a group, where the advantages alone do not tell them apart. Arguments and errors are those of
+    `advantages`.
 
     >>> [round(share, 2) for share in update_share([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
     [-0.06, 1.06]
@@ -185,7 +189,8 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
 def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return (rewards, …) Σ a_k A and (…) Σ A², whose ratio is each reward's share of the update.
 
-    The sums run over `over`; an advantage of NaN is left out. a: the advantages A; steps: those that led to them.
+    batch, steps: the rewards, and what the method computed for them, with the parts a_k; a: the advantages A, where NaN
+    and infinity count as 0; over: the responses to sum over.
     """
     a = a.masked_fill(~a.isfinite(), 0)
     products = reward_parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)
@@ -194,17 +199,21 @@ def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tupl
 
 @dataclass(frozen=True)
 class BrokenTies:
-    """The pairs with different primary reward that one method ties and another does not, by the responses' numbers."""
+    """The pairs of responses with different primary reward that one method ties and another one does not.
+
+    Each response is given by its number among all responses.
+    """
 
     lower: Tensor  # (pairs,) the response with the lower primary reward
-    higher: Tensor  # (pairs,)
-    inverted: Tensor  # (pairs,) whether the lower one gets more
+    higher: Tensor  # (pairs,) the response with the higher primary reward
+    inverted: Tensor  # (pairs,) whether the method that breaks the tie gives the lower one more
 
 
 def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTies:
     """Return the ties of `coarse` between different primary rewards that `fine` breaks, and which get the wrong order.
 
-    Both are collapses of the same rewards. primary: index of the reward that should decide.
+    coarse, fine: collapses of the same rewards under two methods; primary: the index of the reward that should decide.
+    Raises InputError.
 
     >>> rewards = [[1, 0, 1], [0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 1, 0]]
     >>> ties = broken_ties(collapse(rewards, "grpo"), collapse(rewards, "gdpo"))
@@ -227,7 +236,7 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
         rows, reward = block.take(responses, -1), block.take(primary_reward, torch.nan)
         for at in range(0, len(reward), at_once := max(1, _PAIRS_AT_ONCE // block.rollouts**2)):
             members, r = rows[at : at + at_once], reward[at : at + at_once]
-            below = r[:, :, None] < r[:, None, :]  # NaN compares false, so that padding and what is left out drop out
+            below = r[:, :, None] < r[:, None, :]  # NaN compares false, so padding and responses left out are no pairs
             tied = at_coarse[members][:, :, None] == at_coarse[members][:, None, :]
             apart = at_fine[members][:, :, None] != at_fine[members][:, None, :]
             group, low, high = (below & tied & apart).nonzero(as_tuple=True)
@@ -240,7 +249,11 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
 
 
 def _of_all(level: Tensor, response: Tensor, count: int) -> Tensor:
-    """Return (responses,) the levels of all responses, −1 for a response that was left out."""
+    """Return (count,) the levels of all responses, −1 for a response that was left out.
+
+    level: the levels of the responses that were not left out; response: their numbers; count: how many responses there
+    are.
+    """
     return level.new_full((count,), -1).scatter(0, response, level)
 
 
@@ -254,9 +267,9 @@ def break_even_weights(
 ) -> Tensor:
     """Return the weights on `reward` above which GDPO gives `higher` of a pair more than `lower`; (pairs,), float64.
 
-    pairs: those of `broken_ties`; rewards, groups: of the collapses that they are from; reward: their primary one. The
-    responses of a pair differ in it, so a large enough weight always puts `higher` first: every value is finite.
-    The other weights stay as given. Raises InputError.
+    pairs: those of `broken_ties`; rewards, groups: the rewards of their collapses; reward: the index of the primary
+    reward. The responses of a pair differ in it, so a large enough weight always puts `higher` first: every value is
+    finite. weights: (rewards,), 1 by default, of which that on `reward` does not matter. Raises InputError.
 
     >>> from gdpo_core import broken_ties, collapse
     >>> rewards = [[[1, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 0]]]
@@ -281,9 +294,10 @@ def break_even_weights(
 
 
 def break_even_of(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
-    """Return the weight on `reward` at which its gain equals the loss by the other rewards; NaN where it gains nothing.
+    """Return the weight on `reward` at which its gain makes up for the loss by the other rewards, (pairs,).
 
-    z: (rewards, responses); lower, higher: (pairs,).
+    It is NaN where the response `higher` has no more of `reward` than `lower`. z: (rewards, responses) the normalised
+    rewards; lower, higher: (pairs,) the numbers of the responses; weights: one per reward.
     """
     gained = z[reward, higher] - z[reward, lower]
     terms = weights.reshape(-1, 1) * z.nan_to_num()  # GDPO adds up the rewards that are there
