@@ -1,4 +1,4 @@
-"""A trainer's lines of configuration for a method and weights, filled into the templates of frameworks.toml."""
+"""Lines of a trainer's configuration for a method and weights: the templates of frameworks.toml, filled in."""
 
 import json
 import re
@@ -18,10 +18,12 @@ def switch_to_gdpo(
     *,
     of_grpo: bool = True,
 ) -> str:
-    """Return the lines that make a run of this framework use GDPO on these rewards.
+    """Return the lines of configuration that make a run of this framework use GDPO on these rewards.
 
-    weights: one per reward, by default 1. group_size: stands in the lines if it is given. of_grpo: whether the weights
-    were chosen for GRPO; if they then differ, a comment says what they mean under GDPO. Raises InputError.
+    framework: a key of FRAMEWORKS, as everywhere in this module. rewards: their names. weights: one per reward, by
+    default 1. group_size: the number of rollouts per prompt, which the lines set if it is given. of_grpo: whether the
+    weights were chosen for GRPO; if so and if they differ, a comment says what weights mean under GDPO. Raises
+    InputError.
 
     >>> print(switch_to_gdpo("trl", ["correct", "format"], group_size=8))
     GRPOConfig(multi_objective_aggregation="normalize_then_sum", reward_weights=[1.0, 1.0], num_generations=8)
@@ -38,9 +40,10 @@ def switch_to_gdpo(
 def switch_to(
     framework: str, rewards: Sequence[str], weights: Sequence[float], method: str, *, of_grpo: bool = True
 ) -> str | None:
-    """Return the lines that make a run of this framework use this method; None if none are known. Raises InputError.
+    """Return the lines of configuration that make a run of this framework use this method; None if none are known.
 
-    of_grpo: as in `switch_to_gdpo`; only the lines for GDPO depend on it.
+    rewards, weights: the name and the weight of each; of_grpo: as in `switch_to_gdpo`, without effect for another
+    method than GDPO. Raises InputError.
 
     >>> print(switch_to("ms_swift", ["correct", "format"], [1, 0.5], "grpo_no_std"))
     --scale_rewards none --reward_weights 1 0.5
@@ -53,7 +56,9 @@ def switch_to(
 
 
 def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str = "gdpo") -> str:
-    """Return the lines that give the rewards these weights under this method, one per reward. Raises InputError.
+    """Return the lines of configuration that give the rewards these weights, one per reward, under this method.
+
+    rewards: their names; method: "gdpo", or any other one. Raises InputError.
 
     >>> print(set_weights("ms_swift", ["correct", "format"], [1, 0.5]))
     --reward_weights 1 0.5
@@ -67,9 +72,9 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
 
 
 def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format")) -> str:
-    """Return the lines that make the log hold each reward, not only their total. Raises InputError.
+    """Return the lines of configuration that make the log hold each reward and not only their total.
 
-    Where no line is known of the framework, these are those for training code of one's own.
+    Where none is known for the framework, the lines are those for training code of one's own. Raises InputError.
 
     >>> print(log_rewards("verl"))
     trainer.use_v1=False trainer.rollout_data_dir=rollouts
@@ -81,7 +86,9 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
 
 
 def log_whole_groups(framework: str) -> str | None:
-    """Return the lines that make the log hold every response of a group; None if it always does. Raises InputError.
+    """Return the lines of configuration that make the log hold every response of a group; None if it always does.
+
+    Raises InputError.
 
     >>> print(log_whole_groups("trl"))
     GRPOConfig(log_unique_prompts=False, num_completions_to_print=None)
@@ -93,10 +100,11 @@ def log_whole_groups(framework: str) -> str | None:
 def gate(
     framework: str, rewards: Sequence[str], reward: str, on: str, threshold: float = 1.0, otherwise: float = 0.0
 ) -> str:
-    """Return the lines that let `reward` count only where the reward `on` reaches the threshold.
+    """Return the lines of configuration that let `reward` count only where the reward `on` reaches the threshold.
 
-    otherwise: the value everywhere else; for a penalty its worst value, because 0 would be its best. The lines have it
-    with three digits, rounded away from 0. Raises InputError. Source: arXiv 2601.05242, eq. 8.
+    rewards: the names of all rewards. otherwise: the value of `reward` everywhere else; for a penalty it should be the
+    worst one, because 0 would be its best. The lines have it with three digits, rounded away from 0. Raises InputError.
+    Source: arXiv 2601.05242, eq. 8.
 
     >>> print(gate("verl", ["correct", "short"], reward="short", on="correct"))
     # compute_score, before it returns: short counts only where correct reaches 1
@@ -119,15 +127,16 @@ def gate(
 
 
 def _lines(framework: str) -> Lines:
-    """Return the templates of a framework. Raises InputError for one that is unknown."""
+    """Return the templates of a framework. Raises InputError for a framework that is unknown."""
     expect(framework in FRAMEWORKS, "framework", f"one of {', '.join(FRAMEWORKS)}", repr(framework))
     return FRAMEWORKS[framework].lines
 
 
 def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> dict[str, str]:
-    """Return what each placeholder of the templates stands for, by name: these rewards and weights, variously spelled.
+    """Return a dict from the name of each placeholder of the templates to the text that takes its place.
 
-    Raises InputError.
+    The texts are the names of the rewards and their weights, by default 1 each, in the spellings of different
+    frameworks. Raises InputError.
     """
     expect(len(rewards) > 0, "rewards", "at least one name", "none")
     w = [1.0] * len(rewards) if weights is None else [float(f"{x:.6g}") for x in weights]
@@ -152,7 +161,7 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
 
 
 def _identifier(name: str) -> str:
-    """Return a name as a Python identifier, with _ for what may not stand in one.
+    """Return a name as a Python identifier, with _ in place of each character that may not stand in one.
 
     >>> _identifier("my-reward"), _identifier("3rd")
     ('my_reward', '_3rd')

@@ -81,8 +81,7 @@ class Convention:
 
     @property
     def without_eps(self) -> "Convention":
-        """A convention that differs from this one in its eps alone: nothing is added to a standard deviation or
-        variance.
+        """A convention that differs from this one in its eps alone: nothing is added to a std or variance.
 
         It is the convention itself where it has no eps.
 

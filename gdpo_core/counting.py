@@ -143,8 +143,8 @@ def _units(rollouts: int, rewards: int) -> list[int]:
     Sums of K of them, each times a whole number up to G, are equal exactly where the sums of the real numbers are.
 
     With p(G − p) = q² d, d square-free, the real number is √d / (q d). The roots of different square-free d are
-    linearly independent over the rationals (Besicovitch 1940), so two sums are equal only if they are for each d. Each d
-    has a digit of the integer, in units of √d / (d lcm q), to a base too large for a carry. In the example 1 / √3 and
+    linearly independent over the rationals (Besicovitch 1940), so two sums are equal only if they are for each d. Each
+    d has a digit of the integer, in units of √d / (d lcm q), to a base too large for a carry. In the example 1 / √3 and
     1 / 2 have a digit each.
 
     >>> _units(4, 2)

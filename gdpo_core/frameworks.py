@@ -1,6 +1,6 @@
-"""Training frameworks, one record each: conventions and eps, the form of the logs, templates of the configuration.
+"""Training frameworks, a record for each: its conventions, the form of its log and the templates of its configuration.
 
-The records stand in frameworks.toml; here is what each of their keys says.
+The records stand in frameworks.toml. The classes here say what each of their keys is.
 """
 
 import tomllib
@@ -19,12 +19,15 @@ from gdpo_core.conventions import PAPER, Convention
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """Lines of configuration, in which `config_lines` fills in $weights, $rewards and other values; None: no such line.
+    """Templates for lines of a framework's configuration, in which `config_lines` fills in $weights, $rewards and
+    others.
 
-    with_size: what $with_size stands for in `switch_to_gdpo`, where the group size is known.
-    switch_to_other: switches to another method than GDPO; options: what $option stands for there, by method, without
-    which it is the method's name. set_grpo_weights: sets the weights of the other methods, where that is done elsewhere
-    than for GDPO. gate_to: takes the place of `gate` where the value that takes the reward's place is not 0.
+    A template is None where the framework has no such line. switch_to_gdpo: makes a run use GDPO. with_size: the text
+    that takes the place of $with_size there if the group size is known. switch_to_other: makes a run use another method
+    than GDPO; options: by method, the text that takes the place of $option there, and a method that is missing cannot
+    be set; with None it is the method's name. set_weights: sets the weights; set_grpo_weights: sets those of the other
+    methods, if that is done elsewhere than for GDPO. gate: makes a reward count only where another one is passed;
+    gate_to: the same if the reward then gets another value than 0.
     """
 
     switch_to_gdpo: str
@@ -33,67 +36,74 @@ class Lines:
     options: Mapping[str, str] | None = None
     set_weights: str
     set_grpo_weights: str | None = None
-    log_every_step: str | None = None  # None: no setting of the framework leaves steps out
-    log_rewards: str | None = None  # None: no setting of the framework does it, your own code has to
+    # makes the log hold every step; None: no setting of the framework leaves steps out
+    log_every_step: str | None = None
+    # makes the log hold each reward; None: no setting of the framework does it, so the user's own code has to
+    log_rewards: str | None = None
     keep_groups: str | None = None  # turns off the filter for groups whose summed reward is constant
-    own_name: str | None = None  # gives a second reward function its own column in the log
+    own_name: str | None = None  # gives a second reward function of the same name its own column in the log
     no_evaluation: str | None = None  # keeps evaluations out of the log
-    log_whole_groups: str | None = None  # where a setting can make the log a sample of its groups
+    # makes the log hold whole groups; None: no setting of the framework makes it a sample
+    log_whole_groups: str | None = None
     gate: str
     gate_to: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Framework:
-    """One training framework: its formulas, its log, its configuration, and what its users should know.
+    """A training framework: its formulas, its log, its configuration, and what its users should know.
 
     >>> FRAMEWORKS["verl"].title, FRAMEWORKS["verl"].convention
     ('verl', 'verl')
     """
 
-    id: str  # in `FORMS` too, which reads its log; axolotl's is read as TRL's
-    title: str
+    id: str  # the name of its table; the reader of its log has it too, unless `read_as` names another one
+    title: str  # its name as a text shows it
     aliases: Sequence[str] = ()  # other names that `framework=` takes
 
     # Its formulas.
     conventions: Mapping[str, Convention] = field(default_factory=dict)  # its own, by their keys in CONVENTIONS
-    convention: str  # the key of the one that it has unless the log shows otherwise
+    convention: str  # the key of the convention that it has unless the log shows otherwise
     found_in_logs: Mapping[str, Convention] = field(default_factory=dict)  # others that may have made its logs
-    tries: Sequence[str] = ()  # keys to compare its logs with, the likeliest first; "*": all others; none: its own
+    # keys of the conventions to compare its logs with, the likeliest first; "*": all others; empty: `convention` alone
+    tries: Sequence[str] = ()
 
     # Its log.
-    read_as: str = ""  # the framework whose log its own looks like; "": a log of its own
-    log_title: str = ""  # of a log in that form, where several write it; "": the title
+    read_as: str = ""  # the id of the framework whose log its own looks like; "": its log has a form of its own
+    log_title: str = ""  # the title of such a log, where several frameworks write it; "": `title`
     log_format: str = "jsonl"  # or parquet
-    log_files: str = ""  # a pattern of their names
-    total_only_because: str = ""  # why a log holds totals alone, and what to do
+    log_files: str = ""  # a pattern of the names of the log's files
+    total_only_because: str = ""  # a sentence on why a log holds the total of the rewards alone, and what to do
 
     # Facts that the findings rest on.
-    logs_last_batch: bool = False  # of logging_steps; the batches between are dropped
-    column_per_function: bool = False  # named after the function, so that two of one name become one column
-    evaluation_overwrites: bool = False  # an evaluation writes into the file of its step
-    grpo_reads_score_alone: bool = False  # the total that the reward function returns beside the rewards
-    zero_std_metric: str | None = None  # its share of groups whose summed reward is constant
-    zero_std_over_batch: bool = False  # that metric, where the batch step of the method runs over the batch
-    filter_option: str | None = None  # which turns on a filter for groups with a constant sum, GDPO's too
-    not_gdpo_because: str = ""  # why its GDPO may not have run though it was asked for
+    logs_last_batch: bool = False  # whether it logs only the last batch of `logging_steps` and drops those before
+    # whether a column of the log is named after the reward function, so that two of one name become one column
+    column_per_function: bool = False
+    evaluation_overwrites: bool = False  # whether an evaluation writes into the file of its step
+    # whether its GRPO reads the score alone, the total that a reward function returns beside the rewards
+    grpo_reads_score_alone: bool = False
+    zero_std_metric: str | None = None  # the metric that has the share of groups whose summed reward is constant
+    zero_std_over_batch: bool = False  # whether that metric looks at the batch where the method normalises over it
+    # the option that turns on a filter for groups whose summed reward is constant, under GDPO too
+    filter_option: str | None = None
+    not_gdpo_because: str = ""  # a sentence on why its GDPO may not have run though it was asked for
 
     # Its configuration.
     lines: Lines
-    rules: Rules | None = None  # what `gdpo check` knows of it
+    rules: Rules | None = None  # what `gdpo check` knows of its configurations
 
     # Where and how to use it.
-    version: str  # that has GDPO
-    read_in: str = ""  # what version and lines were read from
-    read_on: date  # when these places and those of the notes were opened
-    log_place: str
+    version: str  # the version since which it has GDPO
+    read_in: str = ""  # the places where the version and the lines were read
+    read_on: date  # the day on which these places and those of the notes were opened
+    log_place: str  # where its log lies
     proof: str  # how to make sure that GDPO ran
     documentation: str = ""  # the address of its page on GRPO
-    notes: Sequence[Sequence[str]] = ()  # sentences, each with where it was read
+    notes: Sequence[Sequence[str]] = ()  # sentences for its users, each with the place where it was read
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """The version and the notes, each with the places where it was read.
+        """Sentences on the version that has GDPO and on what users should know, each with the place where it was read.
 
         >>> FRAMEWORKS["verifiers"].facts[-1]
         ('Its log keeps four decimals of an advantage.', 'verifiers==0.4.0 verifiers/v1/graph.py:191')
@@ -104,7 +114,7 @@ class Framework:
 
 @dataclass(frozen=True, kw_only=True)
 class WithoutGdpo:
-    """A trainer without GDPO: the formula that it has in its place, as read and not run.
+    """A trainer without GDPO: the formula that it uses instead, which was read in its code and not run.
 
     >>> WITHOUT_GDPO["Tinker"].method
     'grpo_no_std'
@@ -115,11 +125,14 @@ class WithoutGdpo:
     says: str
     read_in: str
     read_on: date
-    cells: Mapping[str, str]  # of cases of conformance/ in which it does not follow that formula
+    cells: Mapping[str, str]  # by case of conformance/, what it does where it does not follow that formula
 
 
 def _framework(key: str, record: dict[str, Any]) -> Framework:
-    """Return the framework that a table of frameworks.toml describes."""
+    """Return the framework that a table of frameworks.toml describes.
+
+    key: the name of the table, which becomes the framework's id; record: its entries, which are changed on the way.
+    """
     for name in ("conventions", "found_in_logs"):
         record[name] = {convention: Convention(**values) for convention, values in record.get(name, {}).items()}
     check, traps = record.pop("check", None), record.pop("traps", ())
@@ -134,19 +147,19 @@ WITHOUT_GDPO: Mapping[str, WithoutGdpo] = {
 }
 FRAMEWORKS: Mapping[str, Framework] = {key: _framework(key, table) for key, table in _TABLES.items()}
 CONVENTIONS: Mapping[str, Convention] = reduce(or_, (f.conventions for f in FRAMEWORKS.values()), {"paper": PAPER})
-# And those that nobody chooses here, but that may have made a log.
+# These conventions and those that nobody chooses, but that may have made a log.
 ALL_CONVENTIONS = reduce(or_, (f.found_in_logs for f in FRAMEWORKS.values()), CONVENTIONS)
 TRL, VERL, MS_SWIFT = (CONVENTIONS[key] for key in ("trl", "verl", "ms_swift"))
 NEMO_RL, NEMO_RL_LOO = CONVENTIONS["nemo_rl"], CONVENTIONS["nemo_rl_loo"]
 AXOLOTL_ASYNC, NVLABS_TRL = CONVENTIONS["axolotl_async"], ALL_CONVENTIONS["nvlabs_trl"]
 AXOLOTL_STREAMING = ALL_CONVENTIONS["axolotl_streaming"]
-READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # a log in their form has a reader
+READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # the frameworks whose form of a log has a reader
 
 
 def framework_named(name: object) -> str:
-    """Return the id of the framework whose reader reads the logs of the framework of this name.
+    """Return the id of the framework whose reader reads the logs of the framework with this name.
 
-    Case, hyphens and blanks do not matter. Raises InputError for a name that is not known.
+    Case, hyphens and blanks of the name do not matter. Raises InputError for a name that is not known.
 
     >>> framework_named("MS-Swift"), framework_named("axolotl")
     ('ms_swift', 'trl')
@@ -159,7 +172,8 @@ def framework_named(name: object) -> str:
 
 
 def readable_with_writers() -> list[str]:
-    """Return the frameworks that can be read, each with others that write the same logs: "trl (axolotl)"."""
+    """Return the frameworks whose logs have a reader, each with others that write the same logs, as in "trl (axolotl)".
+    """
     writers = {key: [f.id for f in FRAMEWORKS.values() if f.read_as == key] for key in READABLE}
     return [f"{key} ({', '.join(same)})" if same else key for key, same in writers.items()]
 
@@ -167,7 +181,7 @@ def readable_with_writers() -> list[str]:
 def conventions_to_try(framework: str) -> tuple[str, ...]:
     """Return the keys of the conventions that may have made the log of a framework, the likeliest first.
 
-    Raises InputError for a framework that is not in READABLE.
+    framework: an id of READABLE. Raises InputError for any other one.
 
     >>> conventions_to_try("nemo_rl")
     ('nemo_rl_loo', 'nemo_rl')

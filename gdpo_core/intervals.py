@@ -1,4 +1,4 @@
-"""Intervals of Student's t: how far the mean of few numbers may be off."""
+"""Intervals of Student's t: how far the mean of a few numbers may be off."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,16 +14,17 @@ _T = (
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
 CONFIDENCE = 0.95  # the confidence level of the intervals
-_FEWEST, _FEWEST_RUNS = 3, 2  # the fewest steps, and runs, whose scatter says something
+_FEWEST, _FEWEST_RUNS = 3, 2  # the fewest steps, and the fewest runs, of which an interval is given
 
 
 def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
     """Return half the width of the 95 % interval of a sum or difference of the means of independent series.
 
-    None where a series has too few numbers, 0 where no number varies. runs: whether the numbers of a series are those
-    of independent runs; else they are those of successive steps, which count as fewer where they resemble their
-    neighbours: n (1 − ρ) / (1 + ρ), ρ their lag-1 autocorrelation where that is positive. Student's t, for two series
-    with the degrees of freedom of Welch.
+    series: the numbers of each series, whose means are added or subtracted; a single series gives the interval of its
+    mean. runs: whether the numbers of a series are those of independent runs. Otherwise they are those of successive
+    steps, and n of them count as n (1 − ρ) / (1 + ρ), with ρ their lag-1 autocorrelation where that is positive. The
+    quantile is Student's t, for two series with the degrees of freedom of Welch. The result is None where a series has
+    too few numbers, and 0 where no number varies.
 
     >>> round(half_width([np.array([1.0, -1.0, 1.0, -1.0])]), 3)
     1.837
@@ -42,7 +43,7 @@ def half_width(series: Sequence[Array], runs: bool = False) -> float | None:
 
 
 def _autocorrelation(x: Array) -> float:
-    """Return the lag-1 autocorrelation of a series, and 0 where that is negative or no number varies."""
+    """Return the lag-1 autocorrelation of a series; 0 where that is negative or where no number varies."""
     d = x - x.mean()
     squares = float(d @ d)
     return max(0.0, float(d[1:] @ d[:-1]) / squares) if squares else 0.0

@@ -1,6 +1,7 @@
 """Two small policies to train on several rewards: coins that fall independently, and arms of which one is pulled.
 
-Symbols: p the probabilities of the ones of an outcome, which coins fell on 1, or which arm was pulled.
+An outcome is a vector of zeros and ones: it says which coins fell on 1, or which arm was pulled. Symbol: p the
+probability of each of its ones.
 """
 
 from collections.abc import Sequence
@@ -22,38 +23,45 @@ Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or se
 
 @dataclass(frozen=True, kw_only=True)
 class Coins:
-    """Coins that fall independently; each that falls on 1 pays its scale."""
+    """A policy of coins that fall independently; a coin that falls on 1 pays its scale as the reward of its number."""
 
-    start: Tensor  # (coins,) logits
-    scale: Tensor  # (coins,)
-    gates: list[tuple[int, int]]  # pairs of a reward and the coin on which it hangs
-    noise: Tensor  # (rewards,) std of the noise on each reward; those beyond the coins are noise alone
+    start: Tensor  # (coins,) the logits before training
+    scale: Tensor  # (coins,) the reward of each coin that falls on 1
+    gates: list[tuple[int, int]]  # pairs of a reward and the coin that has to fall on 1 for it to count
+    noise: Tensor  # (rewards,) the std of the noise on each reward; rewards beyond the coins are noise alone
     weights: Tensor  # (rewards,)
-    dtype: torch.dtype  # that can hold these rewards
-    together: float = 0.0  # the share of the outcomes in which all coins fall by one draw
+    dtype: torch.dtype  # a dtype that can hold these rewards
+    together: float = 0.0  # the share of the outcomes in which one draw decides for all coins
 
     @property
     def uniforms(self) -> int:
-        """The number of random numbers in [0, 1) that one outcome takes."""
+        """How many random numbers from 0 to 1 have to be drawn for one outcome."""
         return len(self.start) + (self.together > 0)
 
     @property
     def exact(self) -> bool:
-        """Whether weighted sums of the rewards have no round-off before the noise."""
+        """Whether weighted sums of the rewards, before noise is added, have no round-off."""
         return adds_exactly(self.scale * self.weights[: len(self.scale)])
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Return the probabilities p of these logits; both (coins, …)."""
+        """Return the probabilities p of these logits; both are (coins, …)."""
         return logits.sigmoid()
 
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
-        """Write one outcome per column of uniforms into `out`, (coins, …), and return it: 1 where a coin falls on 1."""
+        """Write an outcome for each column of `uniforms` into `out` and return `out`: 1 where a coin falls on 1.
+
+        uniforms: (numbers, …) random numbers from 0 to 1, as many per column as the property `uniforms` says; p: the
+        probabilities, in a shape that broadcasts to that of `out`; out: (coins, …).
+        """
         if self.together:
             uniforms = torch.where(uniforms[-1] < self.together, uniforms[0], uniforms[:-1])
         return torch.lt(uniforms, p, out=out)
 
     def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
-        """Write the rewards of outcomes (coins, …), before the noise, into `out`, (rewards, …), and return it."""
+        """Write the rewards of outcomes, (coins, …), before noise, into `out`, (rewards, …), and return `out`.
+
+        Rewards of noise alone, which have no coin, are 0 in it.
+        """
         coins = len(self.scale)
         torch.mul(self.scale.to(outcomes).view(-1, *[1] * (outcomes.ndim - 1)), outcomes, out=out[:coins])
         if len(out) > coins:
@@ -63,14 +71,14 @@ class Coins:
         return out
 
     def outcomes(self) -> Tensor:
-        """Return every possible outcome, (coins, outcomes)."""
+        """Return every possible outcome as a column of zeros and ones, (coins, outcomes)."""
         return corners(0.0, 1.0, len(self.start))
 
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
-        """Return the probability of each outcome, (outcomes,)."""
+        """Return the probability of each outcome, (outcomes,); p: (coins,); outcomes: (coins, outcomes)."""
         alone = torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
-        # With one draw for all, a coin falls on 1 if its p is above the draw. So an outcome comes of the draws that are
-        # below the p of every coin on 1, and not below the p of any coin on 0.
+        # Where one draw decides for all, a coin falls on 1 if its p is above the draw. So an outcome comes from the
+        # draws that are below the p of every coin on 1, and not below the p of any coin on 0.
         below = torch.where(outcomes == 1, p[:, None], 1.0).amin(0)
         above = torch.where(outcomes == 0, p[:, None], 0.0).amax(0)
         return alone + self.together * ((below - above).clamp(min=0) - alone)
@@ -78,18 +86,18 @@ class Coins:
 
 @dataclass(frozen=True, kw_only=True)
 class Arms:
-    """Arms of which a softmax policy pulls one; each pays its row of a table."""
+    """A policy of arms, of which a softmax pulls one; each arm pays the rewards in its row of a table."""
 
-    start: Tensor  # (arms,) logits
-    table: Tensor  # (arms, rewards)
+    start: Tensor  # (arms,) the logits before training
+    table: Tensor  # (arms, rewards) what each arm pays
     weights: Tensor  # (rewards,)
-    dtype: torch.dtype  # that can hold these rewards
+    dtype: torch.dtype  # a dtype that can hold these rewards
 
-    uniforms = 1
+    uniforms = 1  # how many random numbers have to be drawn for one outcome
 
     @property
     def noise(self) -> Tensor:
-        """The std of the noise on each reward, (rewards,): 0, as the table is all that is paid."""
+        """The std of the noise on each reward, (rewards,): 0, since an arm pays what the table says and no more."""
         return torch.zeros_like(self.weights)
 
     @property
@@ -98,11 +106,15 @@ class Arms:
         return all(adds_exactly(row * self.weights) for row in self.table)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Return the probabilities p of these logits; both (arms, …)."""
+        """Return the probabilities p of these logits; both are (arms, …)."""
         return logits.softmax(0)
 
     def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
-        """Write one arm per uniform number into `out`, (arms, …), as zeros and a one, and return it."""
+        """Write an outcome for each uniform number into `out` and return `out`: 1 for the arm that is pulled, else 0.
+
+        uniforms: (1, …) random numbers from 0 to 1; p: the probabilities, in a shape that broadcasts to that of `out`;
+        out: (arms, …).
+        """
         below = p.cumsum(0)
         below[-1] = torch.inf  # the sum may round to less than 1
         torch.lt(uniforms, below, out=out)
@@ -110,16 +122,16 @@ class Arms:
         return out
 
     def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
-        """Write the rewards of outcomes (arms, …) into `out`, (rewards, …), and return it."""
+        """Write the rewards of outcomes, (arms, …), into `out`, (rewards, …), and return `out`."""
         torch.mm(self.table.T.to(outcomes), outcomes.flatten(1), out=out.view(len(out), -1))
         return out
 
     def outcomes(self) -> Tensor:
-        """Return every outcome, one arm each, as zeros and a one, (arms, arms)."""
+        """Return every possible outcome, one per arm, as a column of zeros with a one, (arms, arms)."""
         return torch.eye(len(self.start), dtype=torch.float64)
 
     def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
-        """Return p itself, (arms,): the probability of each arm, in the order of `outcomes`."""
+        """Return p itself, (arms,): the probability of each arm, and so of each column of `outcomes`."""
         return p
 
 
@@ -129,7 +141,7 @@ Policy: TypeAlias = Coins | Arms
 def coins_of(
     p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: Gate | None
 ) -> Coins:
-    """Return the `Coins` that these arguments of `train` describe. Raises InputError."""
+    """Return the `Coins` that these arguments of `train` describe, after checking them. Raises InputError."""
     start = _per_reward(p0, "p0")
     expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
     coins = len(start)
@@ -150,7 +162,7 @@ def coins_of(
 def arms_of(
     p0: ArrayLike, arms: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, gate: Gate | None
 ) -> Arms:
-    """Return the `Arms` that these arguments of `train` describe. Raises InputError."""
+    """Return the `Arms` that these arguments of `train` describe, after checking them. Raises InputError."""
     start = _per_reward(p0, "p0")
     inside = bool(((start > 0) & (start < 1)).all()) and abs(float(start.sum()) - 1) < 1e-6
     expect(inside, "p0", "probabilities inside (0, 1) that sum to 1", start.tolist())
@@ -168,9 +180,10 @@ def arms_of(
 
 
 def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_by: str = "p0") -> Tensor:
-    """Return an argument of one finite number per reward as (rewards,) in float64. Raises InputError.
+    """Return an argument that is one finite number per reward as (rewards,) in float64. Raises InputError.
 
-    count: how many numbers there have to be, at least one by default; counted_by: the argument that says how many.
+    name: the name of the argument; count: how many numbers there have to be, by default any number of them but none;
+    counted_by: the name of the argument that decides how many.
     """
     t = numbers(values, name).double()
     expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {counted_by}"
@@ -180,9 +193,9 @@ def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_
 
 
 def _noise(noise: ArrayLike, coins: int) -> Tensor:
-    """Check the std of the noise on each reward and return it as (rewards,) in float64. Raises InputError.
+    """Return the std of the noise on each reward as (rewards,) in float64, after checking it. Raises InputError.
 
-    At least `coins` numbers are needed; further ones belong to rewards that are noise alone.
+    At least `coins` numbers are needed; further ones belong to rewards without a coin, which are noise alone.
     """
     t = numbers(noise, "noise").double()
     fits = t.ndim == 1 and len(t) >= coins and bool((t.isfinite() & (t >= 0)).all())
@@ -191,9 +204,10 @@ def _noise(noise: ArrayLike, coins: int) -> Tensor:
 
 
 def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
-    """Return the pairs of a reward and the coin or reward that gates it, both as indices from 0; none without a gate.
+    """Return pairs of a reward and the coin or reward that gates it, both as indices from 0; none without a gate.
 
-    count: how many coins or rewards there are; another: words for what may gate a reward, which InputError says.
+    gate: the argument of `train`; count: how many coins or rewards there are; another: words for what may gate a
+    reward, which InputError says.
     """
     if gate is None:
         return []

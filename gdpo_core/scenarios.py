@@ -1,6 +1,7 @@
-"""Training scenarios: a title, one lesson, the arguments of `train`, and the promised verdicts.
+"""Training scenarios: each has a title, a lesson, the arguments of `train`, and the verdict that it promises.
 
-The policy is one of coins, or, where the set-up has `arms`, a softmax over a few answers of which the first is right.
+The policy consists of coins, or, where the set-up has `arms`, it is a softmax over a few answers, of which the first is
+right.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,22 +17,22 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._json import as_type, read_json
 from gdpo_core.training import Setup, TrainingRun
 
-LEARNT = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
-# Two medians count as equal if they are no further apart than so many epochs, or than this share of the larger one,
-# unless one of them is ALIKE_TIMES the other.
+LEARNT = 0.9  # a coin counts as learnt if it falls on 1 at least this often, an answer if it is given this often
+# Two medians count as equal if they are at most ALIKE_EPOCHS epochs, or at most ALIKE_SHARE of the larger one, apart.
+# They do not if one of them is ALIKE_TIMES the other or more.
 ALIKE_EPOCHS, ALIKE_SHARE, ALIKE_TIMES = 2, 0.05, 1.5
 # The verdicts on coins.
 VERDICTS = SAME, FASTER, SLOWER, NEITHER = "no difference", "GDPO faster", "GDPO slower", "neither gets there"
 # The verdicts on arms.
 ENDS = ("right under both", "right under neither", "right under GDPO alone", "right under GRPO alone")
-FROM_MARKS = "marks"  # stands in place of p0 for the pass rates of marked answers, which are given later
+FROM_MARKS = "marks"  # stands in place of p0 where training starts from the pass rates of marked answers, given later
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Comparison = Literal["equal", "published", "neither"]  # the keys of COMPARISONS
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario: what to train, what it teaches, and how it must end.
+    """A scenario: what to train, what it teaches, and with which verdict it must end.
 
     Raises InputError for a verdict that is not known and for arguments with which nothing can be trained.
     """
@@ -40,9 +41,10 @@ class Scenario:
     title: Text
     lesson: Text
     verdict: Text  # one of VERDICTS, or of ENDS for arms
-    coins: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]  # or arms
+    coins: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]  # the names of the coins or arms
     train: dict[str, Any]  # the arguments of `train`
-    verdicts: dict[Comparison, Text] = field(default_factory=dict)  # the verdict of each comparison with another one
+    # the verdicts and lessons of comparisons that end in another way than `verdict` and `lesson` say
+    verdicts: dict[Comparison, Text] = field(default_factory=dict)
     lessons: dict[Comparison, Text] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -52,12 +54,12 @@ class Scenario:
 
     @property
     def from_marks(self) -> bool:
-        """Whether training starts from pass rates that are given later; until then `setup` has 0.5 for each of them."""
+        """Whether the starting pass rates are given later; until then `setup` has 0.5 for each of them."""
         return self.train.get("p0") == FROM_MARKS
 
     @cached_property
     def setup(self) -> Setup:
-        """The arguments of `train`, checked, as a `Setup`. Raises InputError."""
+        """The arguments of `train` as a `Setup`, after checking them. Raises InputError."""
         unknown = set(self.train) - set(Setup.__dataclass_fields__)
         expect(not unknown, "train", "arguments of train", ", ".join(sorted(unknown)))
         many = len(self.coins)
@@ -72,24 +74,24 @@ class Scenario:
         return setup
 
     def lesson_of(self, comparison: str) -> str:
-        """Return what to learn under a comparison, a key of COMPARISONS; `lesson` where the scenario has no other."""
+        """Return the lesson under a comparison, a key of COMPARISONS: one of its own, or else `lesson`."""
         return self.lessons.get(cast(Any, comparison), self.lesson)
 
     def at(self, rates: Sequence[float]) -> Setup:
-        """Return the set-up, with `rates` as its starting pass rates if the scenario takes these from marks."""
+        """Return the set-up with `rates` as its starting pass rates, or unchanged if the scenario has its own."""
         return replace(self.setup, p0=tuple(rates)) if self.from_marks else self.setup
 
 
 def medians(run: TrainingRun, level: float = LEARNT) -> list[float]:
     """Return, for each coin or arm, the lower median over seeds of the epoch at which its probability reaches `level`.
 
-    A seed in which it never does counts as infinity.
+    A seed in which the probability never gets there counts as infinity.
     """
     return run.steps_to(level).median(0).values.tolist()
 
 
 def alike(a: float, b: float) -> bool:
-    """Return whether two medians count as equal.
+    """Return whether two medians of epochs are so close that they count as equal, by the constants `ALIKE_…`.
 
     >>> alike(100, 105), alike(100, 107), alike(18, 20), alike(2, 4), alike(inf, 3)
     (True, False, True, False, False)
@@ -101,7 +103,9 @@ def alike(a: float, b: float) -> bool:
 
 
 def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
-    """Return one of VERDICTS, by the medians of each method's slowest coin.
+    """Return one of VERDICTS: the method whose slowest coin is learnt earlier is the faster one.
+
+    grpo, gdpo: for each coin the median epoch, infinity if it is never learnt.
 
     >>> verdict_on_coins([37, 14], [20, 20]), verdict_on_coins([inf, 14], [inf, 20])
     ('GDPO faster', 'neither gets there')
@@ -113,7 +117,9 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
 
 
 def verdict_on_arms(grpo: float, gdpo: float) -> str:
-    """Return one of ENDS, by each method's last probability of the right answer, the median over seeds.
+    """Return one of ENDS: under a method the run ends right if the right answer's probability reaches LEARNT.
+
+    grpo, gdpo: that probability after the last epoch under each method, the median over seeds.
 
     >>> verdict_on_arms(0.3, 0.99)
     'right under GDPO alone'
@@ -123,14 +129,16 @@ def verdict_on_arms(grpo: float, gdpo: float) -> str:
 
 
 def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
-    """Return how the runs of "grpo" and "gdpo" ended, one of VERDICTS or, for arms, of ENDS."""
+    """Return how the runs of "grpo" and "gdpo" ended: one of VERDICTS, or one of ENDS if the policy has arms."""
     if arms:
         return verdict_on_arms(*(runs[m].p[:, -1, 0].median().item() for m in ("grpo", "gdpo")))
     return verdict_on_coins(*(medians(runs[m]) for m in ("grpo", "gdpo")))
 
 
 def load_scenarios(path: str | Path) -> tuple[Scenario, ...]:
-    """Return the scenarios in a JSON file. InputError names the file, the entry, what was expected and what came.
+    """Return the scenarios in a JSON file. Raises InputError.
+
+    The error names the file, the entry, what was expected and what came.
 
     >>> [scenario.id for scenario in load_scenarios("data/scenarios.json")][:3]
     ['scales', 'equal', 'difficulty']

@@ -27,22 +27,22 @@ from gdpo_core.registry import method_for, method_named
 PUBLISHED = "published"
 MATCHES = (True, False, PUBLISHED)  # the values of `match_scale`
 
-# No degree of freedom is lost in the infinite-group limit.
+# In the infinite-group limit a standard deviation loses no degree of freedom, so its ddof is 0.
 LARGE_GROUPS = Convention(name="large groups", source="the limit of the paper's formulas", ddof=0)
 
-_MOST_DRAWS = 2**26  # the most draws of an epoch
-_MOST_OUTCOMES = 4096  # the most outcomes of the infinite-group limit, which each coin and each noisy reward doubles
+_MOST_DRAWS = 2**26  # the most responses that an epoch may draw
+_MOST_OUTCOMES = 4096  # the most outcomes of the infinite-group limit; each coin and each noisy reward doubles them
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """The probabilities of one method's runs, one run per seed."""
+    """The probabilities p during training with one method, in one run per seed."""
 
     method: str
     p: Tensor  # (seeds, epochs + 1, rewards); index 0 of the epoch axis is the start
 
     def steps_to(self, level: float = 0.9) -> Tensor:
-        """Return (seeds, rewards) the first epoch index at which p ≥ level, infinity if there is none.
+        """Return (seeds, rewards) the first epoch at which p ≥ level, and infinity where there is none.
 
         >>> TrainingRun("grpo", torch.tensor([[[0.5, 0.5], [0.9, 0.6]]])).steps_to(0.9).tolist()
         [[1.0, inf]]
@@ -60,15 +60,18 @@ COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "ne
 
 @dataclass(frozen=True)
 class Setup:
-    """A set-up: what to train and how, as the arguments of `train`. Equal set-ups of tuples have equal runs."""
+    """A set-up: what to train and how, as the arguments of `train`, which says what each is.
+
+    Equal set-ups have equal runs. They can be compared only if their fields are tuples, not tensors.
+    """
 
     p0: tuple[float, ...]
-    arms: tuple[tuple[float, ...], ...] | None = None  # (arms, rewards) what each answer is paid, times the scale
+    arms: tuple[tuple[float, ...], ...] | None = None  # (arms, rewards) what each answer pays, times the scale
     scale: tuple[float, ...] | None = None
     weights: tuple[float, ...] | None = None
     noise: tuple[float, ...] | None = None  # the std of the noise on each coin's reward
     gate: tuple[int, int] | None = None
-    together: float = 0.0  # the share of the answers in which all coins fall by one draw
+    together: float = 0.0  # the share of the answers in which one draw decides for all coins
     rollouts: int = 8
     prompts: int = 32
     epochs: int = 150
@@ -80,20 +83,20 @@ class Setup:
 
     @property
     def rewards(self) -> int:
-        """The number of rewards, those of noise alone included."""
+        """The number of rewards, including those of noise alone."""
         return len(self.arms[0] if self.arms else self.noise or self.p0)
 
     @property
     def comparison(self) -> str:
-        """The key of COMPARISONS whose value is `match_scale`."""
+        """The key of COMPARISONS whose value is `match_scale`: "equal", "published" or "neither"."""
         return next(name for name, match in COMPARISONS.items() if match == self.match_scale)
 
     def compared(self, comparison: str) -> "Setup":
-        """Return this set-up under another comparison, a key of COMPARISONS."""
+        """Return this set-up with the `match_scale` of another comparison, a key of COMPARISONS."""
         return replace(self, match_scale=COMPARISONS[comparison])
 
     def train(self, method: str) -> TrainingRun:
-        """Train with one method, and return its runs. Raises InputError.
+        """Train with one method and return its runs, one per seed. Raises InputError.
 
         >>> Setup((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
         torch.Size([2, 4, 2])
@@ -101,11 +104,14 @@ class Setup:
         return _simulate(method, self.policy(), self)
 
     def mean_field(self, method: str) -> Tensor:
-        """Return p in the infinite-group limit of one method, (epochs + 1, coins or arms). Raises InputError."""
+        """Return p at each epoch in the infinite-group limit of one method, (epochs + 1, coins or arms).
+
+        Raises InputError.
+        """
         return _integrate(method, self.policy(), self)
 
     def policy(self) -> Policy:
-        """Return the policy that training starts from. Raises InputError that names what cannot be used."""
+        """Return the policy from which training starts. Raises InputError that names the field which cannot be used."""
         if self.arms is None:
             is_share = isinstance(self.together, Real) and 0 <= self.together <= 1
             expect(is_share, "together", "a share from 0 to 1", repr(self.together))
@@ -116,7 +122,10 @@ class Setup:
         return arms_of(self.p0, self.arms, self.scale, self.weights, self.gate)
 
     def check(self) -> None:
-        """Raise InputError for sizes, rates and options with which nothing can be trained."""
+        """Raise InputError for sizes, rates and options with which nothing can be trained.
+
+        The fields that describe the policy, such as p0 and scale, are checked by `policy`.
+        """
         for name in ("epochs", "seeds", "rollouts", "prompts"):
             count = getattr(self, name)
             expect(is_whole(count) and count > 0, name, "a whole number above 0", repr(count))
@@ -132,7 +141,7 @@ class Setup:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The numbers of seeds, rollouts and prompts, in the order of the axes.
+        """The numbers of seeds, rollouts and prompts, in the order of the axes of a tensor of draws.
 
         The rollouts stand before the prompts, as statistics along the last axis but one are several times as fast.
         """
@@ -140,7 +149,10 @@ class Setup:
 
 
 class TrainingOptions(TypedDict, total=False):
-    """The fields of a `Setup` besides p0; `train` says what each is, and takes any numbers for tuples."""
+    """The fields of a `Setup` besides p0, as keyword arguments; `train` says what each is.
+
+    Where a `Setup` has tuples, they may be any numbers in an array.
+    """
 
     arms: ArrayLike | None
     scale: ArrayLike | None
@@ -166,19 +178,23 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
     """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and receives the rewards scale_k · b_k.
 
     The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient.
-    p0, scale: (rewards,), p0 inside (0, 1).
+    method: a name of `advantages`.
+    p0, scale: (rewards,) the probabilities before training, inside (0, 1), and what a 1 pays, by default 1.
     arms: (arms, rewards), what each of several answers pays, times the scale. The policy is then a softmax that gives
     one of them: p0 is (arms,) and sums to 1, gates are between rewards, as in `condition`, and there is no noise.
-    weights: one per reward, those of noise alone included.
-    optimizer: "sgd", or "adam" on the same gradient.
-    match_scale: which step over the batch follows the groups. True: one for every method, which brings its advantages
-    to unit std, so that all have the same learning rate. "published": each method's own, GDPO's of eq. 6, GRPO's none.
-    False: none for any method, as in many demos of GDPO.
-    noise: std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
+    weights: one per reward, including those of noise alone, by default 1.
+    prompts, rollouts: how many prompts an epoch has, which is one step, and how many answers are drawn for each.
+    seeds: how many runs there are; seed: the number that fixes the draws of all of them.
+    optimizer: "sgd", or "adam" on the same gradient; lr: its learning rate.
+    match_scale: the step over the batch that follows the groups. True: the same for every method, which brings its
+    advantages to unit std, so that all have the same learning rate. "published": each method's own, which is eq. 6 for
+    GDPO and none for GRPO. False: none for any method, as in many demos of GDPO.
+    noise: the std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
     gate: (reward, on), or several such pairs; the reward counts only where the coin `on` fell on 1 (eq. 8).
-    together: of coins, the share of answers in which all fall by one draw, so that with one also all likelier ones are
-    on 1. The logits move as above, which is then no longer the gradient of one distribution.
+    together: of coins, the share of answers in which all coins fall by one draw, so that where one coin is on 1, all
+    likelier ones are too. The logits move as above, which is then no longer the gradient of one distribution.
     The same seed gives the same bits; no global generator is touched. Raises InputError, also for a run that diverges.
+    The equations are those of arXiv 2601.05242.
 
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
     torch.Size([2, 4, 2])
@@ -192,10 +208,12 @@ def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tra
 
 @with_options
 def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tensor:
-    """Return the infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards or arms).
+    """Return p at each epoch in the infinite-group limit of `train`, (epochs + 1, rewards or arms).
 
-    Arguments and errors as in `train`; how many are drawn changes nothing. With p, v = p (1 − p), scales c and weights
-    w the logits move by w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, by w_k √v_k / √(Σ w_j²) under GDPO.
+    It is computed from the formulas, without draws: arguments and errors are as in `train`, but how many prompts,
+    rollouts and seeds there are changes nothing. With v = p (1 − p), scales c and weights w, and the default step over
+    the batch, the logits move by lr times w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, and lr times w_k √v_k / √(Σ
+    w_j²) under GDPO.
 
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
     [0.931, 0.98]
@@ -207,21 +225,24 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
 
 
 def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
-    """Train all seeds at once, with draws from one generator, and return their runs. Raises InputError."""
+    """Train all seeds at once, with draws from a single generator, and return their runs. Raises InputError."""
     setup.check()
     method_named(method)
     generator = np.random.Generator(np.random.SFC64(setup.seed))  # this generator is faster than torch's own
     weights = policy.weights.reshape(-1, 1, 1, 1).to(policy.dtype)
     noisy = policy.noise.nonzero().flatten().tolist()
     exact = policy.exact and not noisy
-    # Every epoch draws into the same memory and computes in it, because fresh memory costs more than the arithmetic.
+    # Every epoch draws into the same memory and computes in it, because new memory costs more than the arithmetic.
     uniforms, normal = (torch.empty(n, *setup.shape) for n in (policy.uniforms, 1))
     of_uniforms, of_normal = uniforms.numpy(), normal.numpy()  # the same memory
     outcomes = torch.empty((len(policy.start), *setup.shape), dtype=policy.dtype)
     rewards = torch.empty((len(weights), *setup.shape), dtype=policy.dtype)
 
     def gradient(logits: Tensor) -> Tensor:
-        """Return the score-function gradient of the logits, from answers that are drawn."""
+        """Return the score-function gradient of the logits, from outcomes that are drawn here.
+
+        Logits and gradient are (coins or arms, seeds).
+        """
         p = policy.probabilities(logits)[:, :, None, None]  # (features, seeds, rollouts, prompts)
         generator.random(dtype=np.float32, out=of_uniforms)
         f = policy.draw(uniforms, p, out=outcomes)
@@ -238,10 +259,10 @@ def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
 
 
 def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
-    """Return p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
+    """Return p at every epoch in the infinite-group limit, from the formulas, without draws: (epochs + 1, features).
 
-    Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
-    Raises InputError, also where there are too many outcomes.
+    The features are the coins or arms. Noise acts through its variance alone in this limit, so it is taken as plus or
+    minus its std, equally likely. Raises InputError, also where there are too many outcomes.
     """
     if isinstance(policy, Coins):
         count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))
@@ -266,7 +287,7 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     )
 
     def gradient(logits: Tensor) -> Tensor:
-        """Return the expected gradient of the logits, over all outcomes."""
+        """Return the expected gradient of the logits over all outcomes; both are (features,)."""
         p = policy.probabilities(logits)
         likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
         likely = weighted(group.group, likelihoods[None])  # the group is the whole batch too
@@ -277,10 +298,10 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
 
 
 def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
-    """Return the advantages of the batch, with the step over it that match_scale names.
+    """Return the advantages of a batch, after the step over the batch that `match_scale` names.
 
-    True: the step of eq. 6 for every method, after the method's own if that leaves another std than 1. False: no step.
-    "published": the method's own, if it has one.
+    True: the step of eq. 6 for every method, after the method's own step if that leaves another std than 1. False: no
+    step. "published": the method's own step, if it has one.
     """
     formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages
@@ -295,7 +316,11 @@ def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tenso
 
 
 def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setup) -> Tensor:
-    """Return the logits before training and after each step, (epochs + 1, …). Raises InputError if they diverge."""
+    """Return the logits before training and after each step, (epochs + 1, …). Raises InputError if they diverge.
+
+    gradient: a function from logits to their gradient; setup: the number of epochs, the optimizer and its learning
+    rate.
+    """
     step, path = OPTIMIZERS[setup.optimizer](float(setup.lr)), [logits]
     for _ in range(setup.epochs):
         path.append(path[-1] + step(gradient(path[-1])))
@@ -308,14 +333,15 @@ def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setup: Setup) -
 
 
 def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
-    """Return a function that gives plain gradient ascent's step for each gradient."""
+    """Return a function from a gradient to the step of plain gradient ascent with this learning rate."""
     return lambda gradient: lr * gradient
 
 
 def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
-    """Return a function that gives Adam's step for one gradient after another, as ascent.
+    """Return a function from a gradient to Adam's step, as ascent; it has to be called with one gradient after another.
 
-    Source: arXiv 1412.6980, algorithm 1.
+    lr: the learning rate; decay: how much remains in a step of the running means of the gradient and of its square;
+    eps: a number that is added to the divisor. Source: arXiv 1412.6980, algorithm 1.
     """
     first, second, steps = torch.zeros(()), torch.zeros(()), 0
 
