@@ -2,7 +2,8 @@
 
 Price's equation: an update moves the mean of a reward by the covariance of advantage and reward inside groups. On the
 scale of logits each reward follows its push, the correlation of advantage and reward, at a speed of its own, which
-belongs to the learner and the reward; `fit_speeds` reads it off the run's own course, `integrate` follows another push.
+depends on the learner and the reward. `fit_speeds` estimates the speeds from the run itself, and `integrate` computes
+how the rewards would follow another push.
 """
 
 from dataclasses import dataclass
@@ -13,22 +14,24 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# The standard deviation of the logarithms of the speeds in one run, about as in runs of the small model.
+# The standard deviation of the logarithms of the speeds of one run's rewards, about as in runs of the small model.
 PRIOR_SPREAD = 0.6
 # The mean and spread of the logarithm of a run's typical speed: wide enough for nearly any learner.
 PRIOR_CENTRE, PRIOR_CENTRE_SPREAD = np.log(0.02), 2.0
 # The logit of a rate p moves by push × speed × 4 p (1 − p): of the exponents −0.5 to 1.5 the first power followed the
 # second hundred steps of runs of the small model best, off by 0.002 in the mean (10 logs of five set-ups).
 EXPONENT = 1.0
-_ROUNDS, _STEPS_EACH, _GROWTH = 4, 200, 1.02
+_ROUNDS = 4  # how often the regression is repeated, each time with the pushes on the course that it fitted before
+_STEPS_EACH, _GROWTH = 200, 1.02  # up to which step each is computed, and by which factor the times grow from there
 
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """The course of the rewards of a run; K rewards, T steps.
+    """The course of the rewards of a run: the rate of each of K rewards at each of T steps.
 
-    time: (T,) steps since the first. rates: (T, K) the mean of each reward between its least, 0, and largest, 1; NaN
-    where it is missing. dispersion: (K,) the variance of a step's rate, in units of rate (1 − rate).
+    time: (T,) steps since the first one. rates: (T, K) the mean of each reward as a part of the way from its least
+    value, 0, to its largest, 1; NaN where it is missing. dispersion: (K,) the variance of the rate of a step, in units
+    of rate (1 − rate).
     """
 
     time: Array
@@ -44,17 +47,20 @@ class Course:
 
 @dataclass(frozen=True)
 class DifferingGroups:
-    """The share of groups with different values of each reward, by its rate: (K, points) at equally spaced logits."""
+    """The share of groups in which a reward takes different values, for each of K rewards, as a function of its rate.
+
+    logits: (points,) the logits of the rates, equally spaced; shares: (K, points) the share of groups at each of them.
+    """
 
     logits: Array
     shares: Array
 
     @classmethod
     def for_size(cls, within: Array, size: int) -> "DifferingGroups":
-        """Return the shares for groups of `size` responses, whose rates are beta-distributed over the groups.
+        """Return the shares for groups of `size` responses, if the rates of the groups are beta-distributed.
 
         within: (K,) the part of each reward's variance that lies inside groups; where it is NaN, every group counts as
-        one with different values.
+        one in which the reward takes different values.
         """
         logits = np.linspace(-9, 9, 73)
         rates = 1 / (1 + np.exp(-logits))
@@ -67,7 +73,7 @@ class DifferingGroups:
         return cls(logits, np.maximum(shares, 1e-6))
 
     def at(self, logits: Array) -> Array:
-        """Return (…, K) the shares at these logits."""
+        """Return (…, K) the shares of groups at the logits of these rates, (…, K), interpolated between the points."""
         place = np.clip((logits - self.logits[0]) / (self.logits[1] - self.logits[0]), 0, len(self.logits) - 1.001)
         low = place.astype(int)
         k = np.arange(self.shares.shape[0])
@@ -76,9 +82,10 @@ class DifferingGroups:
 
 
 def _all_equal(rates: Array, within: float, size: int) -> Array:
-    """Return the probability that all responses of a group pass, by the mean rate over groups whose rates differ.
+    """Return (points,) the probability that all responses of a group pass a reward.
 
-    within: the part of the variance that lies inside groups; size: how many responses a group has.
+    rates: (points,) the mean rate over groups, whose own rates are beta-distributed around it. within: the part of the
+    variance that lies inside groups; size: how many responses a group has.
     """
     between = max(1 - within, 0.0)
     chance = np.ones_like(rates)
@@ -89,13 +96,15 @@ def _all_equal(rates: Array, within: float, size: int) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Pushes:
-    """The push of a setting on each reward as the rates change; K rewards.
+    """The push of a setting on each of K rewards, as a function of their rates.
 
-    measured: (K,) the push on the logged groups. weights: (K,). decoupled: whether each reward is normalised before
-    the sum. spread: (K,) the standard deviation inside groups of what each weight multiplies; sources, cross: (K, K)
-    the correlations inside groups of that with itself, and with the rewards. differing: the share of groups with
-    different values. gate: the index of a gated reward, that of the reward on which it depends, and the factor from the
-    product of their rates to the rate behind the gate.
+    A weight multiplies the raw reward, the normalised one if `decoupled`, or a gated one. measured: (K,) the push on
+    the logged groups. weights: (K,). decoupled: whether each reward is normalised before the sum. spread: (K,) the
+    standard deviation inside groups of what each weight multiplies; sources: (K, K) the correlations inside groups of
+    what the weights multiply; cross: (K, K) those of what each weight multiplies (rows) with each reward (columns).
+    differing: the share of groups in which a reward takes different values. gate: the index of the gated reward, that
+    of the reward on which it depends, and a factor: the rate of the gated reward where both are passed is the product
+    of their rates times this factor.
     """
 
     course: Course
@@ -109,22 +118,25 @@ class Pushes:
     gate: tuple[int, int, float] | None = None
 
     def at(self, logits: Array) -> Array:
-        """Return (…, K) the push at these logits, which agrees with the measured one on the course of the log."""
+        """Return (…, K) the push at these logits of the rates, (…, K).
+
+        It is the push that the formula gives, shifted so that on the course of the log it agrees with the measured one.
+        """
         return np.tanh(self._formula(logits) + self._offset)
 
     @cached_property
     def _offset(self) -> Array:
-        """The difference of the measured push from the formula's on the course of the log, in artanh, (K,)."""
+        """The measured push minus the mean of the formula's push over the course of the log, both as artanh, (K,)."""
         return np.arctanh(np.clip(self.measured, -0.999, 0.999)) - self._formula(self.course.logits).mean(0)
 
     @cached_property
     def _variance(self) -> Array:
-        """The mean of rate (1 − rate) over the course of the log, of what each weight multiplies, (K,)."""
+        """The mean over the course of the log of rate (1 − rate), for the rates that `_rates` gives, (K,)."""
         rates = self._rates(self.course.logits)
         return np.maximum((rates * (1 - rates)).mean(0), 1e-9)
 
     def _rates(self, logits: Array) -> Array:
-        """Return (…, K) the rates of what each weight multiplies; for a gated reward it is the rate behind its gate."""
+        """Return (…, K) the rate of what each weight multiplies: that of the reward, or of its gated value."""
         rates = 1 / (1 + np.exp(-logits))
         if self.gate is not None:
             gated, on, factor = self.gate
@@ -132,7 +144,10 @@ class Pushes:
         return rates
 
     def _formula(self, logits: Array) -> Array:
-        """Return (…, K) the inverse hyperbolic tangent of the push, by the variances and correlations alone."""
+        """Return (…, K) artanh of the push as the variances and correlations alone give it.
+
+        It is not yet shifted to agree with what was measured.
+        """
         rates = self._rates(logits)
         if self.decoupled:
             size = self.weights * np.sqrt(self.differing.at(np.log(rates / (1 - rates))))
@@ -144,11 +159,12 @@ class Pushes:
 
 @dataclass(frozen=True)
 class Speeds:
-    """The speed at which each reward follows its push, in logits per step for a push of one.
+    """The speed at which each of K rewards follows its push, in logits per step for a push of 1, with its uncertainty.
 
-    start: (K,) the logits at first. fitted, error: (K,) the speed of each reward by itself, and its standard error.
-    slope: (K,) by how much the start is lower for a speed that is higher by one. grid: (points,) speeds; chance: (K,
-    points) how likely each of them is for each reward, as all rewards of the run tell it together.
+    start: (K,) the logit of each reward at the first step. fitted, error: (K,) the speed as each reward alone tells it,
+    and its standard error. slope: (K,) by how much the start is lower for a speed that is higher by 1. grid: (points,)
+    possible speeds; chance: (K, points) the probability of each of them for each reward, as all rewards of the run
+    together tell it.
     """
 
     start: Array
@@ -160,40 +176,49 @@ class Speeds:
 
     @cached_property
     def speed(self) -> Array:
-        """The median of each speed by `chance`, (K,)."""
+        """The median of each reward's speed under `chance`, (K,)."""
         return self.quantile(np.full((1, len(self.start)), 0.5))[0]
 
     @cached_property
     def spread(self) -> Array:
-        """The standard deviation of each speed by `chance`, (K,)."""
+        """The standard deviation of each reward's speed under `chance`, (K,)."""
         mean = self.chance @ self.grid
         return np.sqrt(np.maximum(self.chance @ self.grid**2 - mean**2, 0))
 
     @cached_property
     def log_spread(self) -> Array:
-        """The standard deviation of the logarithm of each speed by `chance`, (K,)."""
+        """The standard deviation of the logarithm of each reward's speed under `chance`, (K,)."""
         logs = np.log(self.grid)
         return np.sqrt(np.maximum(self.chance @ logs**2 - (self.chance @ logs) ** 2, 0))
 
     def quantile(self, level: Array) -> Array:
-        """Return (draws, K) the speeds at these quantiles; level: (draws, K) from 0 to 1."""
+        """Return (draws, K) the speeds at these quantiles of `chance`; level: (draws, K) the quantiles, from 0 to 1."""
         cumulated = self.chance.cumsum(1) - self.chance / 2
         columns = [np.interp(level[:, k], cumulated[k], self.grid) for k in range(len(self.start))]
         return np.stack(columns, axis=1)
 
     def starts(self, speeds: Array) -> Array:
-        """Return (draws, K) where each reward starts if these are the speeds."""
+        """Return (draws, K) the logits at the first step that go with these speeds, (draws, K).
+
+        A speed of more than 3 standard errors above the fitted one counts as one of 3.
+        """
         return self.start - self.slope * (np.minimum(speeds, self.fitted + 3 * self.error) - self.fitted)
 
 
 def damping(logits: Array) -> Array:
-    """Return by which factor a push moves the logit of a reward: 1 at a rate of one half, less beside it."""
+    """Return by which factor a push on a reward moves its logit: 1 at a rate of one half, less at any other rate.
+
+    logits: of the rates, in any shape.
+    """
     rates = 1 / (1 + np.exp(-logits))
     return np.maximum(4 * rates * (1 - rates), 1e-3) ** EXPONENT
 
 
 def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
-    """Return the speeds that fit the run, by a logistic regression of each reward's rate on its push until then."""
+    """Return the speeds that fit a run, by a logistic regression of each reward's rate on its push until then.
+
+    course: the rates of the rewards in the run; pushes: the pushes of the setting that ran.
+    """
     rewards = course.rates.shape[1]
     start, speed = np.zeros(rewards), np.zeros(rewards)
     error, slope = np.full(rewards, np.inf), np.zeros(rewards)
@@ -210,7 +235,7 @@ def fit_speeds(course: Course, pushes: Pushes) -> Speeds:
 
 
 def _smooth(time: Array, rates: Array) -> Array:
-    """Return (T,) the logits of a smooth course through these rates."""
+    """Return (T,) the logits of a smooth course through rates; time: (T,); rates: (T,), where NaN is left out."""
     there = ~np.isnan(rates)
     x = time / max(time[-1], 1)
     fit = np.polynomial.Polynomial.fit(x[there], np.clip(rates[there], 0.02, 0.98), min(2, there.sum() - 1))
@@ -219,9 +244,11 @@ def _smooth(time: Array, rates: Array) -> Array:
 
 
 def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, float, float, float]:
-    """Fit logit(rate) = start + speed × driven, and return start, speed, the error of the speed, and the slope.
+    """Fit logit(rate) = start + speed × driven; return start, speed, the standard error of the speed, and slope.
 
-    slope: by how much the start is lower for a speed that is higher by one; dispersion: as in `Course`, of this reward.
+    driven: (T,) the push, damped and summed over the steps until then; rates: (T,) those of one reward, where NaN is
+    left out; dispersion: as in `Course`, of this reward. The slope says by how much the start is lower for a speed that
+    is higher by 1.
     """
     there = ~np.isnan(rates)
     x, y = driven[there], rates[there]
@@ -243,9 +270,10 @@ def _regress(driven: Array, rates: Array, dispersion: float) -> tuple[float, flo
 
 
 def _together(speed: Array, error: Array) -> tuple[Array, Array]:
-    """Return (points,) a grid of speeds, and (K, points) how likely each is, as all rewards of a run tell it.
+    """Return (points,) a grid of speeds, and (K, points) the probability of each for each reward.
 
-    The logarithms of the speeds are normal around a centre that the run's own rewards tell.
+    The logarithms of the speeds of a run's rewards are taken as normal around one centre, which these rewards tell
+    together. speed, error: (K,) the speed as each reward alone tells it, and its standard error.
     """
     top = max(float((np.maximum(speed, 0) + 4 * error)[np.isfinite(error)].max(initial=0)), 1e-3)
     grid = np.geomspace(min(1e-5, top * 1e-4), max(1.0, top), 400)
@@ -259,7 +287,7 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
     fits = np.log(np.maximum(likelihood @ prior.T, 1e-300))  # (K, centres)
     hyper = -0.5 * ((centres - PRIOR_CENTRE) / PRIOR_CENTRE_SPREAD) ** 2
     chance = np.empty_like(likelihood)
-    for k in range(len(speed)):  # what the other rewards say of the centre comes first, then the reward itself
+    for k in range(len(speed)):  # the other rewards tell where the centre is, then the reward itself is added
         of_others = hyper + fits.sum(0) - fits[k]
         of_others = np.exp(of_others - of_others.max())
         chance[k] = likelihood[k] * (of_others @ prior)
@@ -267,7 +295,7 @@ def _together(speed: Array, error: Array) -> tuple[Array, Array]:
 
 
 def times_of(steps: int) -> Array:
-    """Return the times from 0 to `steps` at which a course is computed: each step at first, then ever fewer."""
+    """Return the times from 0 to `steps` at which a course is computed: every step at first, then fewer and fewer."""
     times = list(range(min(steps, _STEPS_EACH) + 1))
     while times[-1] < steps:
         times.append(min(steps, max(times[-1] + 1, int(times[-1] * _GROWTH))))
@@ -275,9 +303,9 @@ def times_of(steps: int) -> Array:
 
 
 def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Array:
-    """Return (times, draws, K) the rates of each reward at these times; start: (draws, K) logits at the first one.
+    """Return (times, draws, K) the rates of K rewards at each of these times, as they follow the pushes.
 
-    speeds: (draws, K) in logits per step for a push of one.
+    start: (draws, K) the logits at the first time; speeds: (draws, K) in logits per step for a push of 1.
     """
     logits, rates = start, []
     for gap in np.diff(times, append=times[-1]):
@@ -287,9 +315,11 @@ def integrate(pushes: Pushes, start: Array, speeds: Array, times: Array) -> Arra
 
 
 def pool(speeds: Array, errors: Array) -> tuple[float, float, float]:
-    """Return the speed of one reward over several runs, its error, and how far the runs differ beyond their errors.
+    """Return the speed of one reward over several runs, its standard error, and the spread between the runs.
 
-    Each run counts by its own error and by what the runs differ (DerSimonian and Laird, 1986).
+    speeds, errors: the speed in each run, and its standard error. The spread is the standard deviation by which the
+    runs differ beyond their errors. A run counts the more, the smaller its own error and the spread are (DerSimonian
+    and Laird, 1986).
 
     >>> [round(x, 4) for x in pool(np.array([0.03, 0.05]), np.array([0.001, 0.001]))]
     [0.04, 0.01, 0.0141]

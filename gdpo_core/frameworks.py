@@ -19,8 +19,7 @@ from gdpo_core.conventions import PAPER, Convention
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """Templates for lines of a framework's configuration, in which `config_lines` fills in $weights, $rewards and
-    others.
+    """Templates for lines of a framework's configuration; `config_lines` fills in $weights, $rewards and others.
 
     A template is None where the framework has no such line. switch_to_gdpo: makes a run use GDPO. with_size: the text
     that takes the place of $with_size there if the group size is known. switch_to_other: makes a run use another method
@@ -72,7 +71,7 @@ class Framework:
     read_as: str = ""  # the id of the framework whose log its own looks like; "": its log has a form of its own
     log_title: str = ""  # the title of such a log, where several frameworks write it; "": `title`
     log_format: str = "jsonl"  # or parquet
-    log_files: str = ""  # a pattern of the names of the log's files
+    log_files: str = ""  # a regular expression that the names of the log's files match
     total_only_because: str = ""  # a sentence on why a log holds the total of the rewards alone, and what to do
 
     # Facts that the findings rest on.
@@ -93,7 +92,7 @@ class Framework:
     rules: Rules | None = None  # what `gdpo check` knows of its configurations
 
     # Where and how to use it.
-    version: str  # the version since which it has GDPO
+    version: str  # which versions have GDPO, in words
     read_in: str = ""  # the places where the version and the lines were read
     read_on: date  # the day on which these places and those of the notes were opened
     log_place: str  # where its log lies
@@ -103,7 +102,7 @@ class Framework:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Sentences on the version that has GDPO and on what users should know, each with the place where it was read.
+        """Pairs of a sentence for users and where it was read: on the version with GDPO first, then the notes.
 
         >>> FRAMEWORKS["verifiers"].facts[-1]
         ('Its log keeps four decimals of an advantage.', 'verifiers==0.4.0 verifiers/v1/graph.py:191')
@@ -172,8 +171,7 @@ def framework_named(name: object) -> str:
 
 
 def readable_with_writers() -> list[str]:
-    """Return the frameworks whose logs have a reader, each with others that write the same logs, as in "trl (axolotl)".
-    """
+    """Return the ids of READABLE, each with those of other frameworks that write the same logs: "trl (axolotl)"."""
     writers = {key: [f.id for f in FRAMEWORKS.values() if f.read_as == key] for key in READABLE}
     return [f"{key} ({', '.join(same)})" if same else key for key, same in writers.items()]
 

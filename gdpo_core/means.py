@@ -1,16 +1,16 @@
 """Bounds on each reward's share of an update, from the means and stds of a step alone.
 
 A log of means does not say which answers were compared with which. What it leaves open is bounded here, so that the
-exact share always lies inside. Let x_k be reward k's term in each answer's sum, less the mean of its group: w_k (r_k −
-mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms. With a = |x_k|, b = |R| and t = |x_k + R| over
-the answers of the step
+exact share always lies within the bounds. Let x_k be reward k's term in each answer's sum, less the mean of its group:
+w_k (r_k − mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms. With a = |x_k|, b = |R| and t = |x_k
++ R|, the lengths of these vectors over the answers of the step, it is
 
   share_k = ⟨x_k, x_k + R⟩ / t² = 1/2 + (a² − b²) / 2t²
 
 under GRPO without std and under GDPO. Each of a, b and t lies between bounds of its own, and no side of the triangle is
-longer than the other two together. Under GRPO each group that teaches counts alike, so a reward makes no more of the
-update than what it can make in the groups in which it varies. The convention is TRL's, whose names such logs have. No
-reward may be missing.
+longer than the other two together. Under GRPO every group whose advantages are not all 0 counts alike, so a reward
+makes no more of the update than what it can make in the groups in which it varies. The convention is TRL's, whose names
+such logs have. No reward may be missing.
 """
 
 from collections.abc import Sequence
@@ -27,18 +27,19 @@ from gdpo_core.frameworks import CONVENTIONS
 Array = np.ndarray
 METHODS = ("grpo", "grpo_no_std", "gdpo")
 _TRL = CONVENTIONS["trl"]
-_SLACK = 1e-4  # of a sum of squares: what float32 and a few printed digits leave
-_MOST_KINDS = 300_000  # of groups that are looked at one by one
-_TINY, _ROUNDED, _FAR = 1e-9, 1e-6, 100.0
+_SLACK = 1e-4  # the relative error of a sum of squares that comes from float32 and a few printed digits
+_MOST_KINDS = 300_000  # the most kinds of groups that are looked at one by one
+_TINY = 1e-9  # a length of at most this is 0
+_FAR, _ROUNDED = 100.0, 1e-6  # a share beyond the first is widened by the second, which is its relative round-off
 
 
 @dataclass(frozen=True)
 class Scalars:
     """The numbers that a log of means has of its steps, each of which is a batch of `groups` groups of `size` answers.
 
-    values: of each reward that takes two values alone these two, and None for any other. silent: the share of groups in
-    which the weighted sum is the same for all answers, as TRL's `frac_reward_zero_std` has it under GRPO; NaN where it
-    is not known.
+    values: the two values, lower and higher, of each reward that takes only two, and None for any other reward. silent:
+    the share of groups in which the weighted sum is the same for all answers, as TRL's `frac_reward_zero_std` has it
+    under GRPO; NaN where it is not known.
     """
 
     size: int
@@ -46,13 +47,16 @@ class Scalars:
     weights: Sequence[float]
     values: Sequence[tuple[float, float] | None]
     means: Array  # (steps, rewards)
-    stds: Array  # (steps, rewards), divided by n − 1; NaN where it is not known, which does not matter of two values
-    total_std: Array  # (steps,) of the weighted sum; NaN where it is not known
+    stds: Array  # (steps, rewards), with n − 1; NaN where it is not known, which does not matter with two values
+    total_std: Array  # (steps,) the std of the weighted sum; NaN where it is not known
     silent: Array  # (steps,)
 
     @property
     def gaps(self) -> Array:
-        """The distance between the two terms of each reward, (rewards,); NaN for a reward with more than two values."""
+        """The distance between the two values of each reward times its weight, (rewards,).
+
+        NaN for a reward with more than two values.
+        """
         apart = [np.nan if v is None else float(v[1] - v[0]) for v in self.values]
         return np.abs(np.array(self.weights) * np.array(apart))
 
@@ -69,7 +73,7 @@ class Scalars:
 
 @dataclass(frozen=True)
 class Shares:
-    """The lowest and the highest share that each reward can have at each step, and the reward that is the largest."""
+    """The lowest and the highest share that each reward can have at each step, and which reward has the largest."""
 
     low: Array  # (steps, rewards)
     high: Array  # (steps, rewards)
@@ -78,7 +82,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class _Sides:
-    """The lowest and the highest of the lengths |x_k| and |Σ x_k|, and of the number of groups in which k varies."""
+    """Bounds on the sides of the triangle, |x_k| and |Σ x_k|, and on the number of groups in which reward k varies."""
 
     low: Array  # (steps, rewards)
     high: Array
@@ -111,7 +115,7 @@ def bound_shares(s: Scalars, method: str) -> Shares:
 
 
 def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
-    """Return (steps,) the index of the reward whose share must be the largest; −1 where none must be.
+    """Return (steps,) the index of the reward whose share must be the largest; −1 where no reward's share must be.
 
     low, high: (steps, rewards) bounds of the shares. With `sides`, a reward must be the largest also where its |x_k| is
     more than those of all others together: share_k − share_l has the sign of
@@ -126,7 +130,10 @@ def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
 
 
 def _length_of_rest(x: Array) -> Array:
-    """Return the sum over the other rewards, (steps, rewards); an infinite one makes it infinite."""
+    """Return (steps, rewards) the sum of x over the other rewards; an infinite one makes it infinite.
+
+    x: (steps, rewards) bounds on lengths or shares.
+    """
     return np.array([np.delete(x, k, 1).sum(1) for k in range(x.shape[1])]).T
 
 
@@ -134,6 +141,10 @@ def _length_of_rest(x: Array) -> Array:
 
 
 def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
+    """Return the bounds on |x_k|, on |Σ x_k| and on the number of groups in which each reward varies.
+
+    weights: (steps, rewards) the weight of each reward at each step.
+    """
     varies_low, varies_high = _varying(s)
     rows = s.size * s.groups
     if method == "gdpo":  # |z|² of a group is n − 1 where the reward varies, but for the eps
@@ -155,10 +166,10 @@ def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
 
 
 def _varying(s: Scalars) -> tuple[Array, Array]:
-    """Return, each as (steps, rewards), in how many groups a reward varies at least and at most.
+    """Return the least and the greatest number of groups in which each reward can vary, each (steps, rewards).
 
-    c passes that fill whole groups may vary nowhere; one more and some group has both. A group that varies needs a pass
-    and a failure.
+    c passes that fill whole groups may vary nowhere; with one more, some group has a pass and a failure. A group in
+    which a reward varies needs at least one of each.
     """
     rows, passes = s.size * s.groups, s.passes
     of_two = np.isfinite(passes)
@@ -170,10 +181,11 @@ def _varying(s: Scalars) -> tuple[Array, Array]:
 
 
 def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
-    """Return, each as (steps, rewards), the least and the most that |w_k (r_k − mean_G r_k)| can be.
+    """Return the least and the greatest length that w_k (r_k − mean_G r_k) can have in a step, each (steps, rewards).
 
-    A group of n with k passes has Σ (r − mean)² = k (n − k) / n. That is concave in k: the sum over groups is least
-    where the passes fill whole groups and the rest is in one, and most where they are spread evenly.
+    weights: (steps, rewards). A group of n with k passes has Σ (r − mean)² = k (n − k) / n. That is concave in k, so
+    the sum over groups is least where the passes fill whole groups and the remaining ones are in a single group, and
+    greatest where they are spread evenly.
     """
     n, passes = s.size, np.nan_to_num(s.passes)
     rest, each, more = passes % n, passes // s.groups, passes % s.groups
@@ -187,9 +199,9 @@ def _inside(s: Scalars, weights: Array) -> tuple[Array, Array]:
 
 
 def _grain(s: Scalars) -> float:
-    """Return the largest number of which each term's gap is a whole multiple, so that sums differ by it or more.
+    """Return the largest number of which the gap of each reward is a whole multiple, so that sums differ by it or more.
 
-    0 where no such number is found, or where a reward has more than two values.
+    The result is 0 where no such number is found, or where a reward has more than two values.
     """
     gaps = s.gaps[s.gaps > 0] if not np.isnan(s.gaps).any() else np.array([])
     for parts in range(1, 65):
@@ -200,18 +212,19 @@ def _grain(s: Scalars) -> float:
 
 
 def _teaching(s: Scalars) -> Array:
-    """Return (steps,) in how many groups the sums differ; NaN where it is not known.
+    """Return (steps,) the number of groups in which the weighted sums differ, and which therefore have advantages.
 
-    The std of equal sums that float32 rounds may be round-off, so only sums that it adds up exactly are counted.
+    NaN where it is not known. The std of equal sums that float32 rounds may be round-off, so the logged share of groups
+    with std 0 is trusted only for sums that float32 adds up exactly.
     """
     exact = _grain(s) * GRAIN % 1 == 0 and _grain(s) > 0
     return np.round(s.groups * (1 - s.silent)) if exact else np.full(len(s.means), np.nan)
 
 
 def _smallest_sum(s: Scalars) -> Array:
-    """Return (steps,) the least that |Σ x_k| can be, since sums are whole multiples of a grain, as passes are of 1.
+    """Return (steps,) the least that |Σ x_k| can be if the weighted sums are whole multiples of a grain.
 
-    0 where there is no such grain.
+    They are treated like passes, of which each adds a grain. The result is 0 where there is no such grain.
     """
     grain = _grain(s)
     if grain == 0:
@@ -222,6 +235,7 @@ def _smallest_sum(s: Scalars) -> Array:
 
 
 def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
+    """Return the lowest and the highest share of each reward, each (steps, rewards), that the triangle allows."""
     low, high = np.empty_like(sides.low), np.empty_like(sides.low)
     for k in range(low.shape[1]):
         a_low, a_high = sides.low[:, k], sides.high[:, k]
@@ -237,12 +251,12 @@ def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
 
 
 def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Array]) -> Array:
-    """Return (steps,) the highest 1/2 + (a² − b²) / 2t² of triangles whose sides are within these bounds.
+    """Return (steps,) the highest 1/2 + (a² − b²) / 2t² of all triangles whose sides are within bounds.
 
-    a, b, t: the least and the greatest length of each side, both (steps,). Infinite where t may be 0.
+    a, b, t: the least and the greatest length of each side, both (steps,). The result is infinite where t may be 0.
 
-    For one t the best is the longest a and the shortest b that closes the triangle; over t that is monotone between the
-    points that are tried.
+    For a given t the highest value has the longest a, and the shortest b that closes the triangle. Between the values
+    of t that are tried here it is monotone, so one of them has the highest of all.
     """
     best = np.full(len(a[0]), -np.inf)
     for try_at in (t[0], t[1], np.abs(a[1] - b[0]), a[1] + b[0], a[1] - b[1]):
@@ -261,13 +275,14 @@ def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Arr
 def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
     """Return the lowest and the highest shares under GRPO, each (steps, rewards), from those of single groups.
 
-    The share of the update is the mean of those of the groups that teach, which count alike but for the eps.
-
-    In a group in which one reward alone varies it makes all of the update; where it does not vary it makes none.
+    The share of the update is the mean of the shares in the groups whose sums differ, which count alike but for the
+    eps. A reward that alone varies in a group makes all of the update there, and one that does not vary makes nothing
+    of it.
     """
     least, most = _of_one_group(s, "grpo")
     grain = _grain(s)
-    counts = (grain / (grain + _TRL.sum_eps * np.sqrt(s.size))) ** 2  # of a group, at least
+    # By this factor or a larger one a group counts beside another: an eps shrinks advantages most where the std is small.
+    counts = (grain / (grain + _TRL.sum_eps * np.sqrt(s.size))) ** 2
     teaching = np.maximum(np.nan_to_num(_teaching(s), nan=1.0), 1)[:, None]
     reached = np.minimum(sides.varies_high, teaching)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -281,7 +296,7 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
 
 
 def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
-    """Return, each as (rewards,), the lowest and the highest share that a reward can have in one group.
+    """Return the lowest and the highest share that each reward can have in one group, each (rewards,).
 
     They are −∞ and ∞ where a reward has more than two values or there are too many kinds of groups.
     """
@@ -296,8 +311,9 @@ def _of_one_group(s: Scalars, method: str) -> tuple[Array, Array]:
 def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] | None) -> tuple[Array, Array]:
     """Return the lowest and the highest share of each reward over all groups of n answers with passes and failures.
 
-    terms: the term of each reward's higher value less that of the lower; spans: the higher value less the lower, for
-    GDPO, else None. −∞ and ∞ where there are too many kinds of groups, or none teaches.
+    terms: the distance of each reward's two values times its weight; spans: that distance without the weight for GDPO,
+    and None for other methods. The shares are −∞ and ∞ where there are too many kinds of groups, or where in none of
+    them the advantages differ from 0.
     """
     k = len(terms)
     without = np.full(k, -np.inf), np.full(k, np.inf)
@@ -321,5 +337,5 @@ def _kinds_of_group(n: int, terms: tuple[float, ...], spans: tuple[float, ...] |
         return without
     shares = parts[teaches] / total[teaches, None]
     least, most = shares.min(0), shares.max(0)
-    # A share of hundreds is divided by hardly anything, so that its round-off counts.
+    # A share of more than a hundred was divided by nearly 0, so that its round-off is no longer small.
     return np.where(least < -_FAR, least * (1 + _ROUNDED), least), np.where(most > _FAR, most * (1 + _ROUNDED), most)
