@@ -17,20 +17,20 @@ from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-_PROCESSES = "num_processes"  # of which a configuration often says nothing
+_PROCESSES = "num_processes"  # the key of the number of processes, which a configuration often does not give
 _TITLES = {"rewards": "rewards", "kl": "KL", "penalty": "penalty", "filter": "filter", "log": "log"}
-_NAMED = 8  # keys that cannot be read
+_NAMED = 8  # how many keys that cannot be read are named
 
 
 class _Sentence(Template):
-    braceidpattern = r"[A-Za-z_][\w.]*"  # a key of the configuration
+    braceidpattern = r"[A-Za-z_][\w.]*"  # in braces a placeholder may be a key of the configuration, with dots
 
 
 @dataclass(frozen=True)
 class FoundTrap:
-    """A trap that a configuration holds: what happens, the line to write, and where it was read.
+    """A trap that a configuration holds: what happens, the line to write, and where that was read.
 
-    place: where its key stands in the configuration; "" where the key is missing.
+    place: where its key stands in the configuration, as file:line; "" where the key is missing.
     """
 
     id: str
@@ -43,12 +43,13 @@ class FoundTrap:
 
 @dataclass(frozen=True)
 class ConfigCheck:
-    """The method, rewards and traps of a configuration, as far as it tells them without being run.
+    """What a configuration will run, with its rewards and its traps, as far as it tells them without being run.
 
-    method, convention: None where they have no name here, or where the configuration does not tell.
-    rewards, weights: in the order in which they count; None where the configuration does not name them.
-    facts: sentences by what they are about; lines: lines that make a log that can be audited. unread: keys whose value
-    only a run would tell.
+    method, convention: None where they have no name here, or where the configuration does not tell. rewards, weights:
+    in the order in which the trainer uses them; None where the configuration does not tell. group_size: the number of
+    answers to a prompt; groups: the number of groups in a batch step; both None where that is not told.
+    facts: sentences by what they are about; lines: lines of configuration that make a log that can be audited; unread:
+    keys whose value only a run would tell, each with its text and its place.
     """
 
     files: tuple[str, ...]
@@ -68,7 +69,7 @@ class ConfigCheck:
 
     @property
     def worst(self) -> Severity | None:
-        """The highest severity among its traps; None without any."""
+        """The highest severity among the traps; None where there is no trap."""
         return next((s for s in SEVERITIES if any(trap.severity == s for trap in self.traps)), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,11 +85,11 @@ class ConfigCheck:
 
 
 def check_config(configuration: Given, trainer: str | None = None) -> ConfigCheck:
-    """Return what a configuration will run and the traps that it holds. Nothing is imported, run or fetched.
+    """Return what a configuration will run and the traps that it holds; nothing is imported, run or fetched.
 
-    configuration: the path of a file, several that are read together, later ones over earlier ones, or texts by the
-    names of their files. YAML, JSON, shell scripts, Python programs and notebooks are read.
-    trainer: NAME or NAME==VERSION; the keys tell it by default. Raises InputError.
+    configuration: the path of a file; or several paths, whose files are read together, later ones overriding earlier
+    ones; or texts by the names of their files. YAML, JSON, shell scripts, Python programs and notebooks are read.
+    trainer: NAME or NAME==VERSION; by default the configuration tells it. Raises InputError.
 
     >>> script = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gdpo trainer.use_v1=False"
     >>> check = check_config({"train.sh": script})
@@ -129,16 +130,20 @@ def check_config(configuration: Given, trainer: str | None = None) -> ConfigChec
 
 
 def _facts(chosen: Mapping[str, Fact], fill: "_Filled", says_rewards: str, says_batch: str) -> dict[str, str]:
-    """Return the sentences about rewards, batch and the rest, in order; a trainer may have its own about rewards."""
+    """Return the sentences about rewards, batch, log and the rest, by their titles and in order.
+
+    chosen: by what it is about, the fact of the trainer that holds; fill: puts values of the configuration into a
+    sentence; says_rewards: the sentence about the rewards if no fact has one; says_batch: that about the batch.
+    """
     sentences = {about: fill(fact.says, fact.when) for about, fact in chosen.items()}
     middle = {_TITLES[about]: says for about, says in sentences.items() if about not in ("rewards", "log")}
     return {"rewards": sentences.get("rewards", says_rewards), **middle, "batch": says_batch, "log": sentences["log"]}
 
 
 def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
-    """Return notes by their names, if there are any: what only a run would tell, and what else the reader should know.
+    """Return sentences by "not read" and "note": which values only a run would tell, and what was left out.
 
-    The names are "not read" and "note".
+    A key is missing where there is nothing to say.
     """
     notes = {}
     if unread:
@@ -151,7 +156,7 @@ def _notes(unread: Sequence[str], recognised: Recognised) -> dict[str, str]:
 
 
 def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
-    """Return what runs, or None where the configuration does not tell, and the sentence that says so."""
+    """Return the record of what runs, None where the configuration does not tell, and a sentence on it."""
     for runs in rules.runs:
         holds = known.holds(runs.when)
         if holds is None:
@@ -167,15 +172,16 @@ def _method(rules: Rules, known: Known) -> tuple[Runs | None, str]:
 
 
 def _needs(when: Sequence[Condition], known: Known) -> str:
-    """Return the sentence that names the keys without whose values it cannot be told whether the conditions hold."""
+    """Return the sentence that names the keys without whose values it cannot be told whether conditions hold."""
     keys = dict.fromkeys(c.key for c in when if isinstance(known.value(c.key), Unread))
     return f"It cannot be told without {listing(keys)}."
 
 
 def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
-    """Return the names of the rewards and their weights, in the order in which they count; None for what is not told.
+    """Return the names of the rewards and their weights, in the order in which the trainer uses them.
 
-    Both are None where a method other than GDPO runs and a fact says what this method gets in place of the rewards.
+    Each is None where it is not told. Both are None where a method other than GDPO runs and a fact says what this
+    method gets in place of the rewards. A trainer's rewards without weights have the weight 1.
     """
     fact = _fact(rules, known, "rewards")
     names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
@@ -193,7 +199,10 @@ def _numbers(values: Any) -> tuple[float, ...] | None:
 
 
 def _all_are(values: Any, kinds: Any) -> TypeGuard[list[Any]]:
-    """Return whether a list has entries, each of these kinds; an option without a value is True, which is of none."""
+    """Return whether `values` is a list with entries, each of these kinds and none of them True or False.
+
+    An option that is given without a value is True.
+    """
     entries = values if isinstance(values, list) else []
     return bool(entries) and all(isinstance(entry, kinds) and not isinstance(entry, bool) for entry in entries)
 
@@ -218,9 +227,9 @@ def _whole(value: Any) -> int | None:
 
 
 def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> tuple[int | None, str]:
-    """Return how many groups one batch step takes together, None where that is not told, and a sentence about both.
+    """Return how many groups share a batch step, None where that is not told, and a sentence on groups and batch.
 
-    size: the answers to a prompt, None where that is not told.
+    size: the number of answers to a prompt, None where that is not told; runs: what runs, None where that is not told.
     """
     sizes = f"{count(size, 'answer')} to a prompt" if size else "The number of answers to a prompt is not told"
     gdpo = runs is not None and runs.method == "gdpo"
@@ -243,9 +252,9 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 
 
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
-    """Return how many answers a batch has, None where that is not told, and whether it is the batch of one process.
+    """Return how many answers a batch has, None where that is not told, and whether they are those of one process.
 
-    The latter is so where the number of processes alone is not told.
+    They are where everything but the number of processes is told.
     """
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}
@@ -256,9 +265,10 @@ def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
 
 
 def _fact(rules: Rules, known: Known, about: str) -> Fact | None:
-    """Return the first fact about `about` that holds, None where none does; where it cannot be told, a fact says that.
+    """Return the first fact about `about` that holds, None where none does.
 
-    Without a version, the facts count that are still true of the newest one.
+    Where it cannot be told whether a fact holds, the result is a fact that says so. Without a version, only facts count
+    that are still true of the newest one.
     """
     for fact in rules.facts:
         force = in_force(fact.since, fact.until, known.version)
@@ -289,13 +299,14 @@ def _says_trainer(recognised: Recognised) -> str:
 
 
 def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
-    """Yield the traps that hold, the worst first."""
+    """Yield the traps that the configuration holds, the worst first; fill: puts its values into a sentence."""
     held = []
     for trap in recognised.rules.traps:
         force = in_force(trap.since, trap.until, recognised.version)
         if recognised.known.holds(trap.when) and (force or (force is None and trap.if_open)):
             open_end = force is None
-            severity: Severity = "info" if open_end and trap.until else trap.severity  # the newest has it no more
+            # Without a version the newest one is the likeliest, and it no longer has a trap with an `until`.
+            severity: Severity = "info" if open_end and trap.until else trap.severity
             says = f"{fill(trap.says, trap.when)}{_of_versions(trap) if open_end else ''}"
             keys = [c.key for c in reversed(trap.when) if c.key in recognised.known.settings and c.key != "program"]
             place = recognised.known.settings[keys[0]].place if keys else ""
@@ -305,19 +316,25 @@ def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
 
 
 def _of_versions(trap: Trap) -> str:
-    """Return the sentence on which versions have a trap, for a configuration whose version is not given."""
+    """Return the sentence on which versions have a trap, for a configuration without a version."""
     parts = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
     return f" This holds {listing(parts)}; no version is given."
 
 
 class _Filled:
-    """Fills values of the configuration into a sentence."""
+    """A function that puts values of the configuration into a sentence.
+
+    values: texts by the placeholders that they replace, besides the keys of the configuration.
+    """
 
     def __init__(self, values: dict[str, str], known: Known) -> None:
         self.values, self.known = values, known
 
     def __call__(self, text: str, when: Sequence[Condition]) -> str:
-        """Return the text with the values of the keys that it names; $value is that of the first condition's key."""
+        """Return the text with values in place of the keys after $; $value is that of the first condition's key.
+
+        when: the conditions of the record that the text comes from.
+        """
         template = _Sentence(text)
         values = self.values | ({"value": _written(self.known.value(when[0].key))} if when else {})
         keys = {name: _written(self.known.value(name)) for name in template.get_identifiers() if "." in name}
@@ -331,7 +348,8 @@ def _written(value: Any) -> str:
 def _values(rules: Rules, known: Known) -> dict[str, str]:
     names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
     n, w = (len(x) if isinstance(x, list) else 0 for x in (names, weights))
-    # The weights that are there go to the first rewards, as the trainers hand them out; a reward without one gets 1.
+    # The weights that are there go to the first rewards, in the order in which the trainers assign them. A reward
+    # without a weight gets 1.
     fitting = [*(weights[:n] if isinstance(weights, list) else []), *[1.0] * (n - w)]
     return {
         "reward_count": count(n, "reward"),
@@ -344,7 +362,7 @@ def _values(rules: Rules, known: Known) -> dict[str, str]:
 
 
 def _unread(rules: Rules, known: Known) -> Iterator[str]:
-    """Yield the keys that bear on what is said here and whose value only a run would tell, each with its place."""
+    """Yield each key on which the rules depend and whose value only a run would tell, with its text and place."""
     records: Sequence[Runs | Fact | Trap] = (*rules.runs, *rules.facts, *rules.traps)
     bearing = {c.key for record in records for c in record.when}
     bearing |= {

@@ -1,4 +1,4 @@
-"""The evaluation of conditions on a configuration: yes, no, or not told."""
+"""The evaluation of conditions on a configuration: each holds, does not hold, or cannot be told."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +12,10 @@ _WORDS = {"true": True, "false": False}
 
 
 class Known:
-    """The settings of a configuration as its trainer sees them: under today's names, with its defaults.
+    """The settings of a configuration as its trainer sees them: by the keys of today, with the trainer's defaults.
 
-    complete: whether every file that it builds on was given; else a key that is not there is not told.
+    complete: whether every file on which the configuration builds was given; otherwise the value of a key that is
+    missing cannot be told. version: the version of the trainer, None where it is not known.
     """
 
     def __init__(
@@ -27,21 +28,25 @@ class Known:
         self.settings, self.defaults, self.complete, self.version = settings, defaults, complete, version
 
     def value(self, key: str) -> Any:
-        """Return the value of a key, or its default, or None without one.
+        """Return the value of a key, else its default, else None.
 
-        Unread where the value depends on a run, or the key may stand in a file that was not given.
+        It is an `Unread` where only a run would tell the value, or where the key may stand in a file that was not
+        given.
         """
         if key in self.settings:
             return self.settings[key].value
         return self.defaults.get(key) if self.complete else Unread("")
 
     def entries(self, key: str) -> Any:
-        """Return the value of a key as a list, a single value as a list of one; None and Unread as they are."""
+        """Return the value of a key as a list; a value that is no list becomes a list with one entry.
+
+        None and `Unread` come back as they are.
+        """
         value = self.value(key)
         return value if value is None or isinstance(value, list | Unread) else [value]
 
     def holds(self, conditions: Sequence[Condition]) -> bool | None:
-        """Return whether all conditions hold; None where it is not told."""
+        """Return whether all conditions hold; None where none fails and at least one cannot be told."""
         told = [self._holds(condition) for condition in conditions]
         return False if False in told else None if None in told else True
 
@@ -90,7 +95,7 @@ def _test(value: Any, c: Condition, known: Known) -> bool | None:
 
 
 def same(value: Any, expected: Any) -> bool:
-    """Return whether two values of a configuration mean the same.
+    """Return whether two values of a configuration mean the same: case does not matter, and "true" is True.
 
     >>> same("GDPO", "gdpo"), same("False", False), same(1, True), same(1, 1.0)
     (True, True, False, True)
@@ -100,7 +105,7 @@ def same(value: Any, expected: Any) -> bool:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version.
+    """Return the numbers of a version, in which letters after a number do not count.
 
     >>> version_of("0.9.1"), version_of("v0.21.0rc1") < version_of("0.21.1")
     ((0, 9, 1), True)
@@ -109,7 +114,9 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def in_force(since: str, until: str, version: str | None) -> bool | None:
-    """Return whether a version is from `since` on and before `until`; None where no version is given.
+    """Return whether a version is `since` or later, and earlier than `until`; "" sets no bound.
+
+    The result is None where a bound is set and no version is given.
 
     >>> in_force("0.9", "", "0.9.1"), in_force("", "0.21", "0.21.0"), in_force("0.9", "", None), in_force("", "", None)
     (True, False, None, True)

@@ -1,4 +1,4 @@
-"""A Python program, read as a syntax tree and never run: the arguments of its trainer's configuration."""
+"""A Python program, read as a syntax tree and never run: the arguments that configure its trainer."""
 
 import ast
 import json
@@ -15,23 +15,23 @@ from gdpo_core.checking.shell import COMMAND, LOST, read_shell
 from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
 
 _CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")
-_CELL = re.compile(r"\s*%%(?!time|timeit|capture|prun|python3?\b).*")  # a cell that is no Python
-_LINE = re.compile(  # a line that is none: a command, a magic, a question
+_CELL = re.compile(r"\s*%%(?!time|timeit|capture|prun|python3?\b).*")  # the first line of a cell that is no Python
+_LINE = re.compile(  # a line that is no Python: a command, a magic, a question
     r"^([ \t]*(?:[\w, ]+=[ \t]*)?)(?:%%?|!!?|\?\??(?=\w))((?:.*\\\n)*.*)$|^[\w.]+\?\??[ \t]*$", re.M
 )
-_FUNCTIONS = {"reward_funcs", "reward_functions"}  # lists of functions, which are told by their names
-_CHANGES = ("append", "extend", "insert", "pop", "remove", "clear")  # of a list
-_DEEPEST = 10  # names for names, lists in lists
-_VERSION = ".".join(map(str, sys.version_info[:2]))  # which reads no newer syntax
-_LONGEST = 60  # characters of an expression that is shown
+_FUNCTIONS = {"reward_funcs", "reward_functions"}  # arguments that hold functions, of which the names are kept
+_CHANGES = ("append", "extend", "insert", "pop", "remove", "clear")  # the methods that change a list
+_DEEPEST = 10  # how many names that stand for names, or lists inside lists, are followed
+_VERSION = ".".join(map(str, sys.version_info[:2]))  # the running Python, which cannot parse newer syntax
+_LONGEST = 60  # the most characters of an expression that is shown
 
 
 @dataclass(frozen=True)
 class _Names:
     """The names of a program, with what they stand for.
 
-    values: of names that are assigned once and not changed; functions: names of its own functions and of what it
-    imports; origins: the package that a name is imported from.
+    values: the expression of each name that is assigned once and not changed; functions: the names of its own functions
+    and classes and of what it imports; origins: from an imported name to the package that it comes from.
     """
 
     values: dict[str, ast.expr]
@@ -40,7 +40,10 @@ class _Names:
 
 
 def read_notebook(text: str, file: str) -> list[Source]:
-    """Return the sources of the code cells of a notebook, as those of one program. Raises InputError."""
+    """Return the sources of settings in the code cells of a notebook, read as one program. Raises InputError.
+
+    file: the name that places and errors have.
+    """
     try:
         cells = [cell["source"] for cell in json.loads(text)["cells"] if cell.get("cell_type") == "code"]
         texts = [cell if isinstance(cell, str) else "".join(cell) for cell in cells]
@@ -52,9 +55,10 @@ def read_notebook(text: str, file: str) -> list[Source]:
 
 
 def _as_python(cell: str) -> str:
-    """Return a cell as Python of as many lines, in which a text stands for a line, or a cell, of something else.
+    """Return a cell of a notebook as Python with the same number of lines.
 
-    A command in such a text is then read as one that a program hands to a shell.
+    A line that is no Python, such as a command after !, becomes a string, and so does a whole cell of another language.
+    A command in such a string is then read like one that a program hands to a shell.
 
     >>> [_as_python(cell) for cell in ("!trl grpo", "x = !ls", "%%bash\\ntrl grpo")]
     ["'trl grpo'", "x = 'ls'", "'\\\\ntrl grpo'\\n"]
@@ -67,12 +71,17 @@ def _as_python(cell: str) -> str:
         return quoted(_CELL.sub("", cell, count=1))
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         ast.parse(cell)
-        return cell  # in which % and ! may begin a line of an expression
+        return cell  # a cell of valid Python, in which % and ! may begin a line of an expression
     return _LINE.sub(lambda m: f"{m[1] or ''}{quoted(m[2] or m[0])}", cell)
 
 
 def read_python(text: str, file: str, installed: str | None = None) -> list[Source]:
-    """Return a source for each call that configures a trainer. Raises InputError with file and line."""
+    """Return a source of settings for each call that configures a trainer, and for each command in a text.
+
+    Such a text is one that the program hands to a shell. file: the name that places and errors have; installed: the
+    text in which packages are installed, by default the program itself. Raises InputError with file and line where the
+    text is no Python.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -101,7 +110,10 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
 
 def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
-    """Yield the sources of the commands that a program holds as text, to hand them to a shell."""
+    """Yield the sources of settings in the commands that a program holds as text, to hand them to a shell.
+
+    nodes: all nodes of the program's syntax tree.
+    """
     parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
@@ -115,7 +127,7 @@ def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
 
 
 def _dotted(node: ast.expr) -> str | None:
-    """Return the name that an expression spells, with its dots; None if it is no name."""
+    """Return the name that an expression spells, with its dots, such as "trl.GRPOConfig"; None if it is no name."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
@@ -143,14 +155,18 @@ def _names(nodes: list[ast.AST]) -> _Names:
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the names that a node gives a value, with the value where it is spelled out; a changed list has none."""
+    """Yield each name to which a node of the tree assigns a value, with the expression of the value.
+
+    A name whose value cannot be followed, such as that of a loop or of a list that is changed, comes twice and with
+    None: a name that comes more than once counts as changed.
+    """
     if isinstance(node, ast.Assign):
         yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
     elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and isinstance(node.target, ast.Name):
         yield node.target.id, node.value
     elif isinstance(node, ast.AugAssign | ast.For) and isinstance(node.target, ast.Name):
         yield from [(node.target.id, None)] * 2
-    elif isinstance(node, ast.arg):  # an argument of a function has the name of something else
+    elif isinstance(node, ast.arg):  # a function's parameter may have the same name as a variable outside
         yield from [(node.arg, None)] * 2
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
         yield from [(_dotted(node.func.value) or "", None)] * 2
@@ -160,8 +176,12 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
-    """Yield the keyword arguments of a call; ** of a mapping that the program spells out counts too."""
-    if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # of the model, the rewards, …
+    """Yield the key and the setting of each keyword argument of a call.
+
+    The entries of a mapping after ** count too, if the program spells the mapping out; otherwise one key stands for
+    them all, which begins with **. The second positional argument of a trainer is its reward functions.
+    """
+    if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # the first argument is the model
         yield "reward_funcs", Setting(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
     for keyword in call.keywords:
         place = f"{file}:{keyword.value.lineno}"
@@ -186,7 +206,10 @@ def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple
 
 
 def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
-    """Yield what the program assigns to the attributes of the configuration after it was made."""
+    """Yield the key and the setting of each attribute that the program assigns to a configuration after it was made.
+
+    nodes: all nodes of the tree; call: the call that makes the configuration.
+    """
     configs = {name for name, value in names.values.items() if value is call}
     for node in nodes if configs else ():
         if isinstance(node, ast.Assign):
@@ -197,7 +220,10 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
 
 
 def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
-    """Yield what the program puts later into a mapping that the call gets with **: it may or may not be there."""
+    """Yield the key and the setting of what the program puts later into a mapping that a call gets with **.
+
+    The values are `Unread`, since only a run would tell whether they are there. nodes: all nodes of the tree.
+    """
     mappings = {k.value.id for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name)}
     for node in nodes if mappings else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
@@ -215,9 +241,10 @@ def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> 
 
 
 def _value(node: ast.expr, names: _Names, functions: bool, depth: int = 0) -> Any:
-    """Return the value that an expression spells out; Unread where only a run would tell it.
+    """Return the value that an expression spells out; `Unread` where only a run would tell it.
 
-    functions: whether it stands for reward functions, which become a list of their names.
+    functions: whether the expression stands for reward functions, which then become a list of their names; depth: how
+    many names or lists led to this expression.
     """
     if depth > _DEEPEST:
         return Unread(_written(node))
@@ -243,16 +270,20 @@ def _root(node: ast.expr) -> str:
 
 
 def _written(node: ast.AST) -> str:
-    """Return an expression as text, of which a long one is cut."""
+    """Return an expression as text, which is cut if it is long."""
     try:
         text = " ".join(ast.unparse(node).split())
-    except (RecursionError, ValueError):  # of a number, whose digits are too many to be written
+    except (RecursionError, ValueError):  # ValueError: a number has too many digits to be written
         text = "…"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _function(node: ast.expr, names: _Names) -> str:
-    """Return the name of a reward function; for a partial it is that of the function inside, for a model its path."""
+    """Return the name of a reward function.
+
+    For `partial(f, …)` it is the name of f, for any other call that of what is called, and for a reward model given as
+    text that text.
+    """
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.Name) and isinstance(names.values.get(node.id), ast.Call | ast.Constant):

@@ -1,4 +1,4 @@
-"""The files of a configuration, each read in the form that it has."""
+"""The reading of the files of a configuration, each in the form that it has: YAML, JSON, Python, notebook or script."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +13,8 @@ from gdpo_core.checking.values import read_json, read_yaml
 
 Given: TypeAlias = str | Path | Sequence[str | Path] | Mapping[str, str | bytes]
 
-LARGEST = 2_000_000  # bytes of a file; a configuration has some thousand
-_PARENTS = 10  # files that one builds on
+LARGEST = 2_000_000  # the most bytes of a file; a configuration has some thousand
+_PARENTS = 10  # how many files may build on one another
 _FORMS: dict[str, Callable[[str, str], list[Source]]] = {
     **dict.fromkeys((".yaml", ".yml"), lambda text, file: _with_commands(read_yaml(text, file))),
     ".json": lambda text, file: [read_json(text, file)],
@@ -30,9 +30,10 @@ _OPTION = re.compile(r"^[ \t]*(?:--\w|\+{0,2}[\w.]+\.\w+=)", re.M)
 
 
 def read_files(given: Given) -> list[Source]:
-    """Return what the files of a configuration hold, in their order; files that one builds on stand before it.
+    """Return the sources of settings that the files of a configuration hold, in the order of the files.
 
-    given: a path or several, or texts by the names of their files. Raises InputError.
+    given: a path or several, or texts by the names of their files. The sources of a file beside it on which a file
+    builds stand before its own. Raises InputError.
     """
     if isinstance(given, Mapping):
         texts = {str(name): _decoded(text, str(name)) for name, text in given.items()}
@@ -45,14 +46,15 @@ def read_files(given: Given) -> list[Source]:
 
 
 def names_of(given: Given) -> tuple[str, ...]:
-    """Return the names of the files, in their order."""
+    """Return the names of the files of a configuration in their order; given: as in `read_files`."""
     return tuple(str(name) for name in ([given] if isinstance(given, str | Path) else given))
 
 
 def read_text(text: str, file: str) -> list[Source]:
-    """Return the sources of a text, read in the form that the name of its file says, else in that which it looks like.
+    """Return the sources of settings that a text holds. Raises InputError.
 
-    Raises InputError.
+    The ending of `file`, its name, says which form the text has. Without a known ending the form is guessed from the
+    text.
     """
     expect(len(text) <= LARGEST, file, f"at most {LARGEST:,} characters", f"{len(text):,}")
     text = text.removeprefix("\ufeff")  # a byte order mark
@@ -60,7 +62,7 @@ def read_text(text: str, file: str) -> list[Source]:
 
 
 def _form_of(text: str) -> Callable[[str, str], list[Source]]:
-    """Return the function that reads a text of whose form the name of its file says nothing."""
+    """Return the function that reads a text, chosen by what the text looks like."""
     begun = text.lstrip()[:1]
     if begun == "{":
         return _FORMS[".ipynb" if '"cells"' in text and '"cell_type"' in text else ".json"]
@@ -72,7 +74,7 @@ def _form_of(text: str) -> Callable[[str, str], list[Source]]:
 
 
 def _with_commands(source: Source) -> list[Source]:
-    """Return the source of a file of values, and those of a trainer's commands that it holds as text.
+    """Return the source of a file of values, followed by those of a trainer's commands that its values hold as text.
 
     Files that start jobs on a cluster hold such commands.
     """
@@ -95,9 +97,9 @@ def _decoded(text: str | bytes, name: str) -> str:
 
 
 def _read_path(path: Path, depth: int) -> list[Source]:
-    """Return the sources of a file, after those of the files beside it that it builds on. Raises InputError.
+    """Return the sources of a file, after those of the files beside it on which it builds. Raises InputError.
 
-    depth: how many files build on this one, each on the next.
+    depth: how many files, each building on the next, led to this one.
     """
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The recognition of the trainer that a configuration is for, and its settings as that trainer sees them."""
+"""The recognition of the trainer that a configuration is for, and the settings as that trainer sees them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,23 +17,28 @@ _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Recognised:
-    """The trainer of a configuration, its version if one is told, and its settings under today's names."""
+    """The trainer of a configuration, its version if the configuration tells one, and the settings under today's names.
+
+    notes: sentences on what was left out, such as a second run.
+    """
 
     framework: Framework
     rules: Rules
     version: str | None
     known: Known
-    parents: tuple[str, ...]  # files that it builds on and that were not given
+    parents: tuple[str, ...]  # files on which the configuration builds and which were not given
     notes: tuple[str, ...]
 
 
 def trainers() -> dict[str, Framework]:
-    """Return the trainers whose configurations are known, by their ids."""
+    """Return the trainers whose configurations can be checked, by their ids."""
     return {key: framework for key, framework in FRAMEWORKS.items() if framework.rules}
 
 
 def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
-    """Return the trainer and the version in NAME or NAME==VERSION. Raises InputError.
+    """Return the id of a trainer and its version from NAME or NAME==VERSION; what is not given is None.
+
+    Raises InputError.
 
     >>> parse_trainer("verl==0.9.1"), parse_trainer("ms-swift"), parse_trainer(None)
     (('verl', '0.9.1'), ('ms_swift', None), (None, None))
@@ -51,7 +56,11 @@ def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
 
 
 def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None, version: str | None) -> Recognised:
-    """Return the trainer that the sources in files are for; asked: the one that a caller names. Raises InputError."""
+    """Return the trainer that the sources are for, with its version and settings. Raises InputError.
+
+    files: the names of the files, for errors; asked: the id of the trainer that the caller names, None if none;
+    version: the version that the caller names, else None, which lets the configuration tell it.
+    """
     strong = [_strong(source) for source in sources]
     weak = [_weak(source) for source in sources]
     seen = {key: why for reasons in strong for key, why in reasons.items()} or {
@@ -77,7 +86,7 @@ def _settings_of(framework: Framework, sources: Sequence[Source], version: str |
     assert rules is not None
     settings: dict[str, Setting] = {}
     notes, taken, marks = [], set(), []
-    for source in sorted(sources, key=lambda source: bool(source.mark)):  # a command goes over a file of values
+    for source in sorted(sources, key=lambda source: bool(source.mark)):  # a command overrides a file of values
         if source.mark and (source.file, source.mark) in taken:
             notes.append(f"{source.place} runs it once more: what is said here is of the first.")
             continue
@@ -107,7 +116,7 @@ def name_of(path: str) -> str:
 
 
 def _today(key: str, rules: Rules) -> str:
-    """Return the name that a key has today, which is the key itself where it has no older name."""
+    """Return the name that a key has today, which is the key itself unless it is an older name."""
     for old, new in rules.also.items():
         if key == old or (old.endswith(".") and key.startswith(old)):
             return new + key[len(old) :] if old.endswith(".") else new
@@ -115,7 +124,10 @@ def _today(key: str, rules: Rules) -> str:
 
 
 def _version(rules: Rules, sources: Sequence[Source], settings: Mapping[str, Setting]) -> str | None:
-    """Return the version that a configuration names, or that its script installs; None where neither tells one."""
+    """Return the version of the trainer that a configuration names or that its script installs.
+
+    The result is None where neither tells one.
+    """
     given = settings.get(rules.version_key)
     if given and isinstance(given.value, str) and _VERSION.fullmatch(given.value):
         return given.value.lstrip("v")
@@ -124,9 +136,9 @@ def _version(rules: Rules, sources: Sequence[Source], settings: Mapping[str, Set
 
 
 def _strong(source: Source) -> dict[str, str]:
-    """Return the trainers that a source is surely for, by id, each with the program or the key that says so.
+    """Return the trainers that a source is surely for: by id, words for the program or key that says so and its place.
 
-    A program counts before keys; empty where neither is one trainer's own.
+    A program counts before keys. The dict is empty where neither the program nor a key belongs to one trainer alone.
     """
     by_mark = {
         key: f"{clip(source.mark)} in {source.place}"
@@ -155,9 +167,9 @@ def _by_keys(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _weak(source: Source) -> dict[str, str]:
-    """Return the trainers that a source may be for, by id, each with the keys that say so.
+    """Return the trainers that a source may be for: by id, words for the keys that say so, and their file.
 
-    These are two or more keys that trainers share.
+    A trainer is among them if the source has two or more of the keys that it shares with other trainers.
     """
     reasons = {}
     for key, framework in trainers().items():

@@ -1,6 +1,6 @@
 """Rules on the configuration of a trainer, as data: its keys, what they make run, and the traps among them.
 
-The records stand in frameworks.toml, one table `check` and one list `traps` per trainer.
+The rules stand in frameworks.toml, as a table `check` and a list `traps` for each trainer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,15 +10,16 @@ from typing import Any, Literal, get_args
 from gdpo_core._errors import expect
 
 Severity = Literal["error", "warning", "info"]
-ABOUT = ("rewards", "kl", "penalty", "filter", "log")  # what a fact is about, in the order in which they are said
+ABOUT = ("rewards", "kl", "penalty", "filter", "log")  # what a fact can be about, in the order in which facts are said
 
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """A test on one key, which a configuration passes or not; of all fields besides `key` exactly one is given.
+    """A test on the value of one key, which a configuration passes or not.
 
-    A * in the key stands for anything, and one key that fits and passes is enough. A key that is not in the
-    configuration has its default; `set` asks whether the configuration has it, and not null. Raises InputError.
+    Exactly one field besides `key` is given, and it says what is tested. A * in the key stands for any text, and one
+    key that fits the pattern and passes the test is enough. A key that is not in the configuration has its default;
+    `set` asks whether it is there and not null. Raises InputError.
     """
 
     key: str
@@ -26,16 +27,16 @@ class Condition:
     differs: Any = None
     one_of: Sequence[Any] = ()
     not_one_of: Sequence[Any] = ()
-    holds: Any = None  # what a list has among its entries
-    lacks: Any = None
-    like: str | None = None  # a pattern that is found in a text
-    unlike: str | None = None  # one that is not
-    set: bool | None = None
+    holds: Any = None  # an entry that a list must have
+    lacks: Any = None  # an entry that a list must not have
+    like: str | None = None  # a regular expression that must be found in the value
+    unlike: str | None = None  # a regular expression that must not be found in it
+    set: bool | None = None  # whether the key must be there and not null
     above: float | None = None
-    repeats: bool | None = None  # whether a list holds something twice
-    longer_than: str | None = None  # another key with a list
+    repeats: bool | None = None  # whether a list must hold something twice
+    longer_than: str | None = None  # another key, whose list must be shorter
     shorter_than: str | None = None
-    several: bool | None = None  # whether a list has two entries or more
+    several: bool | None = None  # whether a list must have two entries or more
 
     def __post_init__(self) -> None:
         given = [name for name in self.__dataclass_fields__ if name != "key" and getattr(self, name) not in (None, ())]
@@ -44,9 +45,9 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """A method that runs where its conditions hold; of several records the first that holds counts.
+    """A record on what a trainer runs where the conditions `when` hold; of several records the first that holds counts.
 
-    method: None where what runs has no name here.
+    method: None where what runs has no name here. says: a sentence about it.
     """
 
     when: Sequence[Condition] = ()
@@ -54,15 +55,16 @@ class Runs:
     convention: str | None = None
     says: str = ""
     read_in: str = ""
-    stops: bool = False  # nothing more is said: no group of answers is compared
+    stops: bool = False  # whether no group of answers is compared, so that there is nothing more to say
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """A sentence about what reaches the advantages, the filter or the log, where its conditions hold.
+    """A sentence about what reaches the advantages, about the filter or about the log, and when it is true.
 
-    Of several facts about the same thing the first that holds is said. since, until: the first version of which it is
-    true, and the first of which it is true no more. line: a line that makes a log that can be audited.
+    It is true where the conditions `when` hold; of several facts with the same `about` the first that holds is said.
+    since: the first version of which it is true; until: the first version of which it is no longer true; "" means no
+    bound. line: a line of configuration that makes a log that can be audited.
     """
 
     about: str
@@ -79,9 +81,10 @@ class Fact:
 
 @dataclass(frozen=True, kw_only=True)
 class Trap:
-    """A mistake that a configuration can hold: where it is one, since and until which version, and the line to write.
+    """A mistake that a configuration can hold, and when it does: where all conditions `when` hold.
 
-    until: the first version that has it no more. if_open: whether it is told while no version is given.
+    since: the first version with the trap; until: the first version without it; "" means no bound. if_open: whether the
+    trap is reported while no version is given. says: what happens; line: the line of configuration to write instead.
     """
 
     id: str
@@ -100,16 +103,20 @@ class Trap:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The rules on the configuration of one trainer.
+    """The rules on the configurations of one trainer: how they are recognised, what their keys mean, what can be wrong.
 
-    marks: patterns of the programs and calls that run it; keys: patterns of the keys that it alone has; common: keys
-    that other trainers share, of which two are enough where nothing else is known; packages: names under which it is
-    installed. not_keys: patterns of keys that its forks alone have, whose rules are not known.
-    own_files: patterns of files of the trainer itself, which hold nothing but defaults.
-    defaults: values of keys that are not given; also: today's names of keys by their older names, or today's beginning
-    by the older one. rewards, weights: the keys that name the rewards and their weights.
-    group_size, groups, answers: keys that say how many answers a prompt has, and how many groups or answers share a
-    batch step; each entry of `answers` lists keys whose product it is, and the first whose keys are all known counts.
+    marks: regular expressions for the programs and calls that run the trainer; keys: patterns of keys that it alone
+    has; common: keys that it shares with other trainers, of which two are enough where nothing else tells the trainer;
+    packages: names under which it is installed; not_keys: patterns of keys that only its forks have, whose rules are
+    not known.
+    own_files: regular expressions for files of the trainer itself, which hold nothing but defaults.
+    version_key: the key whose value is the trainer's version; read_version: the version in which the rules were read.
+    defaults: the values of keys that are not given; also: from an older name of a key to today's name, or from the
+    beginning of older names, with a dot at its end, to today's beginning. rewards, weights: the keys that name the
+    rewards and their weights.
+    group_size: the key with the number of answers to a prompt; groups: the key with the number of groups that share a
+    batch step; answers: lists of keys whose product is the number of answers that share one, of which the first list
+    whose keys are all known counts.
     """
 
     read_version: str = ""
@@ -133,7 +140,7 @@ class Rules:
 
 
 def rules_of(check: Mapping[str, Any], traps: Sequence[Mapping[str, Any]]) -> Rules:
-    """Return the rules in the table `check` and the list `traps` of a trainer. Raises InputError."""
+    """Return the rules that the table `check` and the list `traps` of a trainer hold. Raises InputError."""
 
     def built(kind: Any, record: Mapping[str, Any]) -> Any:
         return kind(**dict(record) | {"when": tuple(Condition(**condition) for condition in record.get("when", ()))})

@@ -17,37 +17,38 @@ _FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?[\w-]+[ \t]*\(\)\s*\{", re.MU
 _ALL = {'"$@"', "$@", '"$*"', "$*", '"${@}"', "${@}"}
 LOST = "\0"  # stands in a word for what only a run would tell
 _ENVIRONMENT = ("NPROC_PER_NODE",)  # variables that a trainer reads itself
-_MOST_WORDS = 2000  # of an array, which one that holds itself twice doubles
-_LONGEST = 100_000  # characters of a word, which a variable that holds itself twice doubles
+_MOST_WORDS = 2000  # the most words of an array; one that is set to itself twice doubles each time
+_LONGEST = 100_000  # the most characters of a word; a variable that is set to itself twice doubles each time
 _LAUNCHERS = {"torchrun", "accelerate", "deepspeed", "ray", "srun", "uv", "python", "python3"}
 _LAUNCHED_BY = {"env", "nohup", "exec", "time", "sudo"}
 
 
 @dataclass
 class _Word:
-    text: str = ""  # with LOST where something is unknown
-    written: str = ""
+    text: str = ""  # its text without quotes, with variables filled in and LOST where something is unknown
+    written: str = ""  # its text as the script has it
     line: int = 0
     quoted: bool = False
-    maybe: bool = False  # of an array that has it in one case alone
-    splits: bool = False  # holds blanks of a variable that no quotes hold together
-    several: list["_Word"] | None = None  # of an array that stands for itself
+    maybe: bool = False  # whether it comes from an array to which it was added inside an if, for or case
+    splits: bool = False  # whether a variable without quotes brought blanks, which split the word
+    several: list["_Word"] | None = None  # the words for which it stands: an array's, or those into which it splits
 
 
 @dataclass
 class _Script:
-    """The variables and arrays of a script, as far as it was read; first: the number of the first line."""
+    """The variables and arrays of a script, as far as it was read; first: the number of its first line."""
 
     first: int = 1
     variables: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, list[_Word]] = field(default_factory=dict)
-    depth: int = 0  # of if, for and case, in which a value may or may not be assigned
+    depth: int = 0  # how many if, for and case are open here, in which a value may or may not be assigned
 
 
 def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
-    """Return a source for each command of a script that has options or overrides.
+    """Return a source of settings for each command of a script that has options or overrides such as key=value.
 
-    first: the number of its first line, where it stands in another file.
+    file: the name that places and errors have; first: the number of the script's first line, where it stands inside
+    another file.
     """
     script = _Script(first)
     functions = [range(*_lines_of(m, text, first)) for m in islice(_FUNCTION.finditer(text), 200)]
@@ -61,7 +62,7 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
             script.depth += 1 if words[0].text in _OPENS else -1
             continue
         words = _assign(words, script)
-        for word in words:  # a command that another one gets as text, as `bash -c` does
+        for word in words:  # a word can be a whole command as text, as after `bash -c`
             if word.quoted and " " in word.text.strip() and COMMAND.search(word.text) and word.text != text:
                 sources += read_shell(word.text, file, word.line)
         settings = collect(_settings(words, file), file)
@@ -80,17 +81,20 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
 
 
 def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
-    """Return the first line of a function and the one after its last."""
+    """Return the number of the first line of a function, and that of the line after its last.
+
+    head: the match of the function's head in `text`; first: the number of the first line of `text`.
+    """
     end = re.compile(r"^\s*\}", re.MULTILINE).search(text, head.end())
     begun, ended = (text.count("\n", 0, at) for at in (head.start(), end.start() if end else len(text)))
     return begun + first, ended + first + 1
 
 
 def _parents(words: list[_Word], settings: dict[str, Setting]) -> tuple[str, ...]:
-    """Return the files of values that a command names: by --config FILE, by --config-name NAME, and by a word a.yaml.
+    """Return the files of values that a command names: by --config FILE, by --config-name NAME, or by a word a.yaml.
 
-    Of such words the first counts. A name without an ending gets that of YAML; one that only a run would tell is left
-    out.
+    Of several such words only the first counts. A name without an ending gets .yaml; a name that only a run would tell
+    is left out.
     """
     named = [settings[key].value for key in ("config", "config_name") if key in settings]
     texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]
@@ -100,9 +104,10 @@ def _parents(words: list[_Word], settings: dict[str, Setting]) -> tuple[str, ...
 
 
 def _assign(words: list[_Word], script: _Script) -> list[_Word]:
-    """Return the words of a command without the assignments before it, whose values the script's variables take.
+    """Return the words of a command without the assignments before it, and give the script's variables their values.
 
-    Empty for a command that only declares variables, such as export.
+    The result is empty for a command that only declares variables, such as export. A variable that gets a second value
+    inside an if, for or case is then unknown (`LOST`).
     """
     declared = bool(words) and words[0].text in {"export", "local", "declare", "readonly", "typeset"}
     rest = words[1:] if declared else words
@@ -116,7 +121,10 @@ def _assign(words: list[_Word], script: _Script) -> list[_Word]:
 
 
 def _mark(words: list[_Word]) -> str:
-    """Return the first words of a command as text, up to its options and overrides: what it runs."""
+    """Return what a command runs: its words up to the first option or override, as one text.
+
+    The options of a launcher such as torchrun are left out, and the words after them still belong to it.
+    """
     kept: list[str] = []
     launching = False
     for word in words:
@@ -133,7 +141,7 @@ def _mark(words: list[_Word]) -> str:
 
 
 def _settings(words: list[_Word], file: str) -> Iterator[tuple[str, Setting]]:
-    """Yield the options and overrides of a command."""
+    """Yield the key and the setting of each option and override of a command."""
     flag: str | None = None
     place = ""
     values: list[_Word] = []
@@ -147,7 +155,7 @@ def _settings(words: list[_Word], file: str) -> Iterator[tuple[str, Setting]]:
     launching = words[0].text.rpartition("/")[2] in _LAUNCHERS if words else False
     for word in words:
         override = None if word.quoted and flag else _OVERRIDE.fullmatch(word.text)
-        if launching and (word.text.endswith(".py") or word.text == "-m"):  # options of the program begin
+        if launching and (word.text.endswith(".py") or word.text == "-m"):  # the launcher's options end here
             yield from told()
             flag, launching = None, False
         elif word.text.startswith("--") and len(word.text) > 2:
@@ -181,7 +189,7 @@ def _plain(word: _Word) -> object:
 
 
 def _commands(text: str, script: _Script) -> Iterator[list[_Word]]:
-    """Yield the commands of a script, whose variables are filled in as they are reached."""
+    """Yield the words of each command of a script, in which variables have the values that they have at that point."""
     scan = _Scan(text.replace("\r\n", "\n"), script)
     command: list[_Word] = []
     while (word := scan.word()) is not None:
@@ -196,13 +204,13 @@ def _commands(text: str, script: _Script) -> Iterator[list[_Word]]:
 
 
 class _Scan:
-    """Reads the words of a script one by one."""
+    """A reader of a script that goes through its text and returns one word after another."""
 
     def __init__(self, text: str, script: _Script) -> None:
         self.text, self.at, self.line, self.script = text, 0, script.first, script
 
     def word(self) -> _Word | None:
-        """Return the next word; an unquoted newline stands for the end of a command, None for that of the script."""
+        """Return the next word, or None at the end; a word "\\n" without quotes stands for the end of a command."""
         text = self.text
         while self.at < len(text):
             if text.startswith("\\\n", self.at):
@@ -226,7 +234,7 @@ class _Scan:
         return None
 
     def _skip_document(self) -> None:
-        """Step over a text that a command is given, up to the line that ends it."""
+        """Step over a text that follows a command after <<, up to and with the line that ends it."""
         begun = re.compile(r"<<-?\s*(['\"]?)(\w+)\1").match(self.text, self.at)
         if begun is None:
             self.at += 2
@@ -234,7 +242,7 @@ class _Scan:
         ended = re.compile(rf"^\s*{begun[2]}\s*$", re.MULTILINE).search(self.text, begun.end())
         end = ended.start() if ended else len(self.text)
         line_end = self.text.find("\n", begun.end())
-        # What stands behind << on its line is lost with it; commands there are redirections.
+        # The rest of the line with << is skipped too; what stands there is as a rule a redirection.
         self.at = ended.end() if ended else len(self.text)
         self.line += self.text.count("\n", begun.start(), max(end, line_end))
 
@@ -245,7 +253,7 @@ class _Scan:
             self.at += 1
 
     def _read(self) -> _Word:
-        """Read a word up to the next blank that no quotes hold."""
+        """Return the word that begins here and ends before the next blank or operator outside quotes."""
         word, begun, text = _Word(line=self.line), self.at, self.text
         while self.at < len(text) and text[self.at] not in " \t\n;&|<>()":
             c = text[self.at]
@@ -272,7 +280,7 @@ class _Scan:
                 if c == "=" and text.startswith("(", self.at) and _ASSIGNED.fullmatch(word.text):
                     self._array(word)
         word.written = text[begun : self.at]
-        if word.splits and not word.quoted:  # what stands in a variable without quotes is as many words as it has
+        if word.splits and not word.quoted:  # a shell splits the value of a variable without quotes at its blanks
             word.several = [replace(word, text=part, splits=False) for part in word.text.split()]
         return word
 
@@ -294,7 +302,7 @@ class _Scan:
         self.at += 1
 
     def _array(self, word: _Word) -> None:
-        """Read NAME=( … ) and keep its words."""
+        """Read ( … ) after NAME= and keep its words as the array of that name."""
         name = (_ASSIGNED.fullmatch(word.text) or [""])[0].rstrip("+=")
         appended = word.text.endswith("+=")
         self.at += 1
@@ -319,7 +327,10 @@ class _Scan:
         word.text = f"{name}="
 
     def _expand(self, word: _Word) -> None:
-        """Fill in what $ or ` begins: a variable that the script sets, its default, or something unknown."""
+        """Append what $ or ` stands for to a word: a variable's value, its default, or `LOST` where it is unknown.
+
+        An array does not become text: the word keeps its words in `several`.
+        """
         text = self.text
         if text.startswith("${", self.at):
             end = self._closing("{", "}", self.at + 1)

@@ -1,4 +1,7 @@
-"""The content of a configuration's file: settings by key, each with its place; some values only a run would tell."""
+"""The content of the files of a configuration: settings by key, each with the place where it stands.
+
+A setting whose value only a run would tell has an `Unread` as its value.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,15 +11,15 @@ from typing import Any
 from gdpo_core._errors import InputError
 
 _INSTALLED = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,60})(?:\[[\w,.-]{0,60}\])?==([\w.]+)")
-_DIGITS = 300
-MOST = 20_000  # values of a file, the words of a command
+_DIGITS = 300  # the most digits of a whole number
+MOST = 20_000  # the most values of a file, and the most settings of a command or call
 
 
 @dataclass(frozen=True)
 class Unread:
-    """A value that only a run would tell: a template or an expression, as it is written.
+    """A value that only a run would tell: the text of a template or an expression, as it is written.
 
-    maybe: the key itself may be missing, as what a script sets in one case alone.
+    maybe: whether even the key may be missing, as for a value that a script sets in one case only.
     """
 
     text: str
@@ -25,13 +28,16 @@ class Unread:
 
 @dataclass(frozen=True)
 class Setting:
-    """A value and where it stands, as file:line."""
+    """A value and the place where it stands, as file:line."""
 
     value: Any
     place: str
 
     def __post_init__(self) -> None:
-        """Raise InputError for a whole number that is no float, of which Python may not even write the digits."""
+        """Raise InputError for a whole number of more than 300 digits.
+
+        No float holds such a number, and Python may not even be able to write its digits.
+        """
         if _is_huge(self.value):
             raise InputError(f"{self.place}: expected numbers of at most {_DIGITS} digits, got one of more")
 
@@ -44,11 +50,12 @@ def _is_huge(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """The settings that stand together: a file of values, one command of a script, or one call of a program.
+    """Settings that stand together: those of a file of values, of one command of a script, or of one call of a program.
 
-    mark: what is run with them, such as "python3 -m verl.trainer.main_ppo" or "trl.GRPOConfig"; "": nothing is said.
-    parents: files and arguments that these settings build on, and which were not given.
-    packages: versions that the file installs.
+    settings: by key. mark: the program or call that the settings are for, such as "python3 -m verl.trainer.main_ppo" or
+    "trl.GRPOConfig", and "" for a file of values. place: where that command or call stands, as file:line. parents:
+    files and arguments on which the settings build and which were not read. packages: from the name of a package that
+    the file installs to its version.
     """
 
     file: str
@@ -60,7 +67,9 @@ class Source:
 
 
 def installed_by(text: str) -> dict[str, str]:
-    """Return the versions of packages that the lines of a text install.
+    """Return the version of each package that a text installs at a version, by the package's name in lower case.
+
+    Only lines with the word "install" count.
 
     >>> installed_by("pip install -q 'trl[vllm]==1.2.0' verl==0.9.1\\n# TRL==3")
     {'trl': '1.2.0', 'verl': '0.9.1'}
@@ -70,7 +79,10 @@ def installed_by(text: str) -> dict[str, str]:
 
 
 def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[tuple[str, Setting]]:
-    """Yield the values of nested mappings by their keys, joined by dots.
+    """Yield the key and the setting of each value in nested mappings; the key joins the keys on the way with dots.
+
+    place: where the outermost mapping stands, which becomes the place of every setting; prefix: a text before every
+    key.
 
     >>> [(key, setting.value) for key, setting in flatten({"a": {"b": 1}, "c": [2]}, "x:1")]
     [('a.b', 1), ('c', [2])]
@@ -84,7 +96,10 @@ def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[
 
 
 def collect(pairs: Iterator[tuple[str, Setting]], file: str) -> dict[str, Setting]:
-    """Return the settings by key, of one key the last. Raises InputError where there are too many."""
+    """Return the settings by key; where a key comes more than once, its last setting counts.
+
+    Raises InputError that names `file` where there are too many settings.
+    """
     settings: dict[str, Setting] = {}
     for number, (key, setting) in enumerate(pairs):
         if number >= MOST:

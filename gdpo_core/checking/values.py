@@ -1,4 +1,4 @@
-"""Files of values: YAML, and JSON, whose lines are told by the same parser."""
+"""Files of values: YAML, and JSON, which is read by the parser of YAML too, because that parser knows the lines."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from gdpo_core.checking.sources import MOST, Setting, Source, Unread, collect, f
 
 _TEMPLATE = re.compile(r"\$\{|\{\{|<%")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
-_MERGE = "tag:yaml.org,2002:merge"  # of the key <<
+_MERGE = "tag:yaml.org,2002:merge"  # the tag of the key <<
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WORDS = {
     "": None,
@@ -25,12 +25,15 @@ _WORDS = {
     "no": False,
     "off": False,
 }
-_DEEPEST = 60  # mappings in mappings, lists in lists
-_HOPS = 20  # references from one key to the next
+_DEEPEST = 60  # how many mappings or lists may be inside one another
+_HOPS = 20  # how many references are followed from one key to the next
 
 
 def read_yaml(text: str, file: str) -> Source:
-    """Return the settings of a YAML text. Raises InputError with file and line where it cannot be parsed."""
+    """Return the settings of a YAML text; file: the name that places and errors have.
+
+    Raises InputError with file and line where the text cannot be parsed.
+    """
     _expect_shallow(text, file)
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -50,7 +53,10 @@ def read_yaml(text: str, file: str) -> Source:
 
 
 def read_json(text: str, file: str) -> Source:
-    """Return the settings of a JSON text. Raises InputError with file and line where it cannot be parsed."""
+    """Return the settings of a JSON text; file: the name that places and errors have.
+
+    Raises InputError with file and line where the text cannot be parsed.
+    """
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -59,14 +65,17 @@ def read_json(text: str, file: str) -> Source:
         raise InputError(f"{file}: expected JSON, got: {reason(error)}") from None
     if not isinstance(value, dict):
         raise InputError(f"{file}: expected an object with arguments, got {type(value).__name__}")
-    try:  # once more as YAML, which knows the lines; tabs and \/ are no YAML
+    try:  # The text is read once more as YAML, whose parser knows the lines; YAML has no tabs and no \/.
         return read_yaml(text.replace("\t", " ").replace("\\/", "/"), file)
     except InputError:
         return Source(file, collect(flatten(value, file), file))
 
 
 class _Plain(yaml.SafeLoader):
-    """YAML without aliases, which a command line has not, and which can stand for themselves or for millions."""
+    """A loader of YAML that refuses aliases, of which a single one can stand for millions of values.
+
+    It reads values of a command line, which have no aliases.
+    """
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Return the next node. Raises YAMLError where it is an alias."""
@@ -76,7 +85,9 @@ class _Plain(yaml.SafeLoader):
 
 
 def plain(text: str) -> Any:
-    """Return a value of a command line, or a plain one of YAML: null, true, a number, a list in brackets, else text.
+    """Return the value that a text without quotes around it stands for, on a command line or in YAML.
+
+    It may be None, a truth value, a number, or a list or mapping in brackets. Anything else stays text.
 
     >>> plain("True"), plain("1e-6"), plain('["a","b"]'), plain("null"), plain("none")
     (True, 1e-06, ['a', 'b'], None, 'none')
@@ -94,20 +105,26 @@ def plain(text: str) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """Return a text that spells a number as that number: 1e-6 too, which YAML calls text."""
+    """Return a text that spells a number as that number, and any other value unchanged.
+
+    That goes for 1e-6 too, which YAML takes for text.
+    """
     if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()) or len(value) > 40:
         return value
     return int(value) if re.fullmatch(r"\s*[+-]?\d+\s*", value) else float(value)
 
 
 class _Reader:
-    """Reads the nodes of a file; an alias may stand for as many as it likes, so that they are counted."""
+    """A reader of the nodes of a YAML file, which counts them, since an alias can stand for any number of nodes."""
 
     def __init__(self, file: str) -> None:
         self.file, self.nodes = file, 0
 
     def settings(self, node: yaml.Node, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Setting]]:
-        """Yield the values below a mapping by their keys."""
+        """Yield the key and the setting of each value below a mapping; the key joins the keys on the way with dots.
+
+        prefix: a text before every key; depth: how many mappings the node is in.
+        """
         for key, value in self._pairs(node, depth).values():
             name = f"{prefix}{key.value}" if isinstance(key, yaml.ScalarNode) else f"{prefix}?"
             if isinstance(value, yaml.MappingNode) and value.value:
@@ -116,7 +133,10 @@ class _Reader:
                 yield name, Setting(self._value(value, depth), f"{self.file}:{key.start_mark.line + 1}")
 
     def _pairs(self, node: yaml.MappingNode, depth: int) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Return the keys of a mapping with their values: of one key the last, after what its << merges into it."""
+        """Return the entries of a mapping: by key, the node of the key and the node of its value.
+
+        Of equal keys the last counts. The entries that << merges into the mapping come first, and its own replace them.
+        """
         merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         written: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         for key, value in node.value:
@@ -148,7 +168,7 @@ class _Reader:
 
 
 def _expect_shallow(text: str, file: str) -> None:
-    """Refuse brackets in brackets in brackets, for which the parser takes seconds."""
+    """Raise InputError for many brackets inside one another, on which the parser would spend seconds."""
     depth = 0
     for c in text:
         depth += (c in "[{") - (c in "]}")
@@ -157,7 +177,11 @@ def _expect_shallow(text: str, file: str) -> None:
 
 
 def _parents(settings: dict[str, Setting]) -> tuple[str, ...]:
-    """Return the files that NeMo-RL's `defaults` names; Hydra's list of groups is of the package itself."""
+    """Return the files that NeMo-RL's key `defaults` names.
+
+    Entries without the ending of YAML, as in Hydra's list of groups, are not among them: they belong to the trainer's
+    package.
+    """
     given = settings.get("defaults")
     named = given.value if given else None
     files = [named] if isinstance(named, str) else named if isinstance(named, list) else []
@@ -165,7 +189,10 @@ def _parents(settings: dict[str, Setting]) -> tuple[str, ...]:
 
 
 def _resolved(settings: dict[str, Setting]) -> dict[str, Setting]:
-    """Return the settings, in which a value that is nothing but another key has that key's value."""
+    """Return the settings, in which a value such as ${key}, which only refers to a key, is replaced by its value.
+
+    A reference that leads to no readable value stays as it is.
+    """
 
     def follow(setting: Setting) -> Setting:
         at = setting
