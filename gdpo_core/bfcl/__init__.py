@@ -4,8 +4,8 @@ correctness   exactly the needed calls, in any order; each value is accepted onc
 style         exact JSON types, enum and date spelling, arguments by name, and a bare Python call
 conciseness   nothing that could be deleted: a documented default, an empty or unknown parameter, a repeat
 
-An answer without a readable call fails all three. Answers are parsed, never run, so arguments are
-plain values. What such graders said of many models' published answers is in a table, `load_published`.
+An answer without a readable call fails all three. Answers are parsed and never run, so their arguments have to be plain
+values. `load_published` reads a table with the verdicts of such graders on the published answers of many models.
 """
 
 from gdpo_core.bfcl.graders import REWARDS, Grades, Verdict, grade, grade_all

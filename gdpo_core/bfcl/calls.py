@@ -1,4 +1,4 @@
-"""The calls in an answer's text: bare, or somewhere in prose; parsed, never run."""
+"""The function calls in the text of an answer, bare or somewhere in prose, which are parsed and never run."""
 
 import ast
 import math
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from gdpo_core._words import clip, count
 from gdpo_core.bfcl.task import Task, is_name, parameters_of, show
 
-MAX_ANSWER = 4000  # characters; far longer text can keep the Python parser busy for seconds
+MAX_ANSWER = 4000  # the most characters of an answer; far longer text can keep the Python parser busy for seconds
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function as an answer sent it."""
+    """A call of a function as an answer sent it, with its arguments by name."""
 
     function: str
     args: dict[str, object]
@@ -23,13 +23,13 @@ class Call:
 
 
 class UnreadableAnswer(Exception):
-    """Raised for an answer without a call that can be read; the text says why, as the end of a sentence."""
+    """The error for an answer in which no call can be read; its text says why and fits the end of a sentence."""
 
 
 def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
-    """Return the calls of an answer, and what is wrong with their wrapping ("" for bare calls).
+    """Return the calls of an answer, and words for what is wrong with the text around them, "" if there is none.
 
-    Raises UnreadableAnswer.
+    Raises UnreadableAnswer where no call can be read.
     """
     if len(answer) > MAX_ANSWER:
         raise UnreadableAnswer(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")
@@ -37,7 +37,7 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
     if calls := _python_calls(task, text):
         return calls, ""
     names = "|".join(map(re.escape, task.parameters))
-    # possessive repeats, so that hostile text cannot make the search backtrack
+    # The repeats are possessive, so that hostile text cannot make the search backtrack.
     pattern = rf"""(?<![\w.])(?:{names})\((?:[^()"']|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')*+\)"""
     calls = []
     why = UnreadableAnswer(f"the text holds no complete call of {names.replace('|', ' or ')}")
@@ -52,12 +52,12 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
 
 
 def _python_calls(task: Task, source: str) -> list[Call] | None:
-    """Return the calls that `source` is made of; None where it is no call or list of calls in Python.
+    """Return the calls that `source` consists of, a single one or those of a list; None if it is anything else.
 
     Raises UnreadableAnswer if a name in a call is not proper or comes twice, or an argument is no plain value.
     """
     try:
-        with warnings.catch_warnings():  # such as that of 5apples, of which the verdict says more
+        with warnings.catch_warnings():  # Python warns of texts such as 5apples, which the verdict refuses anyway
             warnings.simplefilter("ignore", SyntaxWarning)
             body = ast.parse(source, mode="eval").body
         nodes = body.elts if isinstance(body, ast.List | ast.Tuple) else [body]
@@ -85,7 +85,7 @@ def _python_call(task: Task, node: ast.Call) -> Call:
 
 def _plain_value(name: str, node: ast.expr) -> object:
     if isinstance(node, ast.Name) and node.id in ("true", "false"):
-        return node.id  # JSON's spelling: read as text, which style marks down
+        return node.id  # JSON's spelling is kept as text, for which the answer fails in style
     try:
         value: object = ast.literal_eval(node)
     except (ValueError, TypeError):
@@ -105,6 +105,6 @@ def _is_plain(value: object, depth: int = 0) -> bool:
 
 
 def show_calls(calls: Sequence[Call]) -> str:
-    """Return the calls as text, as the reason of a verdict quotes them: the first three."""
+    """Return the first three calls as text, in the way in which the reason of a verdict quotes them."""
     shown = [f"{c.function}({', '.join(f'{k}={show(v)}' for k, v in c.args.items())})" for c in calls]
     return " and ".join(shown[:3]) + (" and more" if len(shown) > 3 else "")

@@ -22,7 +22,7 @@ REWARDS = ("correctness", "style", "conciseness")
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict: whether an answer earns one reward, or how much of it, and why in one sentence."""
+    """A verdict: whether an answer earns one reward, or which part of it from 0 to 1, and why, in one sentence."""
 
     passed: bool | float
     reason: str
@@ -30,7 +30,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Grades:
-    """The three verdicts on one answer."""
+    """The verdicts of the three graders on one answer."""
 
     correctness: Verdict
     style: Verdict
@@ -38,12 +38,15 @@ class Grades:
 
     @property
     def vector(self) -> tuple[float, float, float]:
-        """The rewards as 0 or 1, or between, in the order of REWARDS."""
+        """The three rewards of the answer, each from 0 to 1, in the order of REWARDS."""
         return self.correctness.passed + 0, self.style.passed + 0, self.conciseness.passed + 0
 
 
 def grade(task: Task, answer: str) -> Grades:
-    """Grade one answer from its text alone. Raises InputError if it is not text.
+    """Grade one answer from its text alone, and return the three verdicts.
+
+    Where the task has `longest`, conciseness is a number by the length of the answer. Raises InputError if the answer
+    is not text.
 
     >>> from gdpo_core.bfcl import load_task
     >>> task = load_task("data/tasks/1_interest.json")
@@ -64,7 +67,7 @@ def grade(task: Task, answer: str) -> Grades:
 
 
 def grade_all(task: Task) -> tuple[Grades, ...]:
-    """Grade every answer of a task.
+    """Grade every answer of a task, and return the verdicts in the order of the answers.
 
     >>> from gdpo_core.bfcl import load_task
     >>> [grades.vector for grades in grade_all(load_task("data/tasks/1_interest.json"))][:3]
@@ -122,7 +125,10 @@ def _conciseness(task: Task, calls: Sequence[Call]) -> Verdict:
 
 
 def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
-    """Return why a call is not the wanted one; None if it is."""
+    """Return why a call is not the wanted one, as a sentence without its full stop; None if it is.
+
+    wanted: the function and the accepted values of its parameters.
+    """
     [(function, accepted)] = wanted.items()
     if call.function != function:
         return f"{call.function} is called, but {function} is needed"
@@ -143,7 +149,7 @@ def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
 
 
 def _deletable(task: Task, function: str, name: str, value: object) -> str | None:
-    """Return why the call would be the same without this parameter; None if it would not."""
+    """Return why a call would mean the same without the parameter `name`; None if it would not."""
     schema = parameters_of(task, function).get(name)
     if schema is None:
         return f"{function} documents no such parameter"
@@ -155,6 +161,6 @@ def _deletable(task: Task, function: str, name: str, value: object) -> str | Non
 
 
 def _documented_args(task: Task, call: Call) -> list[tuple[str, object, Schema]]:
-    """Return the name, value and schema of each argument that the function documents."""
+    """Return the name, the value and the documentation of each argument of a call that its function documents."""
     schemas = parameters_of(task, call.function)
     return [(name, value, schemas[name]) for name, value in call.args.items() if name in schemas]

@@ -1,4 +1,4 @@
-"""Ties and wrong orders that GRPO and GDPO make of the published answers to real prompts."""
+"""The ties and wrong orders that GRPO and GDPO make of the published answers to real prompts."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,28 +16,34 @@ from gdpo_core.pushing import push
 from gdpo_core.ties import BrokenTies, Collapse, Order, break_even_weights, broken_ties, collapse
 
 METHODS = ("grpo", "gdpo")
-DRAWS = 100  # of which a range is of: the seeds from 0 on
-# Of correctness: to 1.1 times 5.84, the largest that we found to be needed, of 70 answers under other graders.
+DRAWS = 100  # how many draws the range of a share is taken over, with the seeds from 0 on
+# The weights of correctness for which curves are drawn. The last is 1.1 times 5.84, the largest weight that we found to
+# be needed, for 70 answers under other graders.
 WEIGHTS = tuple(round(1 + n / 20, 2) for n in range(111))
-PUSH_WEIGHTS = WEIGHTS[::5]  # at which the push is drawn
-SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # of groups, and all answers
-# What each mark can stand for: the grader's name, the reader's words. The first is the default.
+PUSH_WEIGHTS = WEIGHTS[::5]  # the weights of correctness at which the push is drawn
+SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # the sizes of groups that are drawn, besides all answers
+# For each mark, the graders that can give it: from the grader's name to words for the reader. The first is the default.
 READINGS = (
     {"correctness": "accepted values", "bfcl_ast_valid": "BFCL's own checker"},
     {"style": "types, spelling, bare call", "style_args": "types and spelling", "envelope": "a bare call"},
     {"conciseness": "strict", "conciseness_lenient": "lenient"},
 )
-GRADED = tuple(".".join(names) for names in product(*READINGS))  # every choice of graders
-# What can happen to a prompt: tied by both; tied by GRPO, and GDPO puts a wrong answer above a right one or does not;
-# tied by GDPO alone; by none; all answers have the same marks.
+GRADED = tuple(".".join(names) for names in product(*READINGS))  # every choice of a grader per mark
+# What can happen to a prompt. both: both methods tie different marks; wrong: GRPO ties, and GDPO puts a wrong answer
+# above a right one among these; apart: GRPO ties, and GDPO does not do that; gdpo: GDPO alone ties; untied: neither
+# does; alike: all answers have the same marks.
 OUTCOMES = ("both", "wrong", "apart", "gdpo", "untied", "alike")
-_SAME = 1e-9  # how close to each other two weights are one
-_BITS = 7  # of a count of answers, which are fewer than 128
+_SAME = 1e-9  # two weights that are closer to each other than this are one
+_BITS = 7  # the bits of a count of answers, of which there are fewer than 128
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of answers: which ones make up a group, how they are marked, and what correctness weighs."""
+    """A choice of answers: which ones make up a group, which graders mark them, and what correctness weighs.
+
+    group_size, seed: how many answers are drawn for each prompt, and the seed of the draw. weight: the weight of the
+    first mark, correctness; the others weigh 1.
+    """
 
     group_size: int = 12
     seed: int = 0
@@ -49,18 +55,18 @@ class Choice:
         return (self.weight, *[1.0] * (len(self.graders) - 1))
 
     def weighing(self, weight: float) -> "Choice":
-        """Return this choice with `weight` as the weight of correctness."""
+        """Return this choice with another weight of correctness."""
         return replace(self, weight=weight)
 
 
 @lru_cache(maxsize=2)
 def load_once(path: str | Path) -> Published:
-    """Return the published verdicts, read once; errors as `load_published`."""
+    """Return the published verdicts of a file, which is read once only; errors are those of `load_published`."""
     return load_published(path)
 
 
 def models(data: Published) -> int:
-    """Count the models behind the configurations: a model may be there with and without native function calling.
+    """Return the number of models in the data, where one that is there with and without native function calling is one.
 
     >>> models(load_published("data/bfcl_rewards.parquet"))
     50
@@ -70,39 +76,44 @@ def models(data: Published) -> int:
 
 @lru_cache(maxsize=16)
 def marks_of(data: Published, choice: Choice) -> Tensor:
-    """Return the marks of the drawn answers, (prompts, group_size, rewards); 0.2 MB at most."""
+    """Return the marks of the answers that a choice draws, (prompts, group_size, rewards); they take at most 0.2 MB."""
     marks = data.rewards(choice.graders)
     return marks.gather(1, draw(data, choice.group_size, choice.seed)[..., None].expand(-1, -1, marks.shape[-1]))
 
 
 @lru_cache(maxsize=256)
 def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
-    """Return, by method, how much an update on the drawn answers raises each mark."""
+    """Return, by method, how much an update on the drawn answers raises each mark, from −1 to 1."""
     marks = marks_of(data, choice.weighing(1.0))
     return {method: push(marks, method, weights=choice.weights) for method in METHODS}
 
 
 def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
-    """Return, by method, the `Collapse` of its advantages of these marks at these weights."""
+    """Return, by method, the `Collapse` of its advantages of these marks at these weights.
+
+    marks: (prompts, answers, rewards); weights: one per reward.
+    """
     return {method: collapse(marks, method, weights=tuple(weights)) for method in METHODS}
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The outcome of each prompt under the methods."""
+    """The outcome of each prompt: which of the methods GRPO and GDPO ties different marks there."""
 
-    outcome: Tensor  # (prompts,) places in OUTCOMES
-    tied: dict[str, int]  # by method, prompts in which different marks have one advantage
-    wrong: int  # prompts in which GDPO puts a wrong answer above a right one that GRPO ties with it
+    outcome: Tensor  # (prompts,) the index of the outcome in OUTCOMES
+    tied: dict[str, int]  # by method, the number of prompts in which different marks have one advantage
+    wrong: int  # the number of prompts in which GDPO puts a wrong answer above a right one that GRPO ties with it
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of prompts by their outcome."""
+        """The number of prompts by their outcome, a name of OUTCOMES."""
         return dict(zip(OUTCOMES, self.outcome.bincount(minlength=len(OUTCOMES)).tolist(), strict=True))
 
 
 def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
-    """Return the outcome of each prompt; marks: (prompts, answers, rewards), ties: what each method ties of them.
+    """Return the outcome of each prompt under GRPO and GDPO.
+
+    marks: (prompts, answers, rewards) of 0 or 1; ties: by method, the `Collapse` of its advantages of these marks.
 
     >>> marks = torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 1, 1]]])
     >>> outcomes(marks, ties_of(marks, (1, 1, 1))).counts["apart"]
@@ -118,57 +129,62 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
 
 
 def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict[str, Tensor], Tensor]:
-    """Return, by method, (prompts,) whether different marks tie, and (prompts,) the number of distinct vectors."""
+    """Return, by method, (prompts,) whether different marks tie, and (prompts,) how many reward vectors differ.
+
+    marks, ties: as in `outcomes`.
+    """
     different = (_mixes(marks)[0] > 0).sum(1)
     return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in METHODS}, different
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of a wrong and a right answer to one prompt; those with the same marks are one entry.
+    """All pairs of a wrong and a right answer to one prompt; pairs with the same marks are counted in one entry.
 
-    Which answer of a pair comes first follows from how much correctness has to weigh, whatever it weighs now. In the
-    methods `among` is (entries,) whether to look at these pairs; without it all count.
+    Which answer of a pair gets the larger advantage depends on how much correctness weighs. The entries hold the weight
+    that decides, so that the methods can be asked about any weight. In the methods `among` is (entries,) whether to
+    count the pairs of an entry; without it all are counted.
     """
 
-    prompt: Tensor  # (entries,)
-    count: Tensor  # (entries,) pairs
-    needed: dict[str, Tensor]  # by method, (entries,) the weight of correctness above which the right one is first
+    prompt: Tensor  # (entries,) the number of the prompt
+    count: Tensor  # (entries,) how many pairs the entry stands for
+    # by method, (entries,) the weight of correctness above which the right answer gets the larger advantage
+    needed: dict[str, Tensor]
 
     def tied(self, method: str, weight: float = 1.0) -> Tensor:
-        """Return (entries,) whether the method gives the two answers one advantage at this weight of correctness."""
+        """Return (entries,) whether the method gives both answers one advantage at this weight of correctness."""
         return (self.needed[method] - weight).abs() < _SAME
 
     def broken(self, weight: float = 1.0) -> Tensor:
-        """Return (entries,) whether GRPO ties the two answers at this weight, and GDPO does not."""
+        """Return (entries,) whether GRPO ties the two answers at this weight of correctness and GDPO does not."""
         return self.tied("grpo", weight) & ~self.tied("gdpo", weight)
 
     def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
-        """Count the pairs by the order of their advantages under this method, where correctness has this weight."""
+        """Count the pairs by the order of their advantages under a method, at this weight of correctness."""
         tied, wrong = self.tied(method, weight), self.needed[method] > weight + _SAME
         counted = (self.count if among is None else self.count * among).double()
         right, same, first = (int((counted * where).sum()) for where in (~tied & ~wrong, tied, wrong))
         return Order(right, same, first)
 
     def wrong(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> float | None:
-        """Return the share of the pairs whose wrong answer gets the larger advantage; None without a pair."""
+        """Return the share of the pairs whose wrong answer gets the larger advantage; None if there is no pair."""
         order = self.order(method, weight, among)
         return order.wrong / order.pairs if order.pairs else None
 
     def curve(self, method: str, among: Tensor | None = None) -> dict[float, float]:
-        """Return the share of the pairs in the wrong order for each weight of WEIGHTS; 0 without a pair."""
+        """Return, for each weight of WEIGHTS, the share of the pairs in the wrong order; 0 if there is no pair."""
         count = self.count if among is None else self.count * among
         wrong = self.needed[method][:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + _SAME
         shares = (wrong * count[:, None]).sum(0).double() / count.sum().clamp(min=1)
         return dict(zip(WEIGHTS, shares.tolist(), strict=True))
 
     def sufficient_weight(self, method: str, among: Tensor | None = None) -> float:
-        """Return the weight above which the right answer gets more in every pair; NaN without a pair."""
+        """Return the weight of correctness above which every pair is in the right order; NaN if there is no pair."""
         needed = self.needed[method] if among is None else self.needed[method][among]
         return needed.max().item() if len(needed) else float("nan")
 
     def worst(self) -> int:
-        """Return the prompt with most ties that are broken in the wrong order at equal weights.
+        """Return the number of the prompt with most ties that GDPO breaks in the wrong order at equal weights.
 
         Without such ties it is the prompt with most ties under GRPO, and 0 where there is no pair at all.
         """
@@ -181,7 +197,9 @@ class Pairs:
 
 
 def pairs(marks: Tensor) -> Pairs:
-    """Return all pairs of a wrong and a right answer; marks: (prompts, answers, rewards) of 0 or 1, correctness first.
+    """Return all pairs of a wrong and a right answer to one prompt.
+
+    marks: (prompts, answers, rewards) of 0 or 1, of which the first says whether an answer is right.
 
     >>> found = pairs(torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 1, 1]]]))
     >>> found.order("grpo"), found.order("grpo", weight=3)
@@ -192,16 +210,17 @@ def pairs(marks: Tensor) -> Pairs:
     prompt, wrong, better = (there[:, :, None] & there[:, None, :] & ~right[:, None] & right).nonzero(as_tuple=True)
     lower, higher = response[prompt, wrong], response[prompt, better]
     needed = break_even_weights(marks, BrokenTies(lower, higher, lower > higher))
-    # GRPO adds the marks up, so the weight has to make up for the marks by which the wrong answer is ahead.
+    # GRPO adds the marks up, so correctness has to weigh as much as the other marks by which the wrong answer is ahead.
     ahead = (passed[wrong, 1:].sum(1) - passed[better, 1:].sum(1)).double()
     return Pairs(prompt, count[prompt, wrong] * count[prompt, better], {"grpo": ahead, "gdpo": needed})
 
 
 def _mixes(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return three tensors on the mixes of marks, each of which has its marks as the binary digits of its number.
+    """Return how often each mix of marks comes, an answer that has it, and its marks.
 
-    (prompts, mixes) how many answers to the prompt have the mix; (prompts, mixes) the number, among all answers, of one
-    that has it, 0 where none has; (mixes, rewards) the marks of the mix.
+    A mix is a number whose binary digits are the marks. The three tensors are (prompts, mixes) how many answers to the
+    prompt have the mix; (prompts, mixes) the number, among the answers to all prompts, of one answer that has it, 0
+    where none has; (mixes, rewards) the marks of the mix.
     """
     prompts, size, rewards = marks.shape
     mix = _mix(marks)
@@ -211,12 +230,12 @@ def _mixes(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _mix(marks: Tensor) -> Tensor:
-    """Return (…, rewards) marks as (…) numbers of mixes."""
+    """Return the mix of each answer, (…), a number whose binary digits are its marks; marks: (…, rewards)."""
     return (marks.long() << torch.arange(marks.shape[-1] - 1, -1, -1)).sum(-1)
 
 
 def _marks(mix: Tensor, rewards: int) -> Tensor:
-    """Return (…) numbers of mixes as (…, rewards) marks."""
+    """Return the marks of mixes, (…, rewards); mix: (…) numbers whose binary digits are the marks."""
     return (mix[..., None] >> torch.arange(rewards - 1, -1, -1)) & 1
 
 
@@ -227,17 +246,17 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Spread:
-    """The lowest and the highest share over DRAWS draws."""
+    """The lowest and the highest value of shares over DRAWS draws of answers."""
 
-    tied: dict[str, Range]  # by method, prompts with a tie
-    wrong: Range | None  # wrong answers first among the ties that GDPO breaks at this weight; None without any
-    draws: int  # that have such a tie
+    tied: dict[str, Range]  # by method, the share of the prompts with a tie
+    wrong: Range | None  # of GRPO's ties that GDPO breaks, the share in the wrong order; None if no draw has one
+    draws: int  # the number of draws with such a broken tie
 
 
 def spread(data: Published, choice: Choice) -> Spread:
     """Return the range of the shares over other draws of as many answers; the seed of the choice does not matter.
 
-    Prompts whose answers have the same marks equally often fare alike, so each such count is looked at once.
+    Prompts for which each mix of marks comes equally often have the same ties, so each such case is computed once.
     """
     chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
     orders = other_orders(len(data.tasks), len(data.models))
@@ -264,7 +283,9 @@ def spread(data: Published, choice: Choice) -> Spread:
 
 @lru_cache(maxsize=1)
 def other_orders(prompts: int, models: int) -> Tensor:
-    """Return (draws, prompts, models) the orders of which every group is a beginning; 7 MB, and a third of a second.
+    """Return (draws, prompts, models) the random orders of models, of which the first ones make up each group.
+
+    The result takes 7 MB, and computing it a third of a second.
 
     >>> other_orders(2, 71).shape
     torch.Size([100, 2, 71])
@@ -278,16 +299,16 @@ def _range(x: Tensor) -> Range:
 
 @dataclass(frozen=True)
 class SizeShares:
-    """Shares in groups of one size."""
+    """Shares of prompts and pairs with ties, and of wrong orders, in groups of one size."""
 
-    tied: dict[str, float]  # by method, prompts with a tie
-    tied_pairs: dict[str, float]  # by method, of the pairs of answers whose marks differ
-    wrong: float | None  # wrong answers first among the ties that GDPO breaks at this weight
+    tied: dict[str, float]  # by method, the share of the prompts with a tie
+    tied_pairs: dict[str, float]  # by method, the share of the pairs of answers with different marks that tie
+    wrong: float | None  # of GRPO's ties that GDPO breaks, the share in the wrong order; None if there are none
 
 
 @lru_cache(maxsize=64)
 def size_shares(data: Published, choice: Choice) -> SizeShares:
-    """Return the shares that are drawn over the group size, in groups of the choice's own size."""
+    """Return the shares that are drawn as curves over the group size, for the group size of this choice."""
     marks = marks_of(data, choice)
     ties, first = ties_of(marks, choice.weights), pairs(marks)
     tied = {m: count / len(marks) for m, count in outcomes(marks, ties).tied.items()}
@@ -296,6 +317,6 @@ def size_shares(data: Published, choice: Choice) -> SizeShares:
 
 
 def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
-    """Return the shares by group size, from SIZES up to all answers; a larger group holds the smaller groups."""
+    """Return the shares by group size, for SIZES and for all answers; a larger group holds the smaller ones."""
     most = len(data.models)
     return {size: size_shares(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}

@@ -10,7 +10,7 @@ from torch import Tensor
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core.bfcl.graders import REWARDS
 
-# The three rewards, and the other graders of the same answers.
+# The graders of the three rewards, and other graders of the same answers.
 GRADERS = (*REWARDS, "style_args", "envelope", "conciseness_lenient", "bfcl_ast_valid")
 _LABELS = ("task_id", "category", "model")
 _LARGEST_SEED = 2**63 - 1
@@ -18,20 +18,20 @@ _LARGEST_SEED = 2**63 - 1
 
 @dataclass(frozen=True, eq=False)  # compared and hashed by identity, so that it can be part of a cache's key
 class Published:
-    """Verdicts on one answer per model and prompt.
+    """Verdicts of several graders on one answer of each model to each prompt.
 
-    The answers to a prompt come from different models: they are no samples of one policy.
+    The answers to a prompt come from different models, so they are no samples of one policy.
     """
 
-    tasks: tuple[str, ...]  # (prompts,)
-    categories: tuple[str, ...]  # (prompts,)
+    tasks: tuple[str, ...]  # (prompts,) the id of each prompt
+    categories: tuple[str, ...]  # (prompts,) the category of each prompt in BFCL
     models: tuple[str, ...]
     verdicts: Tensor  # (prompts, models, graders) of 0 or 1, int8, in the order of GRADERS
 
     def rewards(self, graders: Sequence[str] = REWARDS) -> Tensor:
-        """Return the verdicts of these graders as rewards, (prompts, models, rewards).
+        """Return the verdicts of these graders as rewards of 0 or 1, (prompts, models, graders).
 
-        Raises InputError for unknown graders.
+        graders: names out of GRADERS. Raises InputError for any other name.
 
         >>> load_published("data/bfcl_rewards.parquet").rewards(("bfcl_ast_valid", "envelope")).shape
         torch.Size([963, 71, 2])
@@ -42,16 +42,16 @@ class Published:
 
 
 def load_published(path: str | Path) -> Published:
-    """Read the verdicts from a Parquet file: one row per answer, one column of 0 or 1 per grader.
+    """Return the verdicts in a Parquet file, which has a row per answer and a column of 0 or 1 per grader.
 
-    Prompts and models keep the order in which they first come. A checksum vouches for the file; InputError for one that
-    cannot be read, or does not hold one verdict of each grader on each model's answer to each prompt.
+    Prompts and models keep the order in which they first come in the file. Raises InputError for a file that cannot be
+    read, or does not hold one verdict of each grader on each model's answer to each prompt.
 
     >>> published = load_published("data/bfcl_rewards.parquet")
     >>> len(published.tasks), len(published.models), published.tasks[0]
     (963, 71, 'simple_python_0')
     """
-    import polars as pl  # 0.2 s, which a page with a board need not wait for
+    import polars as pl  # the import takes 0.2 s, for which a page with a board alone should not wait
 
     try:
         frame = pl.read_parquet(path, glob=False).drop_nulls()
@@ -77,9 +77,9 @@ def load_published(path: str | Path) -> Published:
 
 
 def draw(published: Published, group_size: int, seed: int) -> Tensor:
-    """Return the models whose answers make up each prompt's group, (prompts, group_size), as ascending numbers.
+    """Return the models whose answers make up the group of each prompt, (prompts, group_size), as ascending numbers.
 
-    The draw is without replacement and independent per prompt. With the same seed a larger group holds the smaller
+    The models are drawn without replacement, for each prompt anew. With the same seed a larger group holds the smaller
     ones. Raises InputError.
 
     >>> published = load_published("data/bfcl_rewards.parquet")
@@ -93,7 +93,7 @@ def draw(published: Published, group_size: int, seed: int) -> Tensor:
 
 
 def shuffle_models(prompts: int, models: int, seed: int) -> Tensor:
-    """Return the models in another order for each prompt, (prompts, models); a draw is the beginning of these.
+    """Return the models in a random order for each prompt, (prompts, models); the first ones make up a drawn group.
 
     >>> shuffle_models(963, 71, seed=0).shape
     torch.Size([963, 71])

@@ -1,4 +1,4 @@
-"""A task: its request, the documented functions, the accepted calls, the answers; and what a documented value means."""
+"""A task: its request, the documented functions, the accepted calls and the answers; and what its values mean."""
 
 import math
 import re
@@ -15,7 +15,7 @@ from gdpo_core._json import read_json
 from gdpo_core._words import clip
 
 MIN_ANSWERS = 12
-MAX_CALLS = 6  # needed calls of a task: an answer's calls are compared with them in every order
+MAX_CALLS = 6  # the most needed calls of a task, since an answer's calls are compared with them in every order
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", max_length=64)]  # as Python has it
@@ -24,7 +24,7 @@ Accepted: TypeAlias = dict[str, dict[str, list[object]]]
 
 
 class Schema(TypedDict):
-    """The documentation of one parameter of a function, as BFCL has it."""
+    """The documentation of one parameter of a function, as BFCL writes it."""
 
     type: Annotated[str, msgspec.Meta(pattern="^(string|integer|float|boolean)$")]  # the keys of TYPES
     description: Text
@@ -34,7 +34,7 @@ class Schema(TypedDict):
 
 
 class Parameters(TypedDict):
-    """The parameters of one function, by name, and those that a call must send."""
+    """The documentation of the parameters of one function, by name, and the names of those that a call must send."""
 
     type: Text
     properties: dict[str, Schema]
@@ -42,7 +42,7 @@ class Parameters(TypedDict):
 
 
 class Function(TypedDict):
-    """The documentation of one function, as BFCL has it."""
+    """The documentation of one function, as BFCL writes it."""
 
     name: Name
     description: Text
@@ -51,15 +51,18 @@ class Function(TypedDict):
 
 @dataclass(frozen=True)
 class Task:
-    """A task: one request, the functions that a model may call, the accepted calls and the answers to grade."""
+    """A task: one request, the functions that a model may call, the accepted calls and the answers to grade.
+
+    Raises InputError if the documentation or an accepted call contradicts itself.
+    """
 
     id: Text
     title: Text
     request: Text
-    functions: tuple[Function, ...] = field(hash=False)  # of dicts, which have no hash
+    functions: tuple[Function, ...] = field(hash=False)  # these are dicts, which have no hash
     accepted: Annotated[tuple[Accepted, ...], msgspec.Meta(min_length=1, max_length=MAX_CALLS)] = field(hash=False)
     answers: Annotated[tuple[Text, ...], msgspec.Meta(min_length=MIN_ANSWERS)]
-    # Characters. Where it is given, conciseness is a number: from 1 down to 0 for an answer of this length.
+    # A number of characters. Where it is given, conciseness is a number: 1 for no text, 0 for this length or more.
     longest: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
     def __post_init__(self) -> None:
@@ -72,17 +75,19 @@ class Task:
 
     @property
     def parameters(self) -> dict[str, Parameters]:
-        """The documented parameters of each function by its name."""
+        """The documentation of the parameters of each function, by the function's name."""
         return {function["name"]: function["parameters"] for function in self.functions}
 
 
 def parameters_of(task: Task, function: str) -> dict[str, Schema]:
-    """Return the documented parameters of a function by name; an unknown function has none."""
+    """Return the documentation of each parameter of a function by its name; empty for an unknown function."""
     return task.parameters[function]["properties"] if function in task.parameters else {}
 
 
 def load_tasks(directory: str | Path) -> tuple[Task, ...]:
-    """Load every *.json of a directory in the order of file names. Raises InputError for none or a broken one.
+    """Return the tasks in all files *.json of a directory, in the order of the files' names.
+
+    Raises InputError if there is none, or one is broken or has the id of another.
 
     >>> [task.title for task in load_tasks("data/tasks")]
     ['GDPO helps', 'GDPO hurts correctness', 'both agree', 'one reward is a score']
@@ -98,7 +103,9 @@ def load_tasks(directory: str | Path) -> tuple[Task, ...]:
 
 
 def load_task(path: str | Path) -> Task:
-    """Load one task. Raises InputError that names the file, the entry, what was expected and what came.
+    """Return the task in a JSON file. Raises InputError.
+
+    The error names the file, the entry, what was expected and what came.
 
     >>> load_task("data/tasks/1_interest.json").accepted[0]["compound"]["per_year"]
     ['', 1]
@@ -121,7 +128,7 @@ def _check_accepted(call: Accepted, functions: Mapping[str, Parameters], where: 
             expect(not fault, f"{where}.{function}.{name}", "a value as documented", f"{show(value)}, which {fault}")
 
 
-# documented type: (in words, the Python types that are exactly it)
+# By documented type, words for it and the Python types that are exactly this type.
 TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "string": ("text", (str,)),
     "integer": ("a whole number", (int,)),
@@ -130,12 +137,13 @@ TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
 }
 KINDS = {str: "text", int: "a whole number", float: "a decimal", bool: "a truth value", type(None): "nothing"}
 
-# only with the month in words or the year first: 03/06/2026 is June in Lyon and March in New York
+# The spellings of a date that are read: the month is in words or the year comes first, because 03/06/2026 is in June in
+# Lyon and in March in New York.
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%B %d %Y", "%d %B %Y", "%b %d %Y", "%d %b %Y")
 
 
 def type_error(value: object, schema: Schema) -> str | None:
-    """Return how a value misses its documented type, as the end of a sentence; None where it has that type."""
+    """Return in what a value differs from its documented type, as the end of a sentence; None if it has that type."""
     words, exact = TYPES[schema["type"]]
     if type(value) not in exact:
         return f"is {KINDS.get(type(value), 'several values')}, but {words} is documented"
@@ -143,7 +151,7 @@ def type_error(value: object, schema: Schema) -> str | None:
 
 
 def spelling_error(value: object, schema: Schema) -> str | None:
-    """Return how a value misses the documented spelling, as the end of a sentence; None where it has that spelling."""
+    """Return in what a value differs from its documented spelling, as the end of a sentence; None if it fits."""
     if "enum" in schema and value not in schema["enum"]:
         return f"is not spelled like {' or '.join(map(show, schema['enum']))}"
     if schema.get("format") == "date" and not (isinstance(value, str) and _iso_date(value) == value):
@@ -152,7 +160,7 @@ def spelling_error(value: object, schema: Schema) -> str | None:
 
 
 def comparable_value(value: object, schema: Schema) -> str | bool | float | None:
-    """Return the value, read as its documented type and comparable by ==; None if it cannot be read so."""
+    """Return a value read as its documented type, so that == compares meanings; None if it cannot be read so."""
     kind = schema["type"]
     if kind == "boolean":
         word = str(value).strip().lower() if isinstance(value, bool | str) else ""
@@ -162,7 +170,7 @@ def comparable_value(value: object, schema: Schema) -> str | bool | float | None
     if kind == "string":
         if schema.get("format") == "date":
             return _iso_date(str(value))
-        # BFCL ignores case, spaces and these marks too
+        # BFCL ignores case, spaces and these marks too.
         return re.sub(r"[\s,./_*^-]", "", str(value)).casefold()
     try:
         number = float(value) if isinstance(value, str) else value
@@ -182,10 +190,10 @@ def _iso_date(text: str) -> str | None:
 
 
 def show(value: object) -> str:
-    """Return a value as text, as the reason of a verdict quotes it; a long one is cut."""
+    """Return a value as the reason of a verdict quotes it, as Python would write it; a long one is cut."""
     return clip(repr(value))  # repr escapes line breaks, and lone surrogates that no page can encode
 
 
 def is_name(name: object) -> bool:
-    """Return whether this can name a function or a parameter."""
+    """Return whether a value can be the name of a function or a parameter: identifiers with dots between them."""
     return isinstance(name, str) and len(name) <= 64 and all(part.isidentifier() for part in name.split("."))
