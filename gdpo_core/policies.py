@@ -35,7 +35,7 @@ class Coins:
 
     @property
     def uniforms(self) -> int:
-        """How many random numbers from 0 to 1 have to be drawn for one outcome."""
+        """The number of random numbers from 0 to 1 that have to be drawn for one outcome."""
         return len(self.start) + (self.together > 0)
 
     @property

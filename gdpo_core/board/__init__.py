@@ -1,4 +1,4 @@
-"""The instrument: one group of answers, their marks, and what two methods make of them. Needs the extra `board`."""
+"""The board, a widget: a group of answers, their marks, and what two methods make of them. Needs the extra `board`."""
 
 from gdpo_core.board.board import Board
 

@@ -1,7 +1,7 @@
-"""The board as one file without network and core: it flips, draws, plays the drop and shows the arithmetic.
+"""The board as a single HTML file without network and core: marks flip, the drop plays, and the arithmetic shows.
 
-What only the core can say of a state, its headline, its verdict and its notes, stands there for the state in which the
-file was made, and is left out of any other.
+Headline, verdict and notes come from the core alone. The file has them for the state of the controls in which it was
+made, and shows none in any other state.
 """
 
 from base64 import b64encode
@@ -17,7 +17,8 @@ main { max-width: 1316px; margin: 0 auto; padding: 24px; }
 h1 { font-size: clamp(22px, 3vw, 32px); line-height: 1.15; min-height: 1.15em; margin: 0 0 16px; text-wrap: balance; }
 html { color-scheme: light dark; }
 """
-# The model that a widget's script asks; nobody answers beyond it.
+# A widget's script speaks to a model, behind which a kernel answers. Here this object stands in for the model, without
+# any kernel.
 _START = """
 const traits = JSON.parse(document.getElementById("traits").textContent);
 const model = {
@@ -39,9 +40,10 @@ unpacked(packed).then((code) => {
 
 
 def page_of(traits: Mapping[str, Any], code: str) -> str:
-    """Return the text of an HTML page that shows a board with these traits by itself.
+    """Return the text of an HTML page that shows a board by itself.
 
-    code: the widget's script, which the page holds packed by gzip.
+    traits: the board's synchronised traits by name; code: the script of the widget, which the page holds packed by
+    gzip.
     """
     choices = dict(traits["choices"])
     methods = [pair for pair in choices["methods"] if pair[0] in DRAWN_BY_BROWSERS]

@@ -8,9 +8,10 @@ from gdpo_core.board.result import Result
 
 
 def arithmetic(side: Result) -> list[str]:
-    """Return, for each answer, the whole computation of its advantage in one line.
+    """Return, for each answer, one line of text with the whole computation of its advantage under a method.
 
-    ⟨0|…⟩ is what the first reward adds, and the result stands between two `**`.
+    What the first reward adds stands between ⟨0| and ⟩, so that the browser can colour it, and the advantage between
+    `**` and `**`.
     """
     e, n = side.explained, len(side.sums)
     mean, std = (e.group_means, e.group_stds) if e.z is None else (e.batch_mean, e.batch_std)
@@ -20,7 +21,10 @@ def arithmetic(side: Result) -> list[str]:
 
 
 def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
-    """Return a number per answer: the group's statistic for each, or with leave-one-out that of the other answers."""
+    """Return a statistic as one number per answer.
+
+    x: a single number, which holds for every answer, or with leave-one-out one number per answer.
+    """
     value = torch.as_tensor(x).tolist()
     return value if isinstance(value, list) else [value] * answers
 
@@ -46,13 +50,14 @@ def _line(side: Result, terms: list[float], total: float, share: float, mean: fl
         return f"{line} → {top} = {result}"
     if std == 0:
         return f"{line} → {top}, without a spread to divide by = {result}"
-    eps = 0.0 if method == "corr_grpo" else c.sum_eps if raw else c.batch_eps  # its divisor holds it already
+    # The divisor of CorrGRPO, which stands here as its std, holds the eps already.
+    eps = 0.0 if method == "corr_grpo" else c.sum_eps if raw else c.batch_eps
     by = (std * std + eps) ** 0.5 if not raw and c.batch_eps_to == "variance" else std + eps
     return f"{line} → {top} ÷ {_plain(by)} = {result}"
 
 
 def _plain(x: float) -> str:
-    """Return a number as text, with at most three decimals, or with three digits where it is smaller than 0.01."""
+    """Return a number as text, with at most three decimals, or with three significant digits if it is below 0.01."""
     return number(round(x, 3), 6) if abs(x) >= 0.01 else number(x, 3)
 
 

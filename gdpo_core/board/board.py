@@ -1,4 +1,4 @@
-"""The board: answers, their marks, and what two methods make of them, drawn anew as soon as a mark is flipped."""
+"""The widget `Board`: answers, their marks, and what two methods make of them, drawn anew at each flip of a mark."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -39,31 +39,34 @@ HERE = Path(__file__).parent
 STYLE = _theme.css(".board") + "".join((HERE / f"{name}.css").read_text(encoding="utf-8") for name in ("board", "drop"))
 SCRIPTS = ("formulas.js", "instant.js", "exchange.js", "drop.js", "head.js", "board.js")  # one module, in this order
 CODE = "".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
-RULES = {  # of every convention, what the formulas in the browser read
+RULES = {  # by convention, the fields that the formulas in the browser read
     key: {name: x for name, x in asdict(c).items() if name not in ("name", "source", "grpo_eps", "missing")}
     | {"sum_eps": c.sum_eps, "skips": c.missing == "skipped"}
     for key, c in gc.CONVENTIONS.items()
 }
 LATE = "The browser draws these numbers by itself. The words come from the core, which does not answer at the moment."
-ANSWERS, REWARDS = 64, 6  # at most
-LONGEST = 4000  # characters of a text
+ANSWERS, REWARDS = 64, 6  # the most answers and rewards
+LONGEST = 4000  # the most characters of a text
 
 
-SET_BY_BROWSERS = {*SET_BY_READERS, "why", "active"}  # all else that a browser sends is not taken
+SET_BY_BROWSERS = {*SET_BY_READERS, "why", "active"}  # a browser may set these traits and no others
 
 
 class Board(anywidget.AnyWidget):
-    """Answers, their rewards, and what two methods make of them; it computes whenever one of its traits is set.
+    """A widget with answers, their rewards, and what two methods make of them, computed anew when a trait is set.
 
     rewards: (answers, rewards) finite numbers. A reward with two values, 0 and another or one and its negative, is
-        flipped by a toggle, any other is set in a field.
-    answers: their texts; names: of the rewards; reasons: (answers, rewards) why each reward is as it is.
+        flipped by a toggle; any other is set in a field.
+    answers: their texts; names: those of the rewards; reasons: (answers, rewards) why each reward is as it is.
     weights: one per reward, 1 each by default; convention: one of gdpo_core.CONVENTIONS, or its key.
-    editable: whether what it shows can be changed by hand.
-    labels: short names, over the columns; primary: the name of the reward that tells right answers from wrong ones.
-    lengths: tokens per answer, by default its characters; logged: the advantages that a run logged.
+    method: the method on the right, beside GRPO on the left: "gdpo", "grpo_no_std" or a key of SUCCESSORS but "papo".
+    editable: whether what the board shows can be changed by hand.
+    labels: short names of the rewards, which stand over the columns; primary: the name of the reward that tells right
+        answers from wrong ones.
+    lengths: the tokens of each answer, by default its characters; logged: the advantages that a run logged.
     drop: whether each answer also stands above the board as a dot on each method's line.
-    Its value is its traits; with marimo, `mo.ui.anywidget(Board(…))` reruns the cells that name it.
+
+    The value of the widget is its traits; with marimo, `mo.ui.anywidget(Board(…))` reruns the cells that name it.
     Raises InputError; a trait that is set to what does not fit raises traitlets.TraitError.
 
     >>> board = Board([[1, 1], [1, 0], [0, 1]], names=["right", "short"])
@@ -73,15 +76,15 @@ class Board(anywidget.AnyWidget):
     """
 
     _esm = f"const STYLE = {json.dumps(STYLE)};\n{CODE}"
-    # what is shown
+    # What the board shows.
     answers: Any = traitlets.List().tag(sync=True)
     names: Any = traitlets.List().tag(sync=True)
     labels: Any = traitlets.List().tag(sync=True)
     reasons: Any = traitlets.List().tag(sync=True)  # (answers, rewards) why each mark is as it was given
     given: Any = traitlets.List().tag(sync=True)  # (answers, rewards) the marks as they were given
-    logged: Any = traitlets.List().tag(sync=True)  # per answer, in words; empty without any
+    logged: Any = traitlets.List().tag(sync=True)  # per answer, the logged advantage as text; empty if none are given
     choices = traitlets.Dict().tag(sync=True)
-    # what the reader sets
+    # What the reader sets.
     marks: Any = traitlets.List().tag(sync=True)  # (answers, rewards)
     pays: Any = traitlets.List().tag(sync=True)  # what a mark of 1 pays
     weights: Any = traitlets.List().tag(sync=True)
@@ -89,10 +92,10 @@ class Board(anywidget.AnyWidget):
     method = traitlets.Enum(list(METHODS), "gdpo").tag(sync=True)
     why = traitlets.Bool(False).tag(sync=True)  # whether every bar stands as its rewards' parts
     active = traitlets.Int(0).tag(sync=True)  # the answer that was touched last
-    refused = traitlets.Unicode().tag(sync=True)  # why the last message of a browser was not taken
-    # what comes of it
+    refused = traitlets.Unicode().tag(sync=True)  # why the last message of a browser was refused; "" if it was not
+    # What is drawn of all this.
     drawing = traitlets.Dict().tag(sync=True)
-    make_drawing = staticmethod(draw)  # a server may have it made in another process
+    make_drawing = staticmethod(draw)  # a server may replace it by a function that draws in another process
 
     def __init__(
         self,
@@ -136,7 +139,10 @@ class Board(anywidget.AnyWidget):
         self._draw()
 
     def _choices(self, start: dict[str, Any]) -> dict[str, Any]:
-        """Return what does not change while a reader sets the board; start: how its controls stand at first."""
+        """Return what the browser needs and what does not change while a reader sets the board, by name.
+
+        start: how the controls stand at first.
+        """
         return {
             "levels": [levels and list(levels) for levels in self._levels],
             "pays": list(PAYS),
@@ -176,14 +182,17 @@ class Board(anywidget.AnyWidget):
         return torch.tensor(self.state.rewards, dtype=torch.float64)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Take what a browser sets, or refuse what does not fit in a sentence and send the state again."""
+        """Set the traits that a browser sends; where one does not fit, keep all as they were and set `refused`.
+
+        `refused` then says in a sentence what was wrong. Traits that a browser may not set are passed over.
+        """
         sync_data = {name: value for name, value in sync_data.items() if name in SET_BY_BROWSERS}
         before = {name: getattr(self, name) for name in sync_data}
         drawing, self.refused = self.drawing, ""
         try:
             super().set_state(sync_data)
             if self.drawing == drawing and set(SET_BY_READERS) & set(sync_data):
-                self.send_state("drawing")  # the answer, which may have been lost
+                self.send_state("drawing")  # the browser waits for this answer, which may have been lost before
         except (traitlets.TraitError, gc.InputError) as error:
             with self.hold_trait_notifications():
                 for name, value in before.items():
@@ -192,10 +201,11 @@ class Board(anywidget.AnyWidget):
             self.send_state([*before, "refused"])
 
     def to_html(self) -> str:
-        """Return the text of an HTML page that shows this board without network: it flips, draws and plays the drop.
+        """Return the text of an HTML page that shows this board without network: marks flip, and the drop plays.
 
-        The page has GRPO, GRPO without std and GDPO under every convention. Its headline and verdict are of the state
-        that the board shows now, and are left out of any other. Raises InputError where the board shows another method.
+        The page has GRPO, GRPO without std and GDPO under every convention. Its headline and verdict are those of the
+        state that the board shows now, and are left out in any other state. Raises InputError where the board shows
+        another method.
 
         >>> Board([[1, 1], [1, 0], [0, 1]]).to_html().startswith("<!doctype html>")
         True
@@ -206,14 +216,14 @@ class Board(anywidget.AnyWidget):
         return page_of(synced, str(self._esm))
 
     def explain(self, method: str) -> Explanation:
-        """Return `gdpo_core.explain` of the rewards that the board shows; that of its two methods is computed already.
+        """Return `gdpo_core.explain` of the rewards that the board shows, under the board's weights and convention.
 
         Raises InputError for a method that is not known, or that the convention does not define.
         """
         return compute(self.state, method).explained
 
     def collapse(self, method: str) -> gc.Collapse:
-        """Return `gdpo_core.collapse` of the rewards that the board shows; that of its two methods is computed already.
+        """Return `gdpo_core.collapse` of the rewards that the board shows, under the board's weights and convention.
 
         Raises InputError for a method that is not known, or that the convention does not define.
         """
@@ -257,9 +267,10 @@ class Board(anywidget.AnyWidget):
     @traitlets.observe("marks", "pays", "weights", "convention", "method", "why")
     def _draw(self, _change: Any = None) -> None:
         if not self.names:
-            return  # before it is whole
+            return  # the traits are still being set for the first time
         drawing = self.make_drawing(self.state)
-        self.drawing = drawing if self.why else drawing | {"parts": None}  # a third of it, which a flip need not carry
+        # The parts are a third of the message, which a flip need not carry while they are not shown.
+        self.drawing = drawing if self.why else drawing | {"parts": None}
 
 
 def _group(rewards: ArrayLike) -> list[list[float]]:
@@ -280,16 +291,20 @@ def _group(rewards: ArrayLike) -> list[list[float]]:
 
 
 def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
-    """Return `n` texts, long ones cut; one that is not given is `noun` and its number. Raises InputError.
+    """Return `n` texts, of which long ones are cut; a text that is not given is `noun` and its number.
 
-    name: the argument; each: what there has to be one text for.
+    given: the texts, or None if there are none. name, each: words of the error, the name of the argument and what there
+    has to be one text for. Raises InputError.
     """
     texts = [None] * n if given is None else _list(given, name, n, "texts", each)
     return [f"{noun} {i + 1}" if text is None else excerpt(str(text), LONGEST) for i, text in enumerate(texts)]
 
 
 def _reasons(given: object, many: int, width: int) -> list[list[str]]:
-    """Return (many, width) the reasons of the marks, empty where none are given. Raises InputError."""
+    """Return the reason of each mark, (many, width), "" where none is given. Raises InputError.
+
+    many, width: the numbers of answers and rewards.
+    """
     rows = [[""] * width] * many if given is None else _list(given, "reasons", many, "rows", "answer")
     return [_texts(row, "reasons", width, "reward", "") for row in rows]
 
@@ -297,9 +312,10 @@ def _reasons(given: object, many: int, width: int) -> list[list[str]]:
 def _right_or_wrong(
     primary: str | None, names: Sequence[str], levels: Sequence[tuple[float, float] | None]
 ) -> int | None:
-    """Return the index of the reward that tells right answers from wrong ones, if any does. Raises InputError.
+    """Return the index of the reward that tells right answers from wrong ones, None if none does. Raises InputError.
 
-    levels: the two values of each reward; of a reward with more, none is right or wrong.
+    primary: the name of that reward, or None; levels: the two values of each reward, None for a reward with more, which
+    cannot tell right from wrong.
     """
     expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
     k = None if primary is None else names.index(primary)
@@ -307,7 +323,10 @@ def _right_or_wrong(
 
 
 def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | str, method: str) -> dict[str, Any]:
-    """Return how the controls stand at first: pays, weights, and keys of convention and method. Raises InputError."""
+    """Return how the controls stand at first: by trait, pays, weights, and the keys of convention and method.
+
+    width: the number of rewards. Raises InputError.
+    """
     key = next((key for key, c in gc.CONVENTIONS.items() if convention in (key, c)), None)
     expect(key is not None, "convention", f"one of {', '.join(gc.CONVENTIONS)}", f"{convention!r:.80}")
     weighing = [1.0] * width if weights is None else inputs.numbers(weights, "weights").flatten().tolist()
@@ -315,14 +334,17 @@ def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | st
 
 
 def _token_counts(lengths: Sequence[int] | None, answers: Sequence[str | None]) -> tuple[int, ...]:
-    """Return the length of each answer in tokens, in characters where none are given. Raises InputError."""
+    """Return the number of tokens of each answer; where no lengths are given, its characters. Raises InputError."""
     if lengths is None:
         lengths = [max(1, len(str(text or ""))) for text in answers]
     return tuple(map(int, inputs.token_counts(lengths, (len(answers),)).tolist()))
 
 
 def _advantages(logged: object, many: int) -> list[str]:
-    """Return the logged advantages as texts with their signs; an empty list where none are given. Raises InputError."""
+    """Return logged advantages as texts with their signs, one per answer; an empty list where none are given.
+
+    many: the number of answers. Raises InputError.
+    """
     if logged is None:
         return []
     values = [float("nan") if a is None else a for a in _list(logged, "logged", many, "advantages", "answer")]
@@ -332,7 +354,8 @@ def _advantages(logged: object, many: int) -> list[str]:
 def _list(given: object, name: str, n: int, things: str, each: str) -> list:
     """Return what a caller gives in any kind of sequence as a list of `n` things. Raises InputError.
 
-    name: the argument; things, each: what is wanted, and what there has to be one of them for.
+    name, things, each: words of the error, the name of the argument, what is wanted and what there has to be one of
+    them for.
     """
     values = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else None
     fits = values is not None and len(values) == n

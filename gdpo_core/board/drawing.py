@@ -1,4 +1,4 @@
-"""The drawing of a state: its bars, sums, ties, shares and pushes, and the words beside them."""
+"""The drawing of a state of the board: its bars, sums, ties, shares and pushes, and the words beside them."""
 
 from functools import lru_cache
 
@@ -12,12 +12,15 @@ from gdpo_core.board.state import BASE, State
 from gdpo_core.board.verdict import verdict
 
 SET_BY_READERS = ("marks", "pays", "weights", "convention", "method")
-SHOWN = 0.005  # of the update: a share as far below 0, or above the whole, is put in words
+SHOWN = 0.005  # how far below 0, or above the whole, a share of the update is put in words
 
 
 @lru_cache(maxsize=512)
 def draw(state: State) -> dict:
-    """Return everything that the board draws of a state, by the names that the browser's script knows."""
+    """Return everything that the board draws of a state, by the names under which the browser's script knows it.
+
+    Lists of two are for the method on the left and the method on the right.
+    """
     both = left, right = compute(state, BASE), compute(state, state.method)
     facts = facts_of(state, left, right)
     return {
@@ -29,7 +32,8 @@ def draw(state: State) -> dict:
         "right": state.right,
         "parts": [[[round(x, 4) for x in row] for row in side.parts] for side in both],
         "ties": [left.ties, right.ties],
-        # of the pairs of a wrong and a right answer, under the method on the right
+        # Under the method on the right: how many pairs of a wrong and a right answer are in the wrong order, and how
+        # many such pairs there are.
         "wrong_first": [len(facts.chosen.wrong_order), len(facts.pairs)],
         "claim": headline(facts),
         "notes": notes(facts),
@@ -43,7 +47,10 @@ def draw(state: State) -> dict:
 
 
 def share_notes(facts: Facts) -> list[str]:
-    """Return phrases about shares below 0, shares of more than the whole, and methods without an update; often none."""
+    """Return phrases on shares of the update that need a word: those below 0, and those of more than the whole.
+
+    A method without an update gets a phrase too. As a rule the list is empty.
+    """
     both = (facts.base, facts.chosen)
     named = [(facts.state.name_of(k), x, side) for side in both for k, x in enumerate(side.shares or ())]
     against = [f"{name} {_share(x)} ({side.name})" for name, x, side in named if x <= -SHOWN]
@@ -54,10 +61,10 @@ def share_notes(facts: Facts) -> list[str]:
 
 
 def _sum(x: float, digits: int) -> str:
-    """Return a sum as text, with so many digits, or with four where more than `digits` stand before the point."""
+    """Return a sum as text with `digits` significant digits, or with four if it has more digits before the point."""
     return number(x, digits if abs(x) < 10**digits else 4)
 
 
 def _share(x: float) -> str:
-    """Return a share of the update as text, in percent; one above the whole has no decimals, as its neighbours."""
+    """Return a share of the update as text, in percent; a share of more than the whole has no decimals."""
     return f"{100 * x:.0f} %" if x >= 1 + SHOWN else percent(x)

@@ -1,4 +1,7 @@
-"""The facts of a state: what either method ties, orders and raises. All that is said of a state is made of them."""
+"""The facts of a state of the board: what each method ties, orders and raises.
+
+Every text about a state is made of them.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,8 +12,9 @@ from gdpo_core.board.result import Result
 from gdpo_core.board.state import BASE, METHODS, State
 from gdpo_core.conventions import NAMES
 
-ZERO = 1e-9  # of an advantage: what is smaller is round-off
-PROPORTIONAL = 1e-4  # of the largest advantage: how far off a multiple it may be, which is what an ε does
+ZERO = 1e-9  # an advantage of at most this size is round-off
+# How far off a common multiple an advantage may be, as a part of the largest one: an ε moves it as far.
+PROPORTIONAL = 1e-4
 Pairs = frozenset[tuple[int, int]]
 
 
@@ -20,10 +24,10 @@ class Side:
 
     name: str
     advantages: tuple[float, ...]
-    level: tuple[int, ...]  # per answer, the number of its advantage, 0 = lowest
+    level: tuple[int, ...]  # per answer, the rank of its advantage, 0 = lowest
     ties: tuple[tuple[int, ...], ...]  # the answers that share an advantage though their marks differ, highest first
-    tied: Pairs  # the same as pairs of answers whose marks differ
-    by_eps: int  # how many of these pairs only an ε parts
+    tied: Pairs  # the pairs of answers that share an advantage though their marks differ
+    by_eps: int  # how many of these pairs only an ε keeps apart
     wrong_order: Pairs  # (wrong answer, right answer): the wrong one has the larger advantage
     push: float | None  # on the primary reward; None where no reward is primary
     shares: tuple[float, ...] | None  # of the rewards in the update
@@ -31,41 +35,47 @@ class Side:
 
     @cached_property
     def silent(self) -> bool:
-        """Return whether every advantage is 0."""
+        """Whether every advantage is 0."""
         return all(abs(a) <= ZERO for a in self.advantages)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of a state, of the method on the left (`base`) and the one on the right (`other`)."""
+    """The facts of a state, under the method on the left (`base`) and the one on the right (`chosen`).
+
+    A pair is of two answers, given by their numbers.
+    """
 
     state: State
     base: Side
     chosen: Side
     right: tuple[bool, ...] | None  # whether each answer is right; None where no reward says so
     pairs: Pairs  # all pairs (wrong answer, right answer)
-    mixes: int  # how many combinations of marks there are
-    side: int  # the method whose largest tie is outlined: 0 for the one on the left, 1 for the other
-    pile: tuple[int, ...]  # the answers of that tie; none where neither method ties any
+    mixes: int  # how many different combinations of marks the answers have
+    side: int  # the method whose largest tie the board outlines: 0 for the one on the left, 1 for the one on the right
+    pile: tuple[int, ...]  # the answers of the tie that is outlined; none where neither method ties any
 
     @cached_property
     def silent(self) -> bool:
-        """Return whether nothing is learnt under either method."""
+        """Whether every advantage is 0 under both methods, so that nothing is learnt."""
         return self.base.silent and self.chosen.silent
 
     @cached_property
     def difference(self) -> float:
-        """Return the largest difference between the two advantages of an answer."""
+        """The largest difference between the two advantages that an answer gets from the two methods."""
         return max(abs(x - y) for x, y in zip(self.base.advantages, self.chosen.advantages, strict=True))
 
     @cached_property
     def same_order(self) -> bool:
-        """Return whether both put the answers in the same order, ties included."""
+        """Whether both methods put the answers in the same order, ties included."""
         return self.base.level == self.chosen.level
 
     @cached_property
     def factor(self) -> float | None:
-        """Return the factor from the left method's advantages to the other's; None where they are not proportional."""
+        """The factor from the advantages of the method on the left to those of the one on the right.
+
+        None where they are not proportional, and where a method gives every answer 0.
+        """
         x, y = self.base.advantages, self.chosen.advantages
         if self.base.silent or self.chosen.silent:
             return None
@@ -75,37 +85,37 @@ class Facts:
 
     @cached_property
     def new_ties(self) -> Pairs:
-        """Return the pairs that the other method ties and the left one tells apart."""
+        """The pairs of answers that the method on the right ties and the one on the left tells apart."""
         return self.chosen.tied - self.base.tied
 
     @cached_property
     def open_pairs(self) -> Pairs:
-        """Return the pairs of a wrong and a right answer that the left method ties."""
+        """The pairs of a wrong and a right answer that the method on the left ties."""
         return frozenset(pair for pair in self.pairs if tied(self.base, pair))
 
     @cached_property
     def well_broken(self) -> Pairs:
-        """Return the ties of a wrong and a right answer in which the other method puts the right one above."""
+        """The ties of `open_pairs` in which the method on the right gives the right answer the larger advantage."""
         return frozenset((i, j) for i, j in self.open_pairs if self.chosen.level[i] < self.chosen.level[j])
 
     @cached_property
     def badly_broken(self) -> Pairs:
-        """Return the ties of a wrong and a right answer in which the other method puts the wrong one above."""
+        """The ties of `open_pairs` in which the method on the right gives the wrong answer the larger advantage."""
         return self.open_pairs & self.chosen.wrong_order
 
     @cached_property
     def weight(self) -> float | None:
-        """Return the weight of the primary reward; None where no reward is primary."""
+        """The weight of the primary reward; None where no reward is primary."""
         return None if self.state.primary is None else self.state.weights[self.state.primary]
 
     @cached_property
     def mostly_wrong(self) -> bool:
-        """Return whether more than half of the right–wrong pairs are in the wrong order under both methods."""
+        """Whether each method has more than half of the pairs of a wrong and a right answer in the wrong order."""
         return min(len(self.base.wrong_order), len(self.chosen.wrong_order)) * 2 > len(self.pairs)
 
 
 def facts_of(state: State, left: Result, right: Result) -> Facts:
-    """Return the facts of a state from what the two methods make of it."""
+    """Return the facts of a state; left, right: the results of the two methods on it."""
     passed = state.right
     pairs = frozenset(
         (i, j) for i, low in enumerate(passed or ()) if not low for j, high in enumerate(passed or ()) if high
@@ -124,7 +134,7 @@ def tied(side: Side, pair: tuple[int, int]) -> bool:
 
 
 def of_all(part: int, whole: int, noun: str) -> str:
-    """Return words for some or all of the things that `noun` names, part of whole.
+    """Return words for `part` of the `whole` things that `noun` names, such as “2 of 5 pairs” or “both pairs”.
 
     >>> of_all(1, 1, "pair"), of_all(2, 2, "pair"), of_all(3, 3, "pair"), of_all(2, 5, "pair")
     ('the only pair', 'both pairs', 'all 3 pairs', '2 of 5 pairs')
@@ -154,5 +164,8 @@ def _side(name: str, state: State, result: Result, pairs: Pairs) -> Side:
 
 
 def _mixed(answers: tuple[int, ...], right: tuple[bool, ...] | None) -> bool:
-    """Return whether right and wrong answers are among these; False where no reward says which are right."""
+    """Return whether both right and wrong answers are among `answers`; False where no reward says which are right.
+
+    right: for every answer of the group, whether it is right.
+    """
     return right is not None and len({right[i] for i in answers}) > 1

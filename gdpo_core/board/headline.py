@@ -1,24 +1,24 @@
-"""The headline of a state: one line that is chosen by its facts and holds for them."""
+"""The headline of a state: one line of text, which is chosen by the state's facts and is true of them."""
 
 from collections.abc import Iterator
 
 from gdpo_core._words import word
 from gdpo_core.board.facts import Facts, of_all
 
-LONGEST = 60  # characters, which is one line of the page
-SAME = 0.01  # advantages that differ by less are one for a reader
-PUSHED_DOWN = -0.005  # an advantage that is printed below 0
+LONGEST = 60  # the most characters of a headline, which then fits in one line of the page
+SAME = 0.01  # advantages that differ by less than this are the same for a reader
+PUSHED_DOWN = -0.005  # an advantage of at most this is printed as a number below 0
 
 
 def headline(facts: Facts) -> str:
-    """Return the first headline that holds and fits in a line."""
+    """Return the first headline that is true of the state and fits in a line."""
     return next(text for text in _headlines(facts) if len(text) <= LONGEST)
 
 
 def pushed_down(facts: Facts) -> tuple[int, int]:
-    """Return how many right answers have an advantage below 0, under the left method and under the other.
+    """Return how many right answers have an advantage below 0 under the method on the left, and how many on the right.
 
-    Both are 0 where no reward says which answers are right.
+    Both numbers are 0 where no reward says which answers are right.
     """
     right = facts.right or ()
     base, chosen = (
@@ -51,7 +51,10 @@ def _headlines(facts: Facts) -> Iterator[str]:
 
 
 def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
-    """Yield headlines on what becomes of the outlined tie of right and wrong answers, or of all such ties."""
+    """Yield headlines on what the method on the right makes of right and wrong answers that the one on the left ties.
+
+    They are about the tie that is outlined first, then about all such ties.
+    """
     right, level, name = facts.right or (), facts.chosen.level, facts.chosen.name
     wrong = [i for i in facts.pile if not right[i]]
     passed = [i for i in facts.pile if right[i]]
@@ -100,14 +103,17 @@ def _of_order(facts: Facts) -> Iterator[str]:
 
 
 def _odd(facts: Facts, answer: int) -> bool:
-    """Return whether no other answer of the outlined tie has this one's marks, and the other method puts it last."""
+    """Return whether an answer of the outlined tie is the odd one out under the method on the right.
+
+    It is if none of the others has its marks, and all of them get a larger advantage.
+    """
     rest = [i for i in facts.pile if i != answer]
     marks, level = facts.state.marks, facts.chosen.level
     return all(marks[i] != marks[answer] and level[i] > level[answer] for i in rest)
 
 
 def _answers(many: int, kind: str) -> str:
-    """Say how many right or wrong answers there are.
+    """Return words for a number of right or wrong answers; kind: "right" or "wrong".
 
     >>> _answers(1, "right"), _answers(3, "wrong")
     ('a right answer', 'three wrong answers')

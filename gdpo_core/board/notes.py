@@ -1,19 +1,19 @@
-"""The notes beside the dots of the drop: the tie that the headline is about, and where its answers go."""
+"""The notes beside the dots of the drop: on the tie that the headline is about, and on where its answers go."""
 
 from itertools import pairwise
 
 from gdpo_core._words import listing, signed, word
 from gdpo_core.board.facts import Facts
 
-APART_ON_A_LINE = 0.25  # between two advantages that are named apart
+APART_ON_A_LINE = 0.25  # how far apart two advantages are that get notes of their own
 
 
 def notes(facts: Facts) -> list[dict]:
-    """Return what stands beside the dots: per note its side (0 or 1), its answers and two lines.
+    """Return the notes beside the dots: for each its "side", 0 for left and 1 for right, its "answers" and two "lines".
 
-    The first note is about the tie that is outlined; if it is one of the left method, those after it say where the
-    other method has its answers. Where neither ties any, the note is about the right answer that the most wrong ones
-    overtake.
+    The first note is about the tie that is outlined. If that is one of the method on the left, further notes say where
+    the method on the right has its answers. Where neither method ties any answers, the only note is about the right
+    answer that the most wrong ones overtake.
     """
     if not facts.pile:
         return _overtaken(facts)
@@ -30,9 +30,10 @@ def notes(facts: Facts) -> list[dict]:
 
 
 def _overtaken(facts: Facts) -> list[dict]:
-    """Return a list of one note, on the left method's line at the right answer that the most wrong ones overtake.
+    """Return a list of one note, on the left method's line, on the right answer that the most wrong ones overtake.
 
-    The list is empty where no wrong answer overtakes a right one.
+    A wrong answer overtakes a right one if it is below it under the method on the left, and above it under the one on
+    the right. The list is empty where none does.
     """
     level = facts.base.level
     turned = sorted(high for low, high in facts.chosen.wrong_order if level[low] < level[high])
@@ -45,16 +46,19 @@ def _overtaken(facts: Facts) -> list[dict]:
 
 
 def _clusters(answers: tuple[int, ...], a: tuple[float, ...]) -> list[list[int]]:
-    """Return the answers by their advantage, lowest first, in lists that lie apart on a line."""
+    """Return the numbers of answers in lists that lie apart on a line of advantages, the lowest first.
+
+    a: the advantages of all answers of the group.
+    """
     ordered = sorted(answers, key=lambda i: a[i])
     ends = [n for n, (i, j) in enumerate(pairwise(ordered), 1) if a[j] - a[i] > APART_ON_A_LINE]
     return [ordered[start:end] for start, end in pairwise([0, *ends, len(ordered)])]
 
 
 def _whose(facts: Facts, answers: tuple[int, ...] | list[int]) -> str:
-    """Name a set of answers: “answer 3, right” for a single one, “two right, one wrong” for several.
+    """Return words for a set of answers: “answer 3, right” for a single one, “two right, one wrong” for several.
 
-    Where no reward says which are right: “answer 3”, “three answers”.
+    Where no reward says which are right, they are “answer 3” or “three answers”.
     """
     passed = [facts.right is not None and facts.right[i] for i in answers]
     if len(answers) == 1:

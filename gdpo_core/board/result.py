@@ -1,4 +1,4 @@
-"""The result of one method on a state: the core's numbers, and the answers that the method can no longer tell apart."""
+"""The result of one method on a state of the board: the core's numbers, and the answers that the method ties."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,28 +12,30 @@ from gdpo_core.ties import explain_and_collapse
 
 @dataclass(frozen=True)
 class Result:
-    """One method's numbers for one state, and what it can no longer tell apart."""
+    """The numbers of one method on one state, and the answers with different marks that it ties."""
 
     explained: Explanation
     collapsed: gc.Collapse
     advantages: list[float]
     parts: list[list[float]]  # (answers, rewards) what each reward adds to the advantage
     terms: list[list[float]]  # (answers, rewards) what the method adds up, before the weights
-    sums: list[float]
-    factors: list[float]  # per answer, what GD²PO multiplies its sum by; 1 under the other methods
-    level: list[int]  # per answer, the number of its advantage, 0 = lowest
-    ties: list[dict]  # the advantages that answers with different marks share, highest first
+    sums: list[float]  # per answer, the weighted sum of these terms
+    factors: list[float]  # per answer, the number by which GD²PO multiplies its sum; 1 under the other methods
+    level: list[int]  # per answer, the rank of its advantage, 0 = lowest
+    # for each advantage that answers with different marks share, highest first, these "answers", and how many
+    # combinations of marks ("mixes") they have
+    ties: list[dict]
 
     @property
     def shares(self) -> list[float] | None:
-        """Return each reward's share of the update; None in place of the whole list where every advantage is 0."""
+        """Each reward's share of the update; None in place of the whole list where every advantage is 0."""
         share = self.collapsed.update_share
         return list(share) if all(part == part for part in share) else None
 
 
 @lru_cache(maxsize=512)
 def compute(state: State, method: str) -> Result:
-    """Return what a method makes of the state. Raises InputError where the convention does not define the method."""
+    """Return what a method makes of a state. Raises InputError where the convention does not define the method."""
     convention = gc.CONVENTIONS[state.convention]
     given: dict[str, Any] = {"weights": state.weights, "convention": convention}
     if convention.last_step == "tokens":
@@ -45,7 +47,7 @@ def compute(state: State, method: str) -> Result:
         explained,
         collapsed,
         explained.advantages.tolist(),
-        parts.nan_to_num().tolist(),  # GD²PO has none of an answer that it leaves out
+        parts.nan_to_num().tolist(),  # an answer that GD²PO leaves out has no parts, which are NaN
         terms.tolist(),
         explained.weighted_sums.tolist(),
         [1.0] * len(levels) if explained.factors is None else explained.factors.tolist(),

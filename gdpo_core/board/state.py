@@ -1,4 +1,4 @@
-"""The state of the board: where its controls stand."""
+"""The state of the board: how its controls stand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from gdpo_core.successors import SUCCESSORS, TITLES
 
 PAYS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 HEAVIEST = 10.0
-LARGEST = 1e9  # a reward's size
-LONGEST = 40  # characters of a reward's name in a sentence
+LARGEST = 1e9  # the largest absolute value of a reward
+LONGEST = 40  # the most characters of a reward's name in a sentence
 BASE = "grpo"  # the method on the left
-METHODS = {  # those on the right; its marks have no order that would say which comes first
+METHODS = {  # the methods on the right; those for which the order of the rewards matters are not among them
     m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS) if not ALL_METHODS[m].by_order
 }
 SPELLED = {  # what the names at the heads of the panels stand for
@@ -27,50 +27,52 @@ Marks = tuple[tuple[float, ...], ...]  # (answers, rewards)
 
 @dataclass(frozen=True)
 class State:
-    """The state of a board: marks, what a mark of 1 pays and weighs, the convention, and the method on the right."""
+    """A state of the board: the marks, what a 1 pays and weighs, the convention, and the method on the right."""
 
     marks: Marks
     pays: tuple[float, ...]
     weights: tuple[float, ...]
     convention: str = "paper"
     method: str = "gdpo"
-    lengths: tuple[int, ...] = ()  # of the answers: what a convention that weighs tokens counts
-    primary: int | None = 0  # the reward that tells right answers from wrong ones
-    names: tuple[str, ...] = ()  # of the rewards; without any they are counted
+    lengths: tuple[int, ...] = ()  # the tokens of each answer, for a convention that averages over tokens
+    primary: int | None = 0  # the index of the reward that tells right answers from wrong ones
+    names: tuple[str, ...] = ()  # the names of the rewards; without any they are “reward 1” and so on
 
     @property
     def rewards(self) -> list[list[float]]:
-        """Return (answers, rewards) what each answer is paid."""
+        """The pay of each answer by reward, (answers, rewards)."""
         return [[mark * pay for mark, pay in zip(row, self.pays, strict=True)] for row in self.marks]
 
     @property
     def binary(self) -> bool:
-        """Return whether every mark is a pass or a fail."""
+        """Whether every mark is a pass or a fail."""
         return {mark for row in self.marks for mark in row} <= {0, 1}
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Return the indices of the rewards that are no passes and fails."""
+        """The indices of the rewards whose marks are numbers and not just one of two values."""
         return tuple(k for k, column in enumerate(zip(*self.marks, strict=True)) if levels_of(column) is None)
 
     def name_of(self, reward: int) -> str:
-        """Return the name of a reward for a sentence, cut where it is long; “reward 1” and so on without names."""
-        # What stands between two ** is bold in a sentence, so a name's own stars become others.
+        """Return the name of a reward for a sentence, cut if it is long; “reward 1” and so on without names."""
+        # What stands between two ** is bold in a sentence, so two stars in a name become other signs.
         return clip(self.names[reward], LONGEST).replace("**", "∗∗") if self.names else f"reward {reward + 1}"
 
     @property
     def right(self) -> tuple[bool, ...] | None:
-        """Return whether each answer passes the primary reward; None where none is named."""
+        """Whether each answer passes the primary reward; None where no reward is primary."""
         return None if self.primary is None else tuple(row[self.primary] > 0 for row in self.marks)
 
 
 def frozen(marks: Sequence[Sequence[float]]) -> Marks:
-    """Return marks as tuples, which a cache takes as a key; whole marks as whole numbers."""
+    """Return marks as tuples, which can be the key of a cache; whole numbers among them become int."""
     return tuple(tuple(int(mark) if mark == int(mark) else float(mark) for mark in row) for row in marks)
 
 
 def levels_of(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the two values between which a reward can be flipped: 0 and another, or one and its negative; else None.
+    """Return the two values between which a reward can be flipped: 0 and another, or one and its negative.
+
+    values: those that the reward has. The result is None where they are more than two, or no such two.
 
     >>> levels_of([1, 0, 1]), levels_of([-1, 1]), levels_of([0, 0]), levels_of([0.5, 0, 0.5]), levels_of([0.2, 0.7])
     ((0, 1), (-1, 1), (0, 1), (0, 0.5), None)

@@ -1,4 +1,4 @@
-"""The verdict on a state, in two paragraphs: what is told apart, then what that is worth."""
+"""The verdict on a state, in two paragraphs: what the two methods tell apart, then what that is worth."""
 
 from itertools import combinations
 
@@ -19,7 +19,10 @@ ONE_SPREAD = (
 
 
 def verdict(facts: Facts) -> list[Html]:
-    """Return what this state shows, in one or two paragraphs: first what is told apart, then what that is worth."""
+    """Return what a state shows, in one or two paragraphs: first what is told apart, then what that is worth.
+
+    The second is missing where every advantage is 0, or where no reward says which answers are right.
+    """
     if facts.silent:
         sentences = ["**Every advantage is 0, so nothing is learnt from these answers.**", _why_silent(facts)]
     elif facts.base.silent or facts.chosen.silent:
@@ -33,7 +36,7 @@ def verdict(facts: Facts) -> list[Html]:
 
 
 def _why_silent(facts: Facts) -> str:
-    """Say why both methods give every answer 0."""
+    """Return sentences on why both methods give every answer the advantage 0."""
     state = facts.state
     if facts.mixes == 1:
         return "All answers have the same marks, and a method only compares answers with one another."
@@ -50,7 +53,7 @@ def _why_silent(facts: Facts) -> str:
 
 
 def _one_silent(facts: Facts) -> str:
-    """Say that one method learns nothing, and why."""
+    """Return sentences on which method gives every answer the advantage 0 while the other does not, and why."""
     none, some = (facts.base, facts.chosen) if facts.base.silent else (facts.chosen, facts.base)
     why = "The rewards of every answer have the same sum." if none is facts.base else f"Here {_why_zero(facts)}."
     first = f"**{none.name} gives every answer an advantage of 0 and teaches nothing; {some.name} teaches something.**"
@@ -58,7 +61,7 @@ def _one_silent(facts: Facts) -> str:
 
 
 def _why_zero(facts: Facts) -> str:
-    """Say, in a clause, why the other method gives every answer 0.
+    """Return a clause on why the method on the right gives every answer the advantage 0.
 
     Either it drops answers whose rewards disagree, or the rewards of every answer have the same sum.
     """
@@ -78,7 +81,10 @@ def _why_zero(facts: Facts) -> str:
 
 
 def _told_apart(facts: Facts) -> str:
-    """Say in bold which tie is outlined, or that there is none; then how many combinations are told apart."""
+    """Return, in bold, which tie is outlined, or that there is none; then how many combinations are told apart.
+
+    A combination is one of passed and failed marks.
+    """
     base, chosen = facts.base, facts.chosen
     mixes = count(facts.mixes, *COMBINATION)
     if not facts.pile:
@@ -101,7 +107,10 @@ def _told_apart(facts: Facts) -> str:
 
 
 def _levels(facts: Facts) -> str:
-    """Say how many advantages either method has for how many combinations of marks, and whether equal pay is why."""
+    """Return a sentence on how many advantages each method has for how many combinations of marks.
+
+    It begins with equal pay and weights, where these are why GRPO has fewer.
+    """
     base, chosen = facts.base, facts.chosen
     few, many = (len(set(side.level)) for side in (base, chosen))
     mixes = count(facts.mixes, *COMBINATION)
@@ -114,7 +123,7 @@ def _levels(facts: Facts) -> str:
 
 
 def _tied_answers(facts: Facts) -> str:
-    """Say how many answers are in the tie that is outlined, and how many of them are right."""
+    """Return words for how many answers the outlined tie has, and how many of them are right and wrong."""
     right = sum(facts.right[i] for i in facts.pile) if facts.right else 0
     wrong = len(facts.pile) - right
     both = f", {word(right)} right and {word(wrong)} wrong," if facts.right and right and wrong else ""
@@ -128,9 +137,9 @@ def _equal(facts: Facts) -> bool:
 
 
 def _only_by_pay(facts: Facts) -> str:
-    """Say how many pairs the left method, which ties none, would tie at equal pay and weights.
+    """Return a sentence on how many pairs the method on the left would tie at equal pay and weights.
 
-    Empty where that is none, where it ties some now, and where not all marks are passes and fails.
+    It is empty where that is none, where the method ties some now, and where not all marks are passes and fails.
     """
     marks = facts.state.marks
     if not facts.state.binary or facts.base.ties:
@@ -140,7 +149,7 @@ def _only_by_pay(facts: Facts) -> str:
 
 
 def _remarks(facts: Facts) -> list[str]:
-    """Return sentences on what else the advantages show: distances, ties of the other method, scores, leave-one-out.
+    """Return sentences on what else the advantages show: distances, the right method's ties, scores and leave-one-out.
 
     A sentence that does not apply is empty.
     """
@@ -148,9 +157,10 @@ def _remarks(facts: Facts) -> list[str]:
 
 
 def _ties_of_the_other(facts: Facts) -> list[str]:
-    """Return sentences on how many ties the other method keeps and makes, which only an ε parts, and why marks tie.
+    """Return sentences on the ties of the method on the right.
 
-    None where the other method ties nothing.
+    They say how many of the left method's ties it keeps, how many it adds, how many only an ε keeps apart, and why
+    marks tie. Where the method ties nothing there are none.
     """
     chosen, base = facts.chosen, facts.base
     if not chosen.tied:
@@ -176,7 +186,10 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
 
 
 def _one_spread(facts: Facts) -> bool:
-    """Return whether two marks of equal weight spread alike and the method, GDPO or MO-GRPO, thus adds both alike."""
+    """Return whether two marks are interchangeable to the method on the right, because they have the same spread.
+
+    That can be only under GDPO and MO-GRPO, with marks that are passes and fails and weigh the same.
+    """
     state = facts.state
     passes = [sum(column) for column in zip(*state.marks, strict=True)]
     alike = any(j == k or j + k == len(state.marks) for j, k in combinations(passes, 2))
@@ -184,9 +197,9 @@ def _one_spread(facts: Facts) -> bool:
 
 
 def _distances(facts: Facts) -> str:
-    """Say how far apart the advantages of both methods are where these put the answers in one order.
+    """Return a sentence on how far apart the two methods' advantages are, where both put the answers in the same order.
 
-    Where no advantage differs by `SAME`, the sentence says that; it is empty where the orders differ.
+    Where no advantage differs by `SAME` or more, the sentence says that. It is empty where the orders differ.
     """
     base, chosen = facts.base, facts.chosen
     if facts.difference < SAME:
@@ -206,7 +219,10 @@ def _distances(facts: Facts) -> str:
 
 
 def _score(facts: Facts) -> str:
-    """Say how large the share of the scores in each update is; empty unless scores stand beside passes and fails."""
+    """Return a sentence on the share of the scores in each update; empty unless scores stand beside passes and fails.
+
+    A score is a reward whose marks are numbers.
+    """
     state, both = facts.state, (facts.base, facts.chosen)
     if not 0 < len(state.numbers) < len(state.pays):
         return ""
@@ -218,9 +234,10 @@ def _score(facts: Facts) -> str:
 
 
 def _alone(facts: Facts) -> str:
-    """Say, under leave-one-out, that the mark in which one answer differs from all others is not divided by a spread.
+    """Return a sentence, under leave-one-out, on the mark in which one answer differs from all others.
 
-    Empty under other conventions, where the method does not normalise each reward, and where no answer has such a mark.
+    It is not divided by a spread, since the others have none. The sentence is empty under other conventions, for
+    methods that do not normalise each reward, and where no answer has such a mark.
     """
     state = facts.state
     if not CONVENTIONS[state.convention].leave_one_out or not method_named(state.method).decoupled:

@@ -7,7 +7,7 @@ PAIR = "right–wrong pair"
 
 
 def worth(facts: Facts) -> str:
-    """Say whether the right answers gain, by order and by push; empty where no reward says which are right."""
+    """Return sentences on whether the right answers gain, by order and by push; empty where no reward is primary."""
     if facts.right is None:
         return ""
     first = facts.state.name_of(facts.state.primary or 0)
@@ -20,9 +20,9 @@ def worth(facts: Facts) -> str:
 
 
 def _not_as_it_stands(facts: Facts, first: str) -> str:
-    """Say why neither method serves the primary reward, named `first`; empty where none of the reasons holds.
+    """Return sentences on why neither method serves the primary reward, which is named `first`; empty if both may.
 
-    Its weight is 0 or below 0, or most pairs are in the wrong order under both methods.
+    The reasons are that the reward weighs 0 or less, and that most pairs are in the wrong order under both methods.
     """
     base, chosen, weight = facts.base, facts.chosen, facts.weight or 0
     sentences = []
@@ -39,9 +39,9 @@ def _not_as_it_stands(facts: Facts, first: str) -> str:
 
 
 def _broken(facts: Facts) -> str:
-    """Say which answer the other method puts above in the left method's ties of a right and a wrong answer.
+    """Return sentences on which answer the right method puts above where the left one ties a right and a wrong answer.
 
-    Empty without such ties, and where a method gives every answer 0.
+    They are empty without such ties, and where a method gives every answer 0.
     """
     ties, well, badly = len(facts.open_pairs), len(facts.well_broken), len(facts.badly_broken)
     if not ties or facts.base.silent or facts.chosen.silent:
@@ -65,9 +65,10 @@ def _pairs(many: int) -> str:
 
 
 def _wrong_order(facts: Facts) -> str:
-    """Say in how many pairs a wrong answer ranks above a right one, under each method.
+    """Return a sentence on how many pairs each method has in the wrong order, with a wrong answer above a right one.
 
-    Empty where the only such pairs are ties of the left method that the other one breaks, as `_broken` tells these.
+    It is empty where the only such pairs are ties of the left method that the right one breaks, since `_broken` tells
+    these.
     """
     base, chosen = facts.base, facts.chosen
     before, after = len(base.wrong_order), len(chosen.wrong_order)
@@ -78,7 +79,7 @@ def _wrong_order(facts: Facts) -> str:
     if not before and not after:
         return "Under neither method does a wrong answer rank above a right one."
     if not before and chosen.wrong_order == facts.badly_broken:
-        return ""  # those are told among the ties
+        return ""  # `_broken` tells these pairs, among the ties
     if not before or not after:
         none, some = (base, chosen) if after else (chosen, base)
         such = f", {_example(some)}" if some is chosen else ""
@@ -90,9 +91,9 @@ def _wrong_order(facts: Facts) -> str:
 
 
 def _both_still(facts: Facts) -> str:
-    """Say which pairs are in the wrong order under both methods, which are the same pairs.
+    """Return a sentence on which pairs are in the wrong order under both methods; they have to be the same pairs.
 
-    The sentence names their answers where each of the wrong ones is above each of the right ones; else it counts pairs.
+    It names the answers where each of the wrong ones is above each of the right ones; else it counts the pairs.
     """
     pairs = facts.chosen.wrong_order
     low, high = (sorted({pair[k] + 1 for pair in pairs}) for k in (0, 1))
@@ -108,7 +109,10 @@ def _numbered(answers: list[int]) -> str:
 
 
 def _example(side: Side) -> str:
-    """Name the pair in the wrong order whose advantages are furthest apart, after “such as” where there are others."""
+    """Return words for the pair in the wrong order whose answers are most ranks apart.
+
+    They begin with “such as” if it is not the only pair in the wrong order.
+    """
     level = side.level
     low, high = max(sorted(side.wrong_order), key=lambda pair: level[pair[0]] - level[pair[1]])
     such = "such as " if len(side.wrong_order) > 1 else ""
@@ -116,9 +120,12 @@ def _example(side: Side) -> str:
 
 
 def _pushes(facts: Facts, first: str) -> str:
-    """Say how large the push of each method on the primary reward is, and whose update raises that reward more."""
+    """Return a sentence on each method's push on the primary reward, and on whose update raises it more.
+
+    first: the name of the primary reward.
+    """
     base, chosen = facts.base, facts.chosen
-    before, after = (round(side.push or 0.0, 2) for side in (base, chosen))  # what is printed as 0 is none
+    before, after = (round(side.push or 0.0, 2) for side in (base, chosen))  # a push that is printed as 0 counts as 0
     numbers = [signed(before), signed(after)]
     if numbers[0] == numbers[1]:
         return f"The push on {first} is {numbers[0]} under both methods."

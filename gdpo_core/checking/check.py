@@ -43,7 +43,7 @@ class FoundTrap:
 
 @dataclass(frozen=True)
 class ConfigCheck:
-    """What a configuration will run, with its rewards and its traps, as far as it tells them without being run.
+    """The method, the rewards and the traps of a configuration, as far as it tells them without being run.
 
     method, convention: None where they have no name here, or where the configuration does not tell. rewards, weights:
     in the order in which the trainer uses them; None where the configuration does not tell. group_size: the number of
