@@ -147,7 +147,10 @@ def table(
 
 
 def _head(cells: Sequence[object]) -> Html:
-    """Return the line of headings of a table; where a heading has no content, an ordinary empty cell stands."""
+    """Return the row of headings of a table; a heading without content becomes an ordinary empty cell.
+
+    cells: the headings, of which any may be a `Cell`.
+    """
     return tag("tr", *(_cell("th", cell, "col") if _content(cell) != "" else _cell("td", cell) for cell in cells))
 
 

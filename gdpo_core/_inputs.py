@@ -124,10 +124,10 @@ def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weight
 
 
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
-    """Return the dtype to compute in: `dtype`, or float64 where squares of such numbers leave the range of `dtype`.
+    """Return the dtype to compute in: `dtype`, or float64 where the squares of such numbers leave the range of `dtype`.
 
     sizes: absolute values that the computation meets, of which 0 does not matter; name: the name of their argument.
-    Raises InputError where they leave the range of float64 too.
+    Raises InputError where their squares leave the range of float64 too.
     """
     sizes = [size for size in sizes if size]
     for wide in (dtype, torch.float64):
@@ -184,7 +184,7 @@ def group_numbers(groups: Groups, responses: int, device: torch.device | str) ->
 
 
 def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Function], _Function]:
-    """Return a decorator for functions with `**options`, whose `help` then shows the keywords `names` of `target`."""
+    """Return a decorator for functions with `**options`; `help` then shows the keywords `names` of `target` there."""
     taken = signature(target).parameters
     passed_on = [taken[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
 

@@ -22,7 +22,7 @@ APART = 0.005
 
 
 def tie_tolerance(rewards: torch.dtype) -> float:
-    """Return up to which distance two advantages count as equal, relative to the largest of their group.
+    """Return the largest distance at which two advantages count as equal, as a part of the largest of their group.
 
     rewards: the dtype in which the rewards were given. Advantages are compared in float64, so only the round-off of the
     rewards themselves has to be tolerated.
@@ -296,7 +296,7 @@ def _joined(first: Tensor, second: Tensor) -> Tensor:
 def _apart(rank: Tensor, reward: Tensor) -> Tensor:
     """Return (groups,) the number of pairs with equal `rank` but different `reward`.
 
-    Both are ranks, (groups, rollouts), and a response of rank −1 is left out; one with the reward −1 has to have it.
+    Both are ranks, (groups, rollouts). A response of rank −1 is left out, and one of reward −1 must have the rank −1.
     """
     return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
 

@@ -224,17 +224,18 @@ def over_axes(shape: torch.Size, *axes: int) -> Reduction:
 
 
 def over_ids(index: Tensor, groups: int) -> Reduction:
-    """Return the reduction over the responses of each of so many groups.
+    """Return the reduction over the responses of each group.
 
-    index: (responses,) the number of each response's group, from 0.
+    index: (responses,) the number of each response's group, from 0; groups: how many groups there are.
     """
     return _OverIds(index, groups)
 
 
 def over_batches_of_prompts(batch_of: Tensor, batches: int, rollouts: int) -> Reduction:
-    """Return the reduction over the responses of each of so many batches.
+    """Return the reduction over the responses of each batch, where a prompt belongs to one batch with all its rollouts.
 
-    batch_of: (prompts,) the number of each prompt's batch, from 0; rollouts: how many responses each prompt has.
+    batch_of: (prompts,) the number of each prompt's batch, from 0; batches: how many there are; rollouts: how many
+    responses each prompt has.
     """
     return _OverBatchesOfPrompts(_OverIds(batch_of, batches), rollouts)
 

@@ -160,9 +160,10 @@ def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
 
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
-    """Return the weighted sums `s` of the raw rewards minus the mean of their group; the std is in the result, unused.
+    """Return the weighted sums `s` of the raw rewards minus the mean of their group.
 
-    Sums of a group that differ by round-off alone all become 0.
+    Sums of a group that differ by round-off alone all become 0. The result has the std of each group, but nothing is
+    divided by it.
     """
     tolerance = _sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
@@ -301,8 +302,8 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
 def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
     """Return the sums `s` = Σ_k w_k z_k after GDPO's batch step: minus their mean, divided by their std plus eps.
 
-    Mean and std are over all responses, over all tokens or over each group, as the convention says. Under a convention
-    that fails for a group of one, a response whose sum is alone there gets NaN.
+    Mean and std are over all responses, over all tokens or over each group, as the convention says. If its
+    `group_of_one` is "nan", a sum that is normalised alone gives NaN.
     """
     c, over = batch.convention, batch.last_step
     mean, deviation = _centre_zero_sums(batch, s, over)

@@ -166,9 +166,10 @@ def _square_and_free(n: int) -> tuple[int, int]:
 
 
 def _columns(runs: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield the columns of 0 and 1 that differ by more than the order of interchangeable rollouts.
+    """Yield the columns of a 0 or 1 per rollout, of those that differ only by the order inside a run just one.
 
-    runs: how many rollouts stand in each run; those of one run have had equal sums so far, so they are interchangeable.
+    runs: how many rollouts stand in each run; those of one run have had equal sums so far, so their order does not
+    matter.
     """
     for ones in product(*(range(size + 1) for size in runs)):
         yield tuple(r for size, n in zip(runs, ones, strict=True) for r in [0] * (size - n) + [1] * n)

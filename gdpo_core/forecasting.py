@@ -73,7 +73,10 @@ class DifferingGroups:
         return cls(logits, np.maximum(shares, 1e-6))
 
     def at(self, logits: Array) -> Array:
-        """Return (…, K) the shares of groups at the logits of these rates, (…, K), interpolated between the points."""
+        """Return (…, K) the share of groups at each of these logits of the rates, interpolated between the points.
+
+        logits: (…, K) one per reward.
+        """
         place = np.clip((logits - self.logits[0]) / (self.logits[1] - self.logits[0]), 0, len(self.logits) - 1.001)
         low = place.astype(int)
         k = np.arange(self.shares.shape[0])
@@ -120,7 +123,7 @@ class Pushes:
     def at(self, logits: Array) -> Array:
         """Return (…, K) the push at these logits of the rates, (…, K).
 
-        It is the push that the formula gives, shifted so that on the course of the log it agrees with the measured one.
+        It is the push that `_formula` gives, shifted so that on the course of the log it agrees with the measured one.
         """
         return np.tanh(self._formula(logits) + self._offset)
 

@@ -82,7 +82,11 @@ class Shares:
 
 @dataclass(frozen=True)
 class _Sides:
-    """Bounds on the sides of the triangle, |x_k| and |Σ x_k|, and on the number of groups in which reward k varies."""
+    """Bounds on lengths over the answers of a step, and on the number of groups in which each reward varies.
+
+    x_k is the term of reward k in each answer's weighted sum, less the mean of its group. |x_k| lies between low and
+    high, and |Σ_k x_k| between sum_low and sum_high.
+    """
 
     low: Array  # (steps, rewards)
     high: Array
@@ -117,8 +121,9 @@ def bound_shares(s: Scalars, method: str) -> Shares:
 def _largest(low: Array, high: Array, sides: _Sides | None) -> Array:
     """Return (steps,) the index of the reward whose share must be the largest; −1 where no reward's share must be.
 
-    low, high: (steps, rewards) bounds of the shares. With `sides`, a reward must be the largest also where its |x_k| is
-    more than those of all others together: share_k − share_l has the sign of
+    low, high: (steps, rewards) bounds of the shares. With `sides`, a reward must be the largest also where the length
+    a_k = |x_k| of its term is more than those of all others together: with `rest` for the terms of all but k and l,
+    share_k − share_l has the sign of
     ⟨x_k − x_l, x_k + x_l + rest⟩ ≥ (a_k + a_l) (a_k − a_l − |rest|).
     """
     count = low.shape[1]
@@ -141,9 +146,10 @@ def _length_of_rest(x: Array) -> Array:
 
 
 def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
-    """Return the bounds on |x_k|, on |Σ x_k| and on the number of groups in which each reward varies.
+    """Return bounds on the length |x_k| of each reward's term, on that of their sum, and on where a reward varies.
 
-    weights: (steps, rewards) the weight of each reward at each step.
+    x_k is the term of reward k in each answer's weighted sum, less the mean of its group. weights: (steps, rewards) the
+    weight of each reward at each step.
     """
     varies_low, varies_high = _varying(s)
     rows = s.size * s.groups
@@ -168,8 +174,8 @@ def _sides(s: Scalars, method: str, weights: Array) -> _Sides:
 def _varying(s: Scalars) -> tuple[Array, Array]:
     """Return the least and the greatest number of groups in which each reward can vary, each (steps, rewards).
 
-    c passes that fill whole groups may vary nowhere; with one more, some group has a pass and a failure. A group in
-    which a reward varies needs at least one of each.
+    Passes that fill whole groups may leave every group constant; with one more, some group has a pass and a failure. A
+    group in which a reward varies needs at least one of each.
     """
     rows, passes = s.size * s.groups, s.passes
     of_two = np.isfinite(passes)
@@ -222,9 +228,10 @@ def _teaching(s: Scalars) -> Array:
 
 
 def _smallest_sum(s: Scalars) -> Array:
-    """Return (steps,) the least that |Σ x_k| can be if the weighted sums are whole multiples of a grain.
+    """Return (steps,) the least length over the answers that the weighted sums, less their group's mean, can have.
 
-    They are treated like passes, of which each adds a grain. The result is 0 where there is no such grain.
+    They are whole multiples of the grain of `_grain`, and so are bounded like passes of which each adds a grain. The
+    result is 0 where there is no grain.
     """
     grain = _grain(s)
     if grain == 0:
@@ -235,7 +242,11 @@ def _smallest_sum(s: Scalars) -> Array:
 
 
 def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
-    """Return the lowest and the highest share of each reward, each (steps, rewards), that the triangle allows."""
+    """Return the lowest and the highest share of each reward, each (steps, rewards), that the lengths allow.
+
+    The lengths of a reward's term, of the sum of the other terms and of the whole sum are the sides of a triangle.
+    sides: the bounds on them.
+    """
     low, high = np.empty_like(sides.low), np.empty_like(sides.low)
     for k in range(low.shape[1]):
         a_low, a_high = sides.low[:, k], sides.high[:, k]
@@ -251,9 +262,10 @@ def _by_triangle(sides: _Sides) -> tuple[Array, Array]:
 
 
 def _highest(a: tuple[Array, Array], b: tuple[Array, Array], t: tuple[Array, Array]) -> Array:
-    """Return (steps,) the highest 1/2 + (a² − b²) / 2t² of all triangles whose sides are within bounds.
+    """Return (steps,) the highest share 1/2 + (a² − b²) / 2t² over all triangles whose sides are within bounds.
 
-    a, b, t: the least and the greatest length of each side, both (steps,). The result is infinite where t may be 0.
+    a, b, t: the least and the greatest length of a reward's term, of the sum of the others, and of the whole sum, each
+    (steps,). The result is infinite where t may be 0.
 
     For a given t the highest value has the longest a, and the shortest b that closes the triangle. Between the values
     of t that are tried here it is monotone, so one of them has the highest of all.
@@ -277,7 +289,7 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
 
     The share of the update is the mean of the shares in the groups whose sums differ, which count alike but for the
     eps. A reward that alone varies in a group makes all of the update there, and one that does not vary makes nothing
-    of it.
+    of it. sides: of it the bounds on the number of groups in which each reward varies.
     """
     least, most = _of_one_group(s, "grpo")
     grain = _grain(s)

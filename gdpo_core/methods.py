@@ -125,7 +125,7 @@ class Method:
     def __call__(self, batch: Batch) -> Steps:
         """Return the advantages and every intermediate result.
 
-        The batch has to come from `prepare`, where the method has one.
+        batch: the result of `prepare`, where the method has such a function.
         """
         steps = self.in_groups(batch)
         if self.over_batch is None:
@@ -141,7 +141,7 @@ class Method:
     def advantages(self, batch: Batch) -> Tensor:
         """Return the advantages alone, in the layout of `batch`, computed in pieces that fit into the cache.
 
-        The batch has to come from `prepare`, where the method has one.
+        batch: the result of `prepare`, where the method has such a function.
         """
         pieces = [self.in_groups(piece).advantages for piece in batch.pieces()]
         a = pieces[0] if len(pieces) == 1 else torch.cat(pieces)

@@ -23,7 +23,10 @@ Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or se
 
 @dataclass(frozen=True, kw_only=True)
 class Coins:
-    """A policy of coins that fall independently; a coin that falls on 1 pays its scale as the reward of its number."""
+    """A policy of independent coins, one per reward: where a coin falls on 1, it pays its scale, and else 0.
+
+    Further rewards can be of noise alone.
+    """
 
     start: Tensor  # (coins,) the logits before training
     scale: Tensor  # (coins,) the reward of each coin that falls on 1
@@ -182,8 +185,8 @@ def arms_of(
 def _per_reward(values: ArrayLike, name: str, count: int | None = None, counted_by: str = "p0") -> Tensor:
     """Return an argument that is one finite number per reward as (rewards,) in float64. Raises InputError.
 
-    name: the name of the argument; count: how many numbers there have to be, by default any number of them but none;
-    counted_by: the name of the argument that decides how many.
+    name: the name of the argument; count: how many numbers there have to be, None for any number from 1; counted_by:
+    the name of the argument that decides how many.
     """
     t = numbers(values, name).double()
     expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {counted_by}"

@@ -69,7 +69,8 @@ def push_parts(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Te
 def push_of(products: Tensor, squares: Tensor, of_advantages: Tensor) -> Tensor:
     """Return the push Σ A d_k / √(Σ A² Σ d_k²) on each reward, clipped to −1 and 1; 0 where the divisor is 0.
 
-    products: Σ A d_k; squares: Σ d_k²; of_advantages: Σ A².
+    A is the advantage, d_k reward k minus its mean in the group. products: Σ A d_k; squares: Σ d_k²; of_advantages: Σ
+    A².
     """
     size = squares.sqrt() * of_advantages.sqrt()
     return torch.where(size > 0, products / size, 0.0).clamp(-1, 1)

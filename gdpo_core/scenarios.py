@@ -54,7 +54,10 @@ class Scenario:
 
     @property
     def from_marks(self) -> bool:
-        """Whether the starting pass rates are given later; until then `setup` has 0.5 for each of them."""
+        """Whether training starts from the pass rates of marked answers, which are given later.
+
+        Until then `setup` has 0.5 for each of them.
+        """
         return self.train.get("p0") == FROM_MARKS
 
     @cached_property
@@ -91,7 +94,9 @@ def medians(run: TrainingRun, level: float = LEARNT) -> list[float]:
 
 
 def alike(a: float, b: float) -> bool:
-    """Return whether two medians of epochs are so close that they count as equal, by the constants `ALIKE_…`.
+    """Return whether two medians of epochs are so close to each other that they count as equal.
+
+    They are at most ALIKE_EPOCHS epochs, or ALIKE_SHARE of the larger one, apart, and neither is ALIKE_TIMES the other.
 
     >>> alike(100, 105), alike(100, 107), alike(18, 20), alike(2, 4), alike(inf, 3)
     (True, False, True, False, False)
@@ -103,9 +108,9 @@ def alike(a: float, b: float) -> bool:
 
 
 def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
-    """Return one of VERDICTS: the method whose slowest coin is learnt earlier is the faster one.
+    """Return one of VERDICTS on which method learns its slowest coin earlier.
 
-    grpo, gdpo: for each coin the median epoch, infinity if it is never learnt.
+    grpo, gdpo: for each coin the median epoch at which the method has learnt it, infinity if it never does.
 
     >>> verdict_on_coins([37, 14], [20, 20]), verdict_on_coins([inf, 14], [inf, 20])
     ('GDPO faster', 'neither gets there')
@@ -117,7 +122,7 @@ def verdict_on_coins(grpo: Sequence[float], gdpo: Sequence[float]) -> str:
 
 
 def verdict_on_arms(grpo: float, gdpo: float) -> str:
-    """Return one of ENDS: under a method the run ends right if the right answer's probability reaches LEARNT.
+    """Return one of ENDS on which methods end right: the right answer's probability reaches LEARNT.
 
     grpo, gdpo: that probability after the last epoch under each method, the median over seeds.
 

@@ -233,7 +233,7 @@ def _unsaturated(batch: Batch) -> Batch:
 
 
 def _disagree(batch: Batch, z: Tensor, s: Tensor) -> Tensor:
-    """Return whether GD²PO drops each rollout, (…, prompts, rollouts) or (responses,).
+    """Return, for each rollout, whether GD²PO drops it: (…, prompts, rollouts) or (responses,).
 
     It drops a rollout whose terms w_k z_k have both signs if |s| is less than THRESHOLD times Σ_k |w_k z_k|. z: the
     normalised rewards; s: their weighted sums.

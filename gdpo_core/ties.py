@@ -249,9 +249,9 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
 
 
 def _of_all(level: Tensor, response: Tensor, count: int) -> Tensor:
-    """Return (count,) the levels of all responses, −1 for a response that was left out.
+    """Return (count,) the rank of the advantage of each response in its group, −1 for a response that was left out.
 
-    level: the levels of the responses that were not left out; response: their numbers; count: how many responses there
+    level: the ranks of the responses that were not left out; response: their numbers; count: how many responses there
     are.
     """
     return level.new_full((count,), -1).scatter(0, response, level)

@@ -300,8 +300,8 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
 def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
     """Return the advantages of a batch, after the step over the batch that `match_scale` names.
 
-    True: the step of eq. 6 for every method, after the method's own step if that leaves another std than 1. False: no
-    step. "published": the method's own step, if it has one.
+    True: GDPO's batch step (eq. 6) for every method, after the method's own step if that leaves another std than 1.
+    False: no step. "published": the method's own step, if it has one.
     """
     formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages

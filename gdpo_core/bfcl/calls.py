@@ -29,7 +29,8 @@ class UnreadableAnswer(Exception):
 def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
     """Return the calls of an answer, and words for what is wrong with the text around them, "" if there is none.
 
-    Raises UnreadableAnswer where no call can be read.
+    task: the task whose functions are called, by whose documentation arguments without a name get theirs. Raises
+    UnreadableAnswer where no call can be read.
     """
     if len(answer) > MAX_ANSWER:
         raise UnreadableAnswer(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")

@@ -72,7 +72,7 @@ def frozen(marks: Sequence[Sequence[float]]) -> Marks:
 def levels_of(values: Sequence[float]) -> tuple[float, float] | None:
     """Return the two values between which a reward can be flipped: 0 and another, or one and its negative.
 
-    values: those that the reward has. The result is None where they are more than two, or no such two.
+    values: those that the reward has, which may also be just one of the two. The result is None for any other values.
 
     >>> levels_of([1, 0, 1]), levels_of([-1, 1]), levels_of([0, 0]), levels_of([0.5, 0, 0.5]), levels_of([0.2, 0.7])
     ((0, 1), (-1, 1), (0, 1), (0, 0.5), None)

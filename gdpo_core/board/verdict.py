@@ -81,7 +81,7 @@ def _why_zero(facts: Facts) -> str:
 
 
 def _told_apart(facts: Facts) -> str:
-    """Return, in bold, which tie is outlined, or that there is none; then how many combinations are told apart.
+    """Return in bold which tie is outlined, or that there is none, and then how many combinations are told apart.
 
     A combination is one of passed and failed marks.
     """

@@ -254,7 +254,7 @@ def _batch(rules: Rules, known: Known, size: int | None, runs: Runs | None) -> t
 def _product(rules: Rules, known: Known) -> tuple[int | None, bool]:
     """Return how many answers a batch has, None where that is not told, and whether they are those of one process.
 
-    They are where everything but the number of processes is told.
+    They are those of one process where the number of processes alone is not told.
     """
     for keys in rules.answers:
         values = {key: _whole(known.value(key)) for key in keys}
@@ -299,7 +299,10 @@ def _says_trainer(recognised: Recognised) -> str:
 
 
 def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
-    """Yield the traps that the configuration holds, the worst first; fill: puts its values into a sentence."""
+    """Yield the traps that the configuration holds, the worst first.
+
+    fill: a function that puts values of the configuration into a sentence.
+    """
     held = []
     for trap in recognised.rules.traps:
         force = in_force(trap.since, trap.until, recognised.version)

@@ -42,7 +42,7 @@ class _Names:
 def read_notebook(text: str, file: str) -> list[Source]:
     """Return the sources of settings in the code cells of a notebook, read as one program. Raises InputError.
 
-    file: the name that places and errors have.
+    file: the name of the file, for errors and places.
     """
     try:
         cells = [cell["source"] for cell in json.loads(text)["cells"] if cell.get("cell_type") == "code"]
@@ -78,9 +78,9 @@ def _as_python(cell: str) -> str:
 def read_python(text: str, file: str, installed: str | None = None) -> list[Source]:
     """Return a source of settings for each call that configures a trainer, and for each command in a text.
 
-    Such a text is one that the program hands to a shell. file: the name that places and errors have; installed: the
-    text in which packages are installed, by default the program itself. Raises InputError with file and line where the
-    text is no Python.
+    Such a text is one that the program hands to a shell. file: the name of the file, for errors and places; installed:
+    the text in which packages are installed, by default the program itself. Raises InputError with file and line where
+    the text is no Python.
     """
     try:
         with warnings.catch_warnings():

@@ -47,8 +47,8 @@ class _Script:
 def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
     """Return a source of settings for each command of a script that has options or overrides such as key=value.
 
-    file: the name that places and errors have; first: the number of the script's first line, where it stands inside
-    another file.
+    file: the name of the file, for errors and places; first: the number of the script's first line, where it stands
+    inside another file.
     """
     script = _Script(first)
     functions = [range(*_lines_of(m, text, first)) for m in islice(_FUNCTION.finditer(text), 200)]
@@ -234,7 +234,7 @@ class _Scan:
         return None
 
     def _skip_document(self) -> None:
-        """Step over a text that follows a command after <<, up to and with the line that ends it."""
+        """Step over a text that follows a command after <<, including the line that ends it."""
         begun = re.compile(r"<<-?\s*(['\"]?)(\w+)\1").match(self.text, self.at)
         if begun is None:
             self.at += 2
@@ -302,7 +302,7 @@ class _Scan:
         self.at += 1
 
     def _array(self, word: _Word) -> None:
-        """Read ( … ) after NAME= and keep its words as the array of that name."""
+        """Read ( … ) after NAME= and keep its words as the array of that name; word: what was read so far, NAME=."""
         name = (_ASSIGNED.fullmatch(word.text) or [""])[0].rstrip("+=")
         appended = word.text.endswith("+=")
         self.at += 1

@@ -30,7 +30,7 @@ _HOPS = 20  # how many references are followed from one key to the next
 
 
 def read_yaml(text: str, file: str) -> Source:
-    """Return the settings of a YAML text; file: the name that places and errors have.
+    """Return the settings of a YAML text; file: the name of the file, for errors and places.
 
     Raises InputError with file and line where the text cannot be parsed.
     """
@@ -53,7 +53,7 @@ def read_yaml(text: str, file: str) -> Source:
 
 
 def read_json(text: str, file: str) -> Source:
-    """Return the settings of a JSON text; file: the name that places and errors have.
+    """Return the settings of a JSON text; file: the name of the file, for errors and places.
 
     Raises InputError with file and line where the text cannot be parsed.
     """
