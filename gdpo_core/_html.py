@@ -104,7 +104,7 @@ class Cell:
     """A cell of a table: its content and its CSS class."""
 
     content: object
-    kind: str = ""  # the class of the cell
+    kind: str = ""  # the CSS class of the cell
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _cell(name: str, cell: object, scope: str | None = None, column: object = No
     which the cell carries as `data-column`.
     """
     content = _content(cell)
-    if not isinstance(content, Html) and "\n" in str(content):  # line breaks of a text stay line breaks
+    if not isinstance(content, Html) and "\n" in str(content):  # HTML would show a line break of a text as a blank
         content = Html("<br>").join(map(text, str(content).split("\n")))
     return tag(name, content, kind=cell.kind if isinstance(cell, Cell) else "", scope=scope, data_column=column)
 

@@ -113,7 +113,7 @@ def bound_shares(s: Scalars, method: str) -> Shares:
     least, most = _of_one_group(s, method)
     low, high = np.maximum(low, least), np.minimum(high, most)
     low, high = np.where(sides.high <= _TINY, 0.0, low), np.where(sides.high <= _TINY, 0.0, high)
-    for _ in range(2):  # shares sum to 1
+    for _ in range(2):  # the shares sum to 1, so that the bounds of all others bound each of them
         low, high = np.maximum(low, 1 - _length_of_rest(high)), np.minimum(high, 1 - _length_of_rest(low))
     return Shares(low, high, _largest(low, high, sides if method != "grpo" or s.groups == 1 else None))
 

@@ -173,7 +173,7 @@ def _papo(batch: Batch) -> Steps:
     among_right = skipping_missing(batch.group)
     right = normalise(process.masked_fill(~(outcome > 0), torch.nan), among_right, ddof=c.ddof, eps=c.group_eps)
     lost = process if batch.skips_missing else batch.group.broadcast(batch.group.total(process))
-    z = right.value.nan_to_num().masked_fill(lost.isnan(), torch.nan)  # 0 for a wrong rollout
+    z = right.value.nan_to_num().masked_fill(lost.isnan(), torch.nan)  # 0 for a rollout that fails the outcome
     pairs = ((whole.mean, right.mean), (whole.std, right.std), (whole.value, z), (whole.by, right.by))
     mean, std, z, by = (torch.cat([torch.as_tensor(a), torch.as_tensor(b)]) for a, b in pairs)
     s = weighted_sum(batch, z)  # A_j = w_1 z_j1 + Σ_k>1 w_k z'_jk
@@ -257,7 +257,7 @@ def _gd2po(batch: Batch) -> Steps:
     counted = (~s.isnan()).to(s) if batch.skips_missing else torch.ones_like(s)
     share = group.total(counted.masked_fill(dropped, 0)) / group.total(counted)
     kept = group.broadcast(share).masked_fill(dropped, 0)
-    a = (s * kept).masked_fill((kept == 0) & ~s.isnan(), 0)  # even where a sum is infinite
+    a = (s * kept).masked_fill((kept == 0) & ~s.isnan(), 0)  # 0 even where a sum is infinite
     return replace(steps, advantages=a, factors=kept)
 
 

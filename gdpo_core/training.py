@@ -234,7 +234,7 @@ def _simulate(method: str, policy: Policy, setup: Setup) -> TrainingRun:
     exact = policy.exact and not noisy
     # Every epoch draws into the same memory and computes in it, because new memory costs more than the arithmetic.
     uniforms, normal = (torch.empty(n, *setup.shape) for n in (policy.uniforms, 1))
-    of_uniforms, of_normal = uniforms.numpy(), normal.numpy()  # the same memory
+    of_uniforms, of_normal = uniforms.numpy(), normal.numpy()  # arrays that share the memory of these tensors
     outcomes = torch.empty((len(policy.start), *setup.shape), dtype=policy.dtype)
     rewards = torch.empty((len(weights), *setup.shape), dtype=policy.dtype)
 
@@ -276,7 +276,7 @@ def _integrate(method: str, policy: Policy, setup: Setup) -> Tensor:
     r = policy.rewards(f, out=f.new_empty(len(policy.weights), f.shape[1]))
     r[noisy] += policy.noise[noisy, None] * signs.repeat(1, outcomes.shape[1])
 
-    group = Batch(  # all outcomes as one prompt
+    group = Batch(  # all outcomes are the rollouts of one prompt
         rewards=r[:, None],
         weights=policy.weights.reshape(-1, 1, 1),
         missing=False,

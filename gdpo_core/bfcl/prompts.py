@@ -260,7 +260,7 @@ def spread(data: Published, choice: Choice) -> Spread:
     """
     chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
     orders = other_orders(len(data.tasks), len(data.models))
-    counted = chosen.gather(2, orders[..., : choice.group_size].long()).sum(2)  # a count in every 7 bits
+    counted = chosen.gather(2, orders[..., : choice.group_size].long()).sum(2)  # each 7 bits count one mix
     kinds, kind = counted.unique(return_inverse=True)
     rewards = len(choice.graders)
     mixes = torch.arange(2**rewards)

@@ -18,7 +18,7 @@ MIN_ANSWERS = 12
 MAX_CALLS = 6  # the most needed calls of a task, since an answer's calls are compared with them in every order
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
-Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", max_length=64)]  # as Python has it
+Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", max_length=64)]  # dots included
 # {function: {parameter: accepted values}} of a needed call; the value "" says that the call may leave it out
 Accepted: TypeAlias = dict[str, dict[str, list[object]]]
 

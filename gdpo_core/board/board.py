@@ -90,7 +90,7 @@ class Board(anywidget.AnyWidget):
     weights: Any = traitlets.List().tag(sync=True)
     convention = traitlets.Enum(list(gc.CONVENTIONS), "paper").tag(sync=True)
     method = traitlets.Enum(list(METHODS), "gdpo").tag(sync=True)
-    why = traitlets.Bool(False).tag(sync=True)  # whether every bar stands as its rewards' parts
+    why = traitlets.Bool(False).tag(sync=True)  # whether every bar is drawn as the parts that the rewards add
     active = traitlets.Int(0).tag(sync=True)  # the answer that was touched last
     refused = traitlets.Unicode().tag(sync=True)  # why the last message of a browser was refused; "" if it was not
     # What is drawn of all this.

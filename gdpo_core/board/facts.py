@@ -29,8 +29,8 @@ class Side:
     tied: Pairs  # the pairs of answers that share an advantage though their marks differ
     by_eps: int  # how many of these pairs only an ε keeps apart
     wrong_order: Pairs  # (wrong answer, right answer): the wrong one has the larger advantage
-    push: float | None  # on the primary reward; None where no reward is primary
-    shares: tuple[float, ...] | None  # of the rewards in the update
+    push: float | None  # the push on the primary reward; None where no reward is primary
+    shares: tuple[float, ...] | None  # each reward's share of the update; None where every advantage is 0
     left_out: int  # how many answers it drops, as GD²PO does where their rewards disagree
 
     @cached_property

@@ -55,7 +55,8 @@ class Known:
             return not any(fnmatchcase(key, c.key) for key in self.settings) if self.complete else None
         if "*" in c.key:
             told = [self._holds_of(key, c) for key in self.settings if fnmatchcase(key, c.key)]
-            open_end = None in told or (not self.complete and c.set is None)  # what is asked for at all is rare
+            # A key that only has to be there is a rare one, so a file that was not given is taken not to have it.
+            open_end = None in told or (not self.complete and c.set is None)
             return True if True in told else None if open_end else False
         return self._holds_of(c.key, c)
 

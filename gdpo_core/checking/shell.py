@@ -8,7 +8,8 @@ from itertools import islice
 from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
 from gdpo_core.checking.values import plain
 
-COMMAND = re.compile(r"\b(?:(?:swift|megatron) rlhf|main_ppo|trl (?:grpo|rloo)|axolotl train|run_grpo)\b")  # in texts
+# What a command of a trainer has in it, by which it is found in other texts.
+COMMAND = re.compile(r"\b(?:(?:swift|megatron) rlhf|main_ppo|trl (?:grpo|rloo)|axolotl train|run_grpo)\b")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)\+?=")
 _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)", re.DOTALL)
@@ -347,7 +348,7 @@ class _Scan:
             self.at = name.end()
             self._variable(word, name[0])
         else:
-            word.text, self.at = word.text + LOST, self.at + 2  # $1, $@
+            word.text, self.at = word.text + LOST, self.at + 2  # such as $1 or $@
 
     def _variable(self, word: _Word, inside: str) -> None:
         whole = re.fullmatch(r"([A-Za-z_]\w*)\[[@*]\]", inside)
