@@ -126,7 +126,8 @@ def table(
 ) -> Html:
     """Return a table whose first column names the rows; a cell may be a `Cell` and a row a `Row`, to have a class.
 
-    head: the headings of the columns; without any the table has no head. kind: the CSS class of the table.
+    head: the headings of the columns; without any the table has no head. kind: the CSS class of the table; caption: a
+    text above it.
     over: a line of headings above those of `head`: the text of each, with the number of columns that it spans. The
     first column, whose heading is as high as both lines, is not among them.
     folds: whether each cell carries the name of its column (`data-column`), so that CSS can put the cells of a row

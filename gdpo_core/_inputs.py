@@ -153,8 +153,8 @@ def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
 def group_numbers(groups: Groups, responses: int, device: torch.device | str) -> tuple[Tensor, tuple]:
     """Return (responses,) the number of each response's group, from 0, and a tuple with the id of each group.
 
-    The ids of an array of numbers are sorted, others are in the order in which they appear. device: where the numbers
-    are to be. Raises InputError.
+    groups: an id per response. The ids of an array of numbers are sorted, others are in the order in which they appear.
+    device: where the numbers are to be. Raises InputError.
 
     >>> group_numbers(["b", "a", "b"], 3, "cpu")
     (tensor([0, 1, 0]), ('b', 'a'))

@@ -81,7 +81,8 @@ def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
 def std_of(deviation: Tensor, over: Reduction, ddof: int) -> Tensor:
     """Return a standard deviation, given the values minus their mean; 0 for a single value, whatever ddof is.
 
-    ddof: what is subtracted from the number of values before the sum of squares is divided by it.
+    over: the responses that share a mean; ddof: what is subtracted from the number of values before the sum of squares
+    is divided by it.
     """
     degrees = over.counted(deviation) - ddof
     degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
@@ -213,9 +214,10 @@ def _leave_one_out(
 ) -> Normalised:
     """Return each value minus the mean of the others in its group, undivided, with the mean and std of those others.
 
-    mean, deviation: those of the whole group, as `centre` returns them; tolerance: the largest std of each group that
-    is taken as 0. With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), and their sum
-    of squared deviations is S − c_j² n / (n − 1).
+    over: the responses of each group; mean, deviation: those of the whole group, as `centre` returns them; ddof: what
+    is subtracted from the number of the others in their std; tolerance: the largest std of each group that is taken as
+    0. With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), and their sum of squared
+    deviations is S − c_j² n / (n − 1).
     """
     n = over.broadcast(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
     remaining = n - 1

@@ -293,7 +293,8 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
     """
     least, most = _of_one_group(s, "grpo")
     grain = _grain(s)
-    # By this factor or a larger one a group counts beside another: an eps shrinks advantages most if the std is small.
+    # A group counts beside another by this factor or a larger one, since an eps shrinks advantages most where the std
+    # is small.
     counts = (grain / (grain + _TRL.sum_eps * np.sqrt(s.size))) ** 2
     teaching = np.maximum(np.nan_to_num(_teaching(s), nan=1.0), 1)[:, None]
     reached = np.minimum(sides.varies_high, teaching)

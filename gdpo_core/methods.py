@@ -259,8 +259,8 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
 def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
     """Return the method and the batch to compute with, as the batch's convention and the method itself demand.
 
-    A convention may have GRPO in place of GDPO for a single reward, and take missing rewards as 0 in GDPO; a method's
-    `prepare` changes rewards or weights.
+    formula: the method as asked for. A convention may have GRPO in place of GDPO for a single reward, and take missing
+    rewards as 0 in GDPO; a method's `prepare` changes rewards or weights.
     """
     c = batch.convention
     if formula.decoupled and len(batch.rewards) == 1 and c.one_reward_is_grpo:
@@ -273,7 +273,8 @@ def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
 def compute_advantages(formula: Method, batch: Batch) -> Tensor:
     """Return the advantages of a method: (prompts, rollouts), (rollouts,) or (responses,), as the rewards were given.
 
-    A response without any reward gets 0, unless the convention counts it or lets missing rewards propagate.
+    formula: the method; batch: the rewards as `make_batch` returns them. A response without any reward gets 0, unless
+    the convention counts it or lets missing rewards propagate.
     """
     formula, batch = apply_convention(formula, batch)
     return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))

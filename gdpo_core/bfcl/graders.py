@@ -149,7 +149,10 @@ def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
 
 
 def _deletable(task: Task, function: str, name: str, value: object) -> str | None:
-    """Return why a call would mean the same without the parameter `name`; None if it would not."""
+    """Return why a call would mean the same without one of its parameters; None if it would not.
+
+    function: the function that is called; name, value: the parameter and what was sent for it.
+    """
     schema = parameters_of(task, function).get(name)
     if schema is None:
         return f"{function} documents no such parameter"

@@ -160,26 +160,38 @@ class Pairs:
         return self.tied("grpo", weight) & ~self.tied("gdpo", weight)
 
     def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
-        """Count the pairs by the order of their advantages under a method, at this weight of correctness."""
+        """Count the pairs by the order of their advantages under a method, at this weight of correctness.
+
+        among: (entries,) whether to count the pairs of an entry, by default all.
+        """
         tied, wrong = self.tied(method, weight), self.needed[method] > weight + _SAME
         counted = (self.count if among is None else self.count * among).double()
         right, same, first = (int((counted * where).sum()) for where in (~tied & ~wrong, tied, wrong))
         return Order(right, same, first)
 
     def wrong(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> float | None:
-        """Return the share of the pairs whose wrong answer gets the larger advantage; None if there is no pair."""
+        """Return the share of the pairs whose wrong answer gets the larger advantage; None if there is no pair.
+
+        weight: the weight of correctness; among: (entries,) whether to count the pairs of an entry, by default all.
+        """
         order = self.order(method, weight, among)
         return order.wrong / order.pairs if order.pairs else None
 
     def curve(self, method: str, among: Tensor | None = None) -> dict[float, float]:
-        """Return, for each weight of WEIGHTS, the share of the pairs in the wrong order; 0 if there is no pair."""
+        """Return, for each weight of WEIGHTS, the share of the pairs in the wrong order; 0 if there is no pair.
+
+        among: (entries,) whether to count the pairs of an entry, by default all.
+        """
         count = self.count if among is None else self.count * among
         wrong = self.needed[method][:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + _SAME
         shares = (wrong * count[:, None]).sum(0).double() / count.sum().clamp(min=1)
         return dict(zip(WEIGHTS, shares.tolist(), strict=True))
 
     def sufficient_weight(self, method: str, among: Tensor | None = None) -> float:
-        """Return the weight of correctness above which every pair is in the right order; NaN if there is no pair."""
+        """Return the weight of correctness above which every pair is in the right order; NaN if there is no pair.
+
+        among: (entries,) whether to look at the pairs of an entry, by default at all.
+        """
         needed = self.needed[method] if among is None else self.needed[method][among]
         return needed.max().item() if len(needed) else float("nan")
 

@@ -179,7 +179,8 @@ def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, 
     """Yield the key and the setting of each keyword argument of a call.
 
     The entries of a mapping after ** count too, if the program spells the mapping out; otherwise one key stands for
-    them all, which begins with **. The second positional argument of a trainer is its reward functions.
+    them all, which begins with **. The second positional argument of a trainer is its reward functions. names: what the
+    names of the program stand for.
     """
     if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # the first argument is the model
         yield "reward_funcs", Setting(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
@@ -208,7 +209,8 @@ def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple
 def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
     """Yield the key and the setting of each attribute that the program assigns to a configuration after it was made.
 
-    nodes: all nodes of the tree; call: the call that makes the configuration.
+    nodes: all nodes of the tree; call: the call that makes the configuration; names: what the names of the program
+    stand for.
     """
     configs = {name for name, value in names.values.items() if value is call}
     for node in nodes if configs else ():
@@ -243,8 +245,8 @@ def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> 
 def _value(node: ast.expr, names: _Names, functions: bool, depth: int = 0) -> Any:
     """Return the value that an expression spells out; `Unread` where only a run would tell it.
 
-    functions: whether the expression stands for reward functions, which then become a list of their names; depth: how
-    many names or lists led to this expression.
+    names: what the names of the program stand for; functions: whether the expression stands for reward functions, which
+    then become a list of their names; depth: how many names or lists led to this expression.
     """
     if depth > _DEEPEST:
         return Unread(_written(node))
@@ -279,10 +281,10 @@ def _written(node: ast.AST) -> str:
 
 
 def _function(node: ast.expr, names: _Names) -> str:
-    """Return the name of a reward function.
+    """Return the name of the reward function that an expression stands for.
 
     For `partial(f, …)` it is the name of f, for any other call that of what is called, and for a reward model given as
-    text that text.
+    text that text. names: what the names of the program stand for.
     """
     if isinstance(node, ast.Constant):
         return str(node.value)

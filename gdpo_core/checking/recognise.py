@@ -126,7 +126,7 @@ def _today(key: str, rules: Rules) -> str:
 def _version(rules: Rules, sources: Sequence[Source], settings: Mapping[str, Setting]) -> str | None:
     """Return the version of the trainer that a configuration names or that its script installs.
 
-    The result is None where neither tells one.
+    The result is None where neither tells one. settings: those of all sources, by today's names.
     """
     given = settings.get(rules.version_key)
     if given and isinstance(given.value, str) and _VERSION.fullmatch(given.value):

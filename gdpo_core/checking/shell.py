@@ -94,8 +94,8 @@ def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
 def _parents(words: list[_Word], settings: dict[str, Setting]) -> tuple[str, ...]:
     """Return the files of values that a command names: by --config FILE, by --config-name NAME, or by a word a.yaml.
 
-    Of several such words only the first counts. A name without an ending gets .yaml; a name that only a run would tell
-    is left out.
+    words, settings: those of the command. Of several words a.yaml only the first counts. A name without an ending gets
+    .yaml; a name that only a run would tell is left out.
     """
     named = [settings[key].value for key in ("config", "config_name") if key in settings]
     texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]

@@ -98,7 +98,7 @@ def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[
 def collect(pairs: Iterator[tuple[str, Setting]], file: str) -> dict[str, Setting]:
     """Return the settings by key; where a key comes more than once, its last setting counts.
 
-    Raises InputError that names `file` where there are too many settings.
+    pairs: keys with their settings. Raises InputError that names `file` where there are too many.
     """
     settings: dict[str, Setting] = {}
     for number, (key, setting) in enumerate(pairs):
