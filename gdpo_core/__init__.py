@@ -1,4 +1,4 @@
-"""GRPO and GDPO as the training frameworks compute them, and what they tell apart."""
+"""GRPO and GDPO as the training frameworks compute them, and which answers their advantages tell apart."""
 
 from gdpo_core._errors import InputError
 from gdpo_core.checking.check import ConfigCheck, check_config

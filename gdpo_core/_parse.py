@@ -38,7 +38,7 @@ def parse_count(text: str, argument: str) -> int:
 
 
 def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
-    """Return the first and the last step of a text FIRST:LAST; the one that is left empty is None.
+    """Return the first and the last step of a text FIRST:LAST, of which one may be left out and is None then.
 
     argument: the name of the argument, with which InputError begins.
 

@@ -2,8 +2,8 @@
 
 A log of means does not say which answers were compared with which. What it leaves open is bounded here, so that the
 exact share always lies within the bounds. Let x_k be reward k's term in each answer's sum, less the mean of its group:
-w_k (r_k − mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms. With a = |x_k|, b = |R| and t = |x_k
-+ R|, the lengths of these vectors over the answers of the step, it is
+w_k (r_k − mean_G r_k), or w_k z_k under GDPO. Let R be the sum of the other terms, and a = |x_k|, b = |R| and
+t = |x_k + R| the lengths of these vectors over the answers of the step. The share of reward k is
 
   share_k = ⟨x_k, x_k + R⟩ / t² = 1/2 + (a² − b²) / 2t²
 

@@ -1,6 +1,6 @@
 """Ties: what the advantages of a method no longer tell apart, with constant rewards, update shares and wrong orders.
 
-At the end stands how much a reward has to weigh before GDPO lets it decide.
+The last functions compute how much a reward has to weigh before GDPO lets it decide.
 """
 
 from dataclasses import dataclass, field

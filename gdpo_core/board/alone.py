@@ -1,7 +1,8 @@
 """The board as a single HTML file without network and core: marks flip, the drop plays, and the arithmetic shows.
 
-Headline, verdict and notes come from the core alone. The file has them for the state of the controls in which it was
-made, and shows none in any other state.
+In the drop each answer is a dot, which falls onto the line of one method and slides on to that of the other, each time
+to its advantage there. Headline, verdict and notes come from the core alone. The file has them for the state of the
+controls in which it was made, and shows none in any other state.
 """
 
 from base64 import b64encode

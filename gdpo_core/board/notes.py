@@ -1,4 +1,8 @@
-"""The notes beside the dots of the drop: on the tie that the headline is about, and on where its answers go."""
+"""The notes beside the dots of the drop: on the tie that the headline is about, and on where its answers go.
+
+In the drop each answer is a dot, which falls onto the line of one method and slides on to that of the other, each time
+to its advantage there.
+"""
 
 from itertools import pairwise
 

@@ -1,1 +1,1 @@
-"""The check of a configuration, which is read and never run: forms of files, trainers, the traps of frameworks.toml."""
+"""The check of a configuration, which is read and never run: its files, its trainer, and the traps that it holds."""

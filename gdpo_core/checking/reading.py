@@ -32,8 +32,8 @@ _OPTION = re.compile(r"^[ \t]*(?:--\w|\+{0,2}[\w.]+\.\w+=)", re.M)
 def read_files(given: Given) -> list[Source]:
     """Return the sources of settings that the files of a configuration hold, in the order of the files.
 
-    given: a path or several, or texts by the names of their files. Where a file builds on another one beside it, the
-    sources of that one come first. Raises InputError.
+    given: a path or several, or texts by the names of their files. Where a file that is given by its path builds on
+    another one beside it, the sources of that one come first. Raises InputError.
     """
     if isinstance(given, Mapping):
         texts = {str(name): _decoded(text, str(name)) for name, text in given.items()}
