@@ -108,10 +108,10 @@ def _numbered(answers: list[int]) -> str:
 
 
 def _example(side: Side) -> str:
-    """Name the pair in the wrong order whose advantages are furthest apart, after “such as” where there are others."""
+    """Name the pair in the wrong order whose advantages are furthest apart, after “for example” if there are others."""
     level = side.level
     low, high = max(sorted(side.wrong_order), key=lambda pair: level[pair[0]] - level[pair[1]])
-    such = "such as " if len(side.wrong_order) > 1 else ""
+    such = "for example " if len(side.wrong_order) > 1 else ""
     return f"{such}the wrong answer {low + 1} above the right answer {high + 1}"
 
 
