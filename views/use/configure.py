@@ -178,15 +178,21 @@ def _read(facts: Iterable[tuple[str, str]]) -> Html:
 
 
 def cases(trainers: Iterable[str] = ()) -> Html:
-    """Return a table of what these trainers, by default all, do on each case; “=”: as the paper's formula does.
+    """Return a table of what these trainers, by default all, do on each case, with the fault that the case finds.
 
-    trainers: their titles.
+    trainers: their titles. “=” stands where the trainer gives what the paper's formula gives.
     """
     stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
     paper, *trainers_read = stored["trainers"]
     shown = [trainer for trainer in trainers_read if trainer["title"] in trainers or not trainers]
+    given = json.loads((ROOT / "conformance" / "cases.json").read_text(encoding="utf-8"))["cases"]
+    faults = {case["name"]: case["finds"] for case in given}
     rows = (
-        [case, says, *("=" if trainer["cells"][case] == says else trainer["cells"][case] for trainer in shown)]
+        [
+            join(case, tag("small", f" finds {faults[case]}", kind="note")),
+            says,
+            *("=" if trainer["cells"][case] == says else trainer["cells"][case] for trainer in shown),
+        ]
         for case, says in paper["cells"].items()
     )
     head = ["case", "the paper's formula", *(f"{trainer['title']} ({trainer['how']})" for trainer in shown)]
@@ -208,7 +214,8 @@ def _while_it_trains(framework: Framework) -> list[str]:
     """Return sentences on what is true of every run of this trainer, which none of its lines changes."""
     sentences = [
         "GDPO's batch step divides by a standard deviation over the whole batch. Groups in which every "
-        "advantage is 0, which are called silent, make this std small and so make the other advantages large. Adam cancels a "
+        "advantage is 0, which are called silent, make this std small and so make the other advantages large. Adam "
+        "cancels a "
         "factor that stays the same during training, but not one that changes: watch how many groups are silent, and "
         "when."
     ]
