@@ -40,9 +40,9 @@ def lab_claim(headline):
     mo.md(f"""
     # {headline}
 
-    Twelve answers to one function-calling request, three marks each. GRPO and GDPO turn the marks into an
-    {term("advantage")}: how hard training pushes the model towards an answer, or away from it. GRPO adds the marks,
-    then normalises the sum; GDPO normalises each mark, then adds. **Flip a mark.**
+    Twelve answers to one function-calling request have three {term("mark", "marks")} each. GRPO and GDPO turn the marks
+    into an {term("advantage")}: how hard training pushes the model towards an answer, or away from it. GRPO adds the
+    marks, then normalises the sum; GDPO normalises each mark, then adds. **Flip a mark.**
     """)
     return
 
@@ -116,7 +116,7 @@ def lab_try(did, page):
 def lab_folds():
     show(
         html.fold("The formulas, symbol by symbol", lambda: mo.md(depth.equations())),
-        html.fold("The paper's Fig. 2, in both readings", depth.figure_two()),
+        html.fold("The paper's Fig. 2, before GDPO's batch step and after it", depth.figure_two()),
         html.fold("How the answers are marked", depth.grading()),
     )
     return

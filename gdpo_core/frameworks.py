@@ -107,7 +107,7 @@ class Framework:
         >>> FRAMEWORKS["verifiers"].facts[-1]
         ('Its log keeps four decimals of an advantage.', 'verifiers==0.4.0 verifiers/v1/graph.py:191')
         """
-        version = [(f"GDPO: {self.version}.", self.read_in)] if self.read_in else []
+        version = [(f"GDPO needs {self.title} {self.version}.", self.read_in)] if self.read_in else []
         return [*version, *((says, read_in) for says, read_in in self.notes)]
 
 

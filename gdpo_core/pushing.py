@@ -11,9 +11,10 @@ from gdpo_core._reductions import Reduction, skipping_missing
 from gdpo_core._statistics import centre
 from gdpo_core.registry import method_for
 
+SHARE = "The share of a reward in the update is its part of the variance of the advantages."
 MEANING = (
     "The push on a reward is the correlation of advantage and reward inside groups: at +1 the advantage follows this "
-    "reward exactly, at 0 the update leaves the reward as it is, and below 0 it lowers it."
+    "reward exactly, near 0 the update hardly moves the reward, and below 0 it tends to lower the reward."
 )
 
 
@@ -22,10 +23,10 @@ def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -
     """Return how much the update raises each reward, from −1 to 1, whichever reward is the cause.
 
     With d_k = r_k − mean_G r_k the push on reward k is Σ A d_k / √(Σ A² Σ d_k²) over all responses that have an
-    advantage: the correlation of advantage and reward inside groups. At 1 the advantage follows this reward exactly, at
-    0 the update leaves the reward as it is, and below 0 it lowers it. A missing reward is left out of its mean, of Σ A
-    d_k and of Σ d_k². The push is 0 where the reward is constant in every group, and where every advantage is 0.
-    Arguments and errors are those of `advantages`. Returns one number per reward.
+    advantage: the correlation of advantage and reward inside groups. At 1 the advantage follows this reward exactly,
+    near 0 the update hardly moves the reward, and below 0 it tends to lower the reward. A missing reward is left out of
+    its mean, of Σ A d_k and of Σ d_k². The push is 0 where the reward is constant in every group, and where every
+    advantage is 0. Arguments and errors are those of `advantages`. Returns one number per reward.
 
     Source: Price's equation, by which selection changes the mean of a trait by its covariance with fitness, as told by
     Frank, Natural selection IV, J. Evol. Biol. 25 (2012). A policy gradient selects answers by their advantage.

@@ -202,7 +202,10 @@ def by_hand(marks):
 
 def test_dots_and_parts_stand_where_numpy_has_them(visit):
     page = visit("?lab-task=interest")
-    title, said = page.locator("[data-cell-name=lab_claim] h1"), "One of these eight is wrong. GRPO cannot see it."
+    title, said = (
+        page.locator("[data-cell-name=lab_claim] h1"),
+        "GRPO cannot tell a wrong answer from seven right ones.",
+    )
     assert title.inner_text() == said
     assert page.locator(".play").is_hidden()  # who wants no motion has the still picture
     marks = [list(row) for row in GRADED]

@@ -187,7 +187,7 @@ def test_every_sentence_holds_at_every_setting(choice):
     )
     assert len(title) <= 60
     said = told(sentences.ties(DATA, choice, found))
-    assert f"GRPO ties different answers in {grpo_ties} of 963 prompts, GDPO in {gdpo_ties}." in said
+    assert f"GRPO ties answers with different marks in {grpo_ties} of 963 prompts, GDPO in {gdpo_ties}." in said
     assert ("All marks weigh the same" in said) == (choice.weight == 1)
 
     said = order.ties_and_pairs(choice, first)
@@ -196,9 +196,9 @@ def test_every_sentence_holds_at_every_setting(choice):
     assert ("so there is no tie to break" in said) == (tied == 0)
     assert ("GDPO breaks" in said) == (broken > 0) and ("GDPO keeps" in said) == (tied > 0 and not broken)
     if broken:
-        assert (
-            f"{broken:,} of the {tied:,} ties" in said if broken < tied else " ties " in said or "the only tie" in said
-        )
+        pairs_tied = f"GRPO ties a right answer with a wrong one in {tied:,} pair{'s' * (tied != 1)}."
+        some = f"{broken:,} of these ties" if broken < tied else "this tie" if tied == 1 else f"all {tied:,} ties"
+        assert f"{pairs_tied} GDPO breaks {some}, " in said
         ends = {0: "in the wrong order", broken: "in the wrong order"}.get(
             turned, f"{percent(turned / broken)} of them"
         )

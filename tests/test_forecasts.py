@@ -113,7 +113,7 @@ def test_the_picture_has_a_point_per_reward_and_row():
     there = [least + float(x) / 100 * (most - least) for x in place]
     assert there == pytest.approx([100 * row["difference"], 100 * row["came"]], abs=0.01)
     assert f'class="across" style="left: 0.0%">−{-least}<' in drawn and f'left: 100.0%">+{most}<' in drawn
-    assert "The sign is right in all 27 differences of 3 points or more" in str(
+    assert "In all 27 cases where a mean changed by 3 points or more, the forecast has the right sign" in str(
         forecasts.how_many_held(rows)
     ) and "45 of 57 intervals" in forecasts.how_many_held(rows)
 

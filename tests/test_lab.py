@@ -79,7 +79,7 @@ def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
     assert d["said"][1] == ["+1.65"] * 2 + ["+0.11"] * 4 + ["+0.09"] * 3 + ["−1.13"] + ["−1.45"] * 2
     said = text_of(" ".join(d["verdict"]))
     assert said.startswith(
-        "GRPO gives eight answers, seven right and one wrong, the same advantage; GDPO tells them apart."
+        "GRPO gives eight answers, seven right and one wrong, the same advantage; GDPO gives them three different ones."
     )
     assert (
         "All marks pay and weigh the same, so for 5 combinations of marks GRPO has only 3 advantages; GDPO has 5."
@@ -89,14 +89,14 @@ def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
     assert "Both methods still rank the wrong answer 10 above the right answers 11 and 12." in said
     assert "The push on correctness is 0.00 under GRPO and +0.36 under GDPO" in said
     hurt = text_of(" ".join(draw(SHEETS[1].state)["verdict"]))
-    assert "in 15 pairs. GDPO puts the right one above in 12 and the wrong one above in 3 (such as" in hurt
+    assert "in 15 pairs. GDPO puts the right one above in 12 and the wrong one above in 3 (for example" in hurt
     assert hurt.endswith("is +0.59 under GRPO and +0.46 under GDPO, so GDPO's update raises it less.")
 
 
 def test_headline_and_notes_say_what_becomes_of_the_largest_tie():
     said = [draw(sheet.state)["claim"] for sheet in SHEETS]
     assert said == [
-        "One of these eight is wrong. GRPO cannot see it.",
+        "GRPO cannot tell a wrong answer from seven right ones.",
         "Here the odd one out is right, and GDPO pushes it down.",
         "Both methods agree.",
         "No ties, but GDPO prefers four wrong answers to a right one.",
@@ -152,11 +152,11 @@ SAID = [  # a link that a review found a false or odd headline under, and what i
     ({"pays": (1.0, 3.0, 10.0)}, 2, "GDPO ties four answers, GRPO none."),
     ({"method": "grpo_no_std"}, 2, "Same order; GRPO without std takes longer steps."),
     ({"weights": (1.2, 0.0, 1.0)}, 0, "Same order, unequal pushes."),
-    ({"weights": (2.0, 1.0, 1.0)}, 0, "One of these three is wrong. GRPO cannot see it."),
+    ({"weights": (2.0, 1.0, 1.0)}, 0, "GRPO cannot tell a wrong answer from two right ones."),
     ({"weights": (0.5, 0.5, 5.0)}, 1, "GDPO decides all 3 right–wrong ties wrongly."),
     ({"method": "sa_mrpo"}, 1, "SA-MRPO pushes four right answers down, GRPO none."),
     ({"convention": "nemo_rl_loo"}, 0, "GDPO pushes nine right answers down, GRPO two."),
-    ({"convention": "nemo_rl_loo"}, 1, "Three of these eight are wrong. GRPO cannot see which."),
+    ({"convention": "nemo_rl_loo"}, 1, "GRPO cannot tell three wrong answers from five right ones."),
     ({"method": "gd2po"}, 0, "GD²PO teaches nothing here; GRPO does."),
     ({"marks": ((1, 1, 1),) * 12}, 0, "Nothing to learn here."),
 ]

@@ -124,9 +124,9 @@ class Plain:
         most = max(map(abs, x)) * max(map(abs, y))
         return all(abs(x[i] * y[j] - x[j] * y[i]) <= 1e-3 * most for i, j in combinations(self.all, 2))
 
-    def levels(self, side):
+    def levels(self, side, answers=None):
         kinds = []
-        for i in self.all:
+        for i in answers or self.all:
             if not any(self.same(side, i, j) for j in kinds):
                 kinds.append(i)
         return len(kinds)
@@ -213,14 +213,25 @@ def _(p):
     return p.same_order and p.difference >= 0.01
 
 
-@rule(r"(?i:{W}) of these {W} (is|are) wrong\. (GRPO cannot see|Neither method sees) (it|which)\.")
-def _(p, wrong, many, verb, who, pronoun):
+@rule(
+    r"(GRPO cannot tell|Neither method tells) (?:a wrong answer|{W} wrong answers) "
+    r"from (?:a right one|{W} right ones)\."
+)
+def _(p, who, wrong, passed):
     low = [i for i in p.pile if not p.right[i]]
     high = [i for i in p.pile if p.right[i]]
     parted = all(p.above(1, j, i) for i in low for j in high)
     seen = parted if who.startswith("GRPO") else not p.parted()
-    good = fits(len(low), verb) and fits(len(low), pronoun)
-    return p.is_pile(count(many), 0) and len(low) == count(wrong) and 0 < len(low) < len(p.pile) and seen and good
+    many = count(wrong or "one"), count(passed or "one")
+    return p.is_pile(sum(many), 0) and (len(low), len(high)) == many and seen and "one" not in (wrong, passed)
+
+
+@rule(r"GRPO ties right and wrong answers; {N} does not\.|Both methods tie right and wrong answers\.")
+def _(p, name):
+    low = [i for i in p.pile if not p.right[i]]
+    high = [i for i in p.pile if p.right[i]]
+    parted = all(p.above(1, j, i) for i in low for j in high)
+    return bool(low and high) and (name == p.name and parted if name else not p.parted())
 
 
 @rule(r"Here the odd one out is right, and {N} pushes it down\.")
@@ -358,16 +369,16 @@ def _(p, many, rest):
 
 @rule(
     r"GRPO gives {W} answers(?:, {W} right and {W} wrong,)? the same advantage"
-    r"(?:; {N} (tells them apart|ties them too))?\."
+    r"(?:; {N} (?:gives them {W} different ones|ties them too))?\."
 )
-def _(p, many, right, wrong, name, then):
+def _(p, many, right, wrong, name, levels):
     passed = sum(p.right[i] for i in p.pile)
     kinds = (passed, len(p.pile) - passed) if 0 < passed < len(p.pile) else (None, None)
     said = (right and count(right), wrong and count(wrong))
     return (
         p.is_pile(count(many), 0)
         and (said == kinds or not right)
-        and (not then or p.parted() == (then == "tells them apart"))
+        and (not name or p.levels(1, p.pile) == (count(levels) if levels else 1))
     )
 
 
@@ -439,15 +450,16 @@ def _(p, name, many, s):
 
 
 @rule(
-    r"(The only pair|Both pairs|All \d+ pairs|\d+ of \d+ pairs) that {N} ties differs? through the ε in its divisor "
-    r"alone, by less than 0\.5 % of the largest advantage; so small a difference counts as a tie\."
+    r"In (the only pair|both pairs|all \d+ pairs|\d+ of the \d+ pairs) that {N} ties, the two advantages differ only "
+    r"because of the ε in {N}'s divisor, by less than 0\.5 % of the largest advantage; so small a difference counts as "
+    r"a tie here\."
 )
-def _(p, which, name):
+def _(p, which, name, divides):
     largest = max(map(abs, p.a[1]))
     by_eps = [(i, j) for i, j in p.ties[1] if abs(p.a[1][i] - p.a[1][j]) > 1e-9 * largest]
     ties = len(p.ties[1])
-    every = {1: "The only pair", 2: "Both pairs"}.get(ties, f"All {ties} pairs")
-    return which == (every if len(by_eps) == ties else f"{len(by_eps)} of {ties} pairs")
+    every = {1: "the only pair", 2: "both pairs"}.get(ties, f"all {ties} pairs")
+    return name == divides and which == (every if len(by_eps) == ties else f"{len(by_eps)} of the {ties} pairs")
 
 
 @rule(
@@ -509,11 +521,11 @@ def _(p, name, which):
     return p.open[1:] == (0, 0) and p.open[0] > 0 and fits(p.open[0], which)
 
 
-EXAMPLE = r"(such as )?the wrong answer (\d+) above the right answer (\d+)"
+EXAMPLE = r"(for example )?the wrong answer (\d+) above the right answer (\d+)"
 
 
 def example(p, side, such, low, high):
-    """A pair in the wrong order on that side, and "such as" only where there are others."""
+    """A pair in the wrong order on that side, and "for example" only where there are others."""
     return not low or ((int(low) - 1, int(high) - 1) in p.wrong[side] and (such is None) == (len(p.wrong[side]) == 1))
 
 

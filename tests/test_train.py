@@ -131,8 +131,13 @@ def test_a_broken_scenario_is_named(tmp_path, change, told):
         ((20, 21), (20, 20), SAME, "No clear difference: GRPO brings every coin to p = 0.9 in 21 epochs, GDPO in 20."),
         ((20, 21), (21, 20), SAME, "Both methods bring every coin to p = 0.9 in 21 epochs."),
         ((40, 20), (20, 20), FASTER, "GDPO brings every coin to p = 0.9 in 20 epochs, GRPO in 40."),
-        ((40, 10), (20, 20), FASTER, "40. The second coin loses by it: 20 epochs instead of 10."),
-        ((20, 20), (10, 50), SLOWER, "in 20 epochs, GDPO in 50. The first coin loses by it: 20 epochs instead of 10."),
+        ((40, 10), (20, 20), FASTER, "40. That costs the second coin time: 20 epochs instead of 10."),
+        (
+            (20, 20),
+            (10, 50),
+            SLOWER,
+            "in 20 epochs, GDPO in 50. That costs the first coin time: 20 epochs instead of 10.",
+        ),
         ((40, 10), (40, 30), SAME, "in 40 epochs. The second coin takes 10 epochs under GRPO, 30 under GDPO."),
         ((None, 10), (50, 10), FASTER, "GDPO brings every coin to p = 0.9 in 50 epochs, GRPO does not within 100."),
         ((40, 10), (50, None), SLOWER, "GRPO brings every coin to p = 0.9 in 40 epochs, GDPO does not within 100."),
@@ -184,7 +189,7 @@ def random_setting(draw):
         seed=draw.randrange(100),
         match_scale=draw.choice((*COMPARISONS.values(),)),
     )
-    if draw.random() < 0.3:  # of the kind in which a coin often loses by the method that is first
+    if draw.random() < 0.3:  # of the kind in which a coin often loses time by the method that is first
         weights = draw.choice(((1.0, 1.0, 1.0), (1.0, 0.3, 0.1)))[:many]
         setting = replace(setting, p0=(0.5,) * many, scale=(1.0, 3.0, 10.0)[:many], noise=None, weights=weights, lr=1.0)
         setting = replace(setting, epochs=30, optimizer="sgd", together=0)
@@ -214,7 +219,7 @@ def latest(steps):
 FIRST = re.compile(
     r"(GRPO|GDPO) brings (.+?) to p = 0.9 in (\d+) epochs?, (GRPO|GDPO) (?:in (\d+)|does not within (\d+))\."
 )
-LOSS = re.compile(r"([\w ,-]+?) loses? by it: ([\d, and]+) epochs? instead of ([\d, and]+)\.")
+LOSS = re.compile(r"That costs ([\w ,-]+?) time: ([\d, and]+) epochs? instead of ([\d, and]+)\.")
 APART = re.compile(r"([\w ]+?) takes (\d+) epochs? under GRPO, (\d+) under GDPO\.")
 
 
@@ -292,12 +297,12 @@ def test_a_coin_that_no_method_can_learn_is_told_apart_from_those_that_are_judge
 def test_the_tolerance_is_two_epochs_or_five_percent_and_no_half_as_long_again():
     for grpo, gdpo, kind in ((20, 18, SAME), (20, 17, FASTER), (95, 100, SAME), (94, 100, SLOWER), (4, 2, FASTER)):
         assert verdict_on_coins([grpo], [gdpo]) == kind
-    rule = "by at most 5 %, or by at most 2 epochs with the larger less than 1.5 times the smaller"
+    rule = "by at most 5 %, or they differ by at most 2 epochs and the larger is less than 1.5 times the smaller"
     assert rule in plain(words.how_it_learns(Setup((0.5,))))
 
 
 def test_the_headline_is_one_line_that_its_own_cards_bear_out():
-    assert words.HEADLINES["equal"] == "Unequal scales: GDPO helps. Tuned weights, noise: it hurts."
+    assert words.HEADLINES["equal"] == "GDPO helps with unequal scales and hurts with tuned weights."
     assert all(len(title) <= 60 for title in (*words.HEADLINES.values(), words.PREDICT))
     coins = [s for s in COINS.values() if s.setup.comparison == "equal"]
     faster, slower = ([s.setup for s in coins if s.verdict == kind] for kind in (FASTER, SLOWER))

@@ -124,7 +124,7 @@ def lesson() -> Html:
         tag("a", path, href=f"https://huggingface.co/spaces/{space}/blob/main/{path}") if space else tag("code", path)
     )
     opens = join("; the command ", tag("code", "make lesson"), " opens it.")
-    return join("The whole idea, with nothing hidden, is a notebook of eight cells: ", name, opens)
+    return join("A notebook of eight cells shows the whole computation, with nothing hidden: ", name, opens)
 
 
 def footer(paper: str) -> Html:

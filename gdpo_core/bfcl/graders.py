@@ -143,7 +143,7 @@ def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
         elif not ("" in allowed and _deletable(task, function, name, call.args[name])):
             sent = comparable_value(call.args[name], schema)
             if sent is None or sent not in [comparable_value(value, schema) for value in values]:
-                return f"{name}={show(call.args[name])} is not accepted, but {needed}"
+                return f"{name}={show(call.args[name])} is not accepted: {needed}"
     unknown = [f"{name}={show(value)}" for name, value in call.args.items() if name not in schemas]
     return f"{unknown[0]} is not a parameter of {function}" if unknown else None
 

@@ -6,7 +6,6 @@ const NARROW = 680; // px, as in board.css
 const CLIP = 300; // characters of an answer that are shown at once
 const SHEET = new CSSStyleSheet();
 SHEET.replaceSync(STYLE);
-const SHARE = "A reward's part of the variance of the advantages: how much of the push is its own.";
 
 const flat = (text) => text.replaceAll("\n", "⏎"); // in one line
 const signed = (x) => `${x < -0.005 ? "−" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`;
@@ -293,8 +292,8 @@ function render({ model, el }) {
   });
   const told = make("small", { class: "soft" });
   shares.append(
-    make("span", { class: "soft", title: SHARE }, "Share of the update"), ...stakes.map(({ nodes }) => nodes[0]),
-    make("span", { class: "soft" }, "What the update raises"), ...stakes.map(({ nodes }) => nodes[1]),
+    make("span", { class: "soft" }, "Share of the update"), ...stakes.map(({ nodes }) => nodes[0]),
+    make("span", { class: "soft" }, "Push on each reward"), ...stakes.map(({ nodes }) => nodes[1]),
     make("small", { class: "soft" }, choices.push), told,
   );
 
@@ -305,7 +304,7 @@ function render({ model, el }) {
       say(stake.name, method);
       say(stake.raised, method);
       put(stake.parts, "aria-label", `Share of the update under ${method}: ${parts[side] ? listed(percents[side]) : "no update"}`);
-      put(stake.pushes, "aria-label", `What the update raises under ${method}: ${listed(pushes[side])}`);
+      put(stake.pushes, "aria-label", `Push on each reward under ${method}: ${listed(pushes[side])}`);
       stake.pieces.forEach((piece, k) => {
         const x = parts[side]?.[k] ?? 0;
         piece.style.flexGrow = Math.max(0, x);

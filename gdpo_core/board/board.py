@@ -31,7 +31,7 @@ from gdpo_core.board.state import (
     frozen,
     levels_of,
 )
-from gdpo_core.pushing import MEANING
+from gdpo_core.pushing import MEANING, SHARE
 from gdpo_core.steps import Explanation
 from gdpo_core.successors import TITLES
 
@@ -154,7 +154,7 @@ class Board(anywidget.AnyWidget):
             "methods": list(map(list, METHODS.items())),
             "base": BASE.upper(),
             "spelled": SPELLED,
-            "push": MEANING,
+            "push": f"{SHARE} {MEANING}",
             "rules": RULES,
             "primary": self._primary,
             "lengths": list(self._lengths),

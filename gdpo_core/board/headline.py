@@ -58,12 +58,13 @@ def _of_right_and_wrong(facts: Facts) -> Iterator[str]:
     right, level, name = facts.right or (), facts.chosen.level, facts.chosen.name
     wrong = [i for i in facts.pile if not right[i]]
     passed = [i for i in facts.pile if right[i]]
-    verb, pronoun = ("is", "it") if len(wrong) == 1 else ("are", "which")
-    these = f"{word(len(wrong)).capitalize()} of these {word(len(facts.pile))} {verb} wrong."
+    these = f"{_answers(len(wrong), 'wrong')} from {_ones(len(passed), 'right')}"
     if max(level[i] for i in wrong) < min(level[i] for i in passed):
-        yield f"{these} {facts.base.name} cannot see {pronoun}."
+        yield f"{facts.base.name} cannot tell {these}."
+        yield f"{facts.base.name} ties right and wrong answers; {name} does not."
     elif len({level[i] for i in facts.pile}) == 1:
-        yield f"{these} Neither method sees {pronoun}."
+        yield f"Neither method tells {these}."
+        yield "Both methods tie right and wrong answers."
     below = [i for i in passed if level[i] < max(level[j] for j in wrong)]
     was, now = facts.base.advantages, facts.chosen.advantages
     down = [i for i in below if now[i] <= PUSHED_DOWN < was[i]]
@@ -119,6 +120,15 @@ def _answers(many: int, kind: str) -> str:
     ('a right answer', 'three wrong answers')
     """
     return f"a {kind} answer" if many == 1 else f"{word(many)} {kind} answers"
+
+
+def _ones(many: int, kind: str) -> str:
+    """Say how many right or wrong answers there are, where the word “answers” stands before.
+
+    >>> _ones(1, "right"), _ones(3, "right")
+    ('a right one', 'three right ones')
+    """
+    return f"a {kind} one" if many == 1 else f"{word(many)} {kind} ones"
 
 
 def _none(many: int) -> str:

@@ -6,7 +6,7 @@ from gdpo_core import CONVENTIONS
 from gdpo_core._html import Html, prose
 from gdpo_core._pairs import APART
 from gdpo_core._words import count, listing, number, percent, signed, word
-from gdpo_core.board.facts import Facts, of_all
+from gdpo_core.board.facts import Facts, Side, of_all
 from gdpo_core.board.headline import SAME
 from gdpo_core.board.worth import worth
 from gdpo_core.registry import method_named
@@ -102,7 +102,8 @@ def _told_apart(facts: Facts) -> str:
             "only."
         )
         return f"{first} {loss} {_only_by_pay(facts)}".strip()
-    then = "tells them apart" if len({chosen.level[i] for i in facts.pile}) > 1 else "ties them too"
+    levels = len({chosen.level[i] for i in facts.pile})
+    then = f"gives them {word(levels)} different ones" if levels > 1 else "ties them too"
     return f"**{base.name} gives {who} the same advantage; {chosen.name} {then}.** {_levels(facts)}"
 
 
@@ -172,17 +173,20 @@ def _ties_of_the_other(facts: Facts) -> list[str]:
     if base.ties and new:
         sentences.append(f"{chosen.name} also ties {count(new, 'pair')} that {base.name} tells apart, which is a loss.")
     if chosen.by_eps:
-        which = of_all(chosen.by_eps, len(chosen.tied), "pair")
-        differ = "differs" if chosen.by_eps == 1 else "differ"
-        less = f"by less than {percent(APART)} of the largest advantage"
         sentences.append(
-            f"{which[0].upper()}{which[1:]} that {chosen.name} ties {differ} through the ε in its divisor alone, "
-            f"{less}; so "
-            "small a difference counts as a tie."
+            f"{_pairs_by_eps(chosen)} only because of the ε in {chosen.name}'s divisor, by less than {percent(APART)} "
+            "of the largest advantage; so small a difference counts as a tie here."
         )
     if _one_spread(facts):
         sentences.append(ONE_SPREAD.format(chosen.name))
     return sentences
+
+
+def _pairs_by_eps(chosen: Side) -> str:
+    """Begin a sentence on the tied pairs whose two advantages differ because of the ε alone."""
+    many, tied = chosen.by_eps, len(chosen.tied)
+    which = of_all(many, tied, "pair") if many == tied else f"{many} of the {tied} pairs"
+    return f"In {which} that {chosen.name} ties, the two advantages differ"
 
 
 def _one_spread(facts: Facts) -> bool:

@@ -111,11 +111,11 @@ def _numbered(answers: list[int]) -> str:
 def _example(side: Side) -> str:
     """Return words for the pair in the wrong order whose answers are most ranks apart.
 
-    They begin with “such as” if it is not the only pair in the wrong order.
+    They begin with “for example” if it is not the only pair in the wrong order.
     """
     level = side.level
     low, high = max(sorted(side.wrong_order), key=lambda pair: level[pair[0]] - level[pair[1]])
-    such = "such as " if len(side.wrong_order) > 1 else ""
+    such = "for example " if len(side.wrong_order) > 1 else ""
     return f"{such}the wrong answer {low + 1} above the right answer {high + 1}"
 
 

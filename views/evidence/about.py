@@ -47,4 +47,6 @@ def onward() -> Html:
     """Lead on: two of the small model's runs as logs, and the reader's own."""
     runs = tag("a", "the first steps of two runs of the small model", href="?at=run&run-sample=pays_5_grpo")
     link = tag("a", "What happened in your own run?", href="?at=run")
-    return tag("p", "The answers above are other people's. Chapter 4 shows ", runs, ". ", link, kind="next")
+    return tag(
+        "p", "The answers above come from other people's models. Chapter 4 shows ", runs, ". ", link, kind="next"
+    )

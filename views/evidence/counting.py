@@ -46,7 +46,7 @@ def title() -> str:
         "groups"
     )
     sets = f"GRPO gives them only {count(most['grpo'])} different sets of advantages, GDPO {count(most['gdpo'])}"
-    return f"How many differences survive? {groups}; {sets}"
+    return f"How many groups can a method tell apart? {groups}; {sets}"
 
 
 def _ends() -> str:

@@ -55,15 +55,14 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
     signs, clear = int(outcome["signs"]), int(outcome["clear"])
     right = f"all {clear}" if signs == clear else f"{signs} of {clear}"
     return (
-        f"A model of {PARAMETERS:,} parameters was trained in several set-ups. From the first {FROM} steps of one "
-        "log per "
-        f"set-up, the audit of chapter 4 forecast how {settings} would change the mean of each reward over {_steps()} "
-        "steps. A setting is a method with weights and, in some cases, a gate: a gated reward counts only where "
-        "another reward is passed. Then the settings were trained. **The sign is right in "
-        f"{right} differences of {round(100 * CLEAR)} points or more; {outcome['held']:.0f} of "
-        f"{count(int(outcome['intervals']), 'interval')} of 80 % contain what was measured{left}.** The mean error is "
-        f"{decimal(100 * outcome['error'], 1)} points; the guess “nothing changes” is off by "
-        f"{decimal(100 * outcome['of_no_change'], 1)} on average."
+        f"A model of {PARAMETERS:,} parameters was trained in several set-ups. A setting is a method with weights and, "
+        "in some cases, a gate: a gated reward counts only where another reward is passed. The audit of chapter 4 read "
+        f"the first {FROM} steps of one log per set-up, and predicted how each of {settings} would change the mean of "
+        f"each reward over {_steps()} steps. Then the model was trained under these settings. **In {right} cases where "
+        f"a mean changed by {round(100 * CLEAR)} points or more, the forecast has the right sign; "
+        f"{outcome['held']:.0f} of {count(int(outcome['intervals']), 'interval')} of 80 % contain the measured "
+        f"change{left}.** On average a forecast is off by {decimal(100 * outcome['error'], 1)} points; the guess "
+        f"“nothing changes” is off by {decimal(100 * outcome['of_no_change'], 1)}."
     )
 
 
@@ -92,16 +91,16 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
         *(tag("span", signed(x, 0), kind="upward", style=f"bottom: {at(x)}%") for x in ticks),
         *(_point(p, at) for p in drawn),
     ]
-    label = "What was forecast of each setting and reward, and what came: choose one to open its curves"
+    label = "What was forecast for each setting and reward, and what was measured: choose a dot to open its curves"
     key = (
         f"Each dot is one reward under one setting; it shows by how many points the mean of the reward over {_steps()} "
-        "steps changes. ● What came lies in the 80 % interval. ✕ It lies outside. On the dashed line the forecast "
-        "and what came agree; the "
+        "steps changes. ● The measured change lies in the 80 % interval. ✕ It lies outside. On the dashed line the "
+        "forecast and the measured change agree; the "
         f"grey band is a change of less than {clear} points. Choose a dot to see its curves."
     )
     return tag(
         "div",
-        tag("p", "came, points ↑", kind="upward-title", aria_hidden="true"),
+        tag("p", "measured, points ↑", kind="upward-title", aria_hidden="true"),
         tag("div", *area, kind="area", role="radiogroup", aria_label=label),
         tag("p", "forecast, points →", kind="across-title", aria_hidden="true"),
         tag("p", key, kind="note"),
@@ -143,9 +142,9 @@ def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def words(row: Mapping[str, Any]) -> str:
     """Return words on a forecast, with its interval, and on what came, in percentage points."""
     if row["low"] is None:
-        return f"open; came {signed(100 * row['came'], 1)}"
+        return f"open; measured {signed(100 * row['came'], 1)}"
     low, high = (signed(100 * row[name], 1) for name in ("low", "high"))
-    return f"forecast {signed(100 * row['difference'], 1)} ({low} to {high}), came {signed(100 * row['came'], 1)}"
+    return f"forecast {signed(100 * row['difference'], 1)} ({low} to {high}), measured {signed(100 * row['came'], 1)}"
 
 
 def speeds() -> list[dict[str, Any]]:
@@ -172,9 +171,9 @@ def curves(name: str) -> Html:
     title = tag("h3", rows[0]["title"], tag("small", f" {setting}", kind="note"))
     key = tag(
         "p",
-        "These are mean rates by step. Dotted lines are the forecast for the run left as it was, under GRPO, dashed "
-        f"lines the forecast for this setting, and solid lines what was measured, the mean of "
-        f"{count(_seeds(setup, setting), 'run')}. The dot that you chose is for {chosen}.",
+        "The curves show the mean of each reward at each step. Dotted lines are the forecast for the run left as it "
+        "was, under GRPO; dashed lines are the forecast for this setting; solid lines are what was measured, the mean "
+        f"of {count(_seeds(setup, setting), 'run')}. The selected dot is for {chosen}.",
         kind="note",
     )
     return html.div("setup", title, key, html.charts(drawn, "small"))
@@ -221,13 +220,14 @@ def speeds_said() -> str:
     free, gated = medians.filter(pl.col("setup") != GATED), medians.filter(setup=GATED, reward=REWARDS[2])
     each = (free.filter(reward=reward)["speed"] for reward in REWARDS)
     ranges = [
-        f"{reward} {decimal(speed.min())} to {decimal(speed.max())}"
+        f"from {decimal(speed.min())} to {decimal(speed.max())} for {reward}"
         for reward, speed in zip(REWARDS, each, strict=True)
     ]
     return (
-        "A forecast works because a reward follows a push at nearly the same speed in every set-up. The median "
-        f"speeds of the set-ups are {listing(ranges)}. Conciseness behind a gate "
-        f"counts as a reward of its own, with a median of {decimal(gated['speed'].item())}."
+        "A forecast works because a reward follows a push at nearly the same speed in every set-up. The speed is how "
+        "far the logit of the reward's mean moves in a step at a push of 1. Its median in a set-up ranges "
+        f"{listing(ranges)}. Gated conciseness counts as a reward of its own, with a median of "
+        f"{decimal(gated['speed'].item())}."
     )
 
 
@@ -244,6 +244,8 @@ def results_table() -> Html:
         ]
         for row in load()
     ]
-    head = ["set-up", "setting", "reward", "forecast", f"{percent(0.8)} interval", "came"]
-    caption = f"By how many points of its range a reward's mean over {_steps()} steps changes against the run as it ran"
+    head = ["set-up", "setting", "reward", "forecast", f"{percent(0.8)} interval", "measured"]
+    caption = (
+        f"By how many points of its range the mean of a reward over {_steps()} steps changes against the run as it ran"
+    )
     return table(head, rows, "figures", caption)

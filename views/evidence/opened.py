@@ -72,8 +72,8 @@ def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
     if mixes == 1:
         return f"All {len(marks)} answers have the same marks, so every advantage is 0."
     grpo, gdpo = (len(set(level[m])) for m in METHODS)
-    text = f"{len(marks)} answers, **{mixes} kinds** by their marks: GRPO has {count(grpo, 'advantage')} for them, "
-    text += f"GDPO {count(gdpo)}."
+    text = f"The {len(marks)} answers have **{mixes} combinations of marks**. GRPO gives them "
+    text += f"{count(grpo, 'different advantage')}, GDPO {count(gdpo)}."
     collapses = [gc.collapse(marks, m, weights=choice.weights) for m in METHODS]
     broken = gc.broken_ties(*collapses)
     if not len(broken.lower):

@@ -42,9 +42,10 @@ def _ties_said(choice: Choice, first: Pairs) -> str:
     if not broken.pairs:
         kept = "keeps the only tie" if tied == 1 else f"keeps all {count(tied)} ties"
         return f"GDPO {kept} of a right and a wrong answer that GRPO has."
-    whole = "the only tie" if tied == 1 else f"all {count(tied)} ties"
-    some = whole if broken.pairs == tied else f"{count(broken.pairs)} of the {count(tied)} ties"
-    return f"GDPO breaks {some} of a right and a wrong answer that GRPO has, {_end(broken)}."
+    has = f"GRPO ties a right answer with a wrong one in {count(tied, 'pair')}."
+    whole = "this tie" if tied == 1 else f"all {count(tied)} ties"
+    some = whole if broken.pairs == tied else f"{count(broken.pairs)} of these ties"
+    return f"{has} GDPO breaks {some}, {_end(broken)}."
 
 
 def _end(broken: Order) -> str:

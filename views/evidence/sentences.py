@@ -21,18 +21,16 @@ def claim(data: Published, result: Outcomes) -> Html:
 
 def lead(data: Published, choice: Choice) -> Html:
     """Say below the headline what a square is, and what a tie and the wrong order are."""
-    configurations = f"{len(data.models)} configurations of {models(data)} models"
-    who = (
-        f"all {configurations}" if choice.group_size == len(data.models) else f"{choice.group_size} of {configurations}"
-    )
+    whole = f"{len(data.models)} configurations of {models(data)} models"
+    who = f"all {whole}" if choice.group_size == len(data.models) else f"{choice.group_size} out of {whole}"
     sentence = join(
-        f"Each square is a prompt. Its answers come from {who}, not from one ",
+        f"Each square is a prompt. The answers to it come from {who}, not from one ",
         terms.term("policy"),
-        ". A ",
+        ". Two answers with different marks and the same advantage are a ",
         terms.term("tie"),
-        ": different marks, same advantage. The ",
+        ". They are in the ",
         tag("b", "wrong order"),
-        ": a wrong answer gets a larger advantage than a right one.",
+        " if a wrong answer gets a larger advantage than a right one.",
     )
     return tag("div", tag("p", sentence, kind="paragraph"), kind="markdown")
 
@@ -46,9 +44,11 @@ def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
         if choice.weight == 1
         else f"Correctness weighs {choice.weight:g} here, the other marks 1"
     )
-    answer = f"**GRPO ties different answers in {grpo} of {every}, GDPO in {gdpo}.** {now}; "
+    answer = f"**GRPO ties answers with different marks in {grpo} of {every}, GDPO in {gdpo}.** {now}; "
     answer += f"{unlike(data, choice.weighing(1))}."
-    return join(tag("h2", "How often does GRPO tie what differs?", kind="part"), tag("p", prose(answer), kind="answer"))
+    return join(
+        tag("h2", "How often does GRPO tie answers that differ?", kind="part"), tag("p", prose(answer), kind="answer")
+    )
 
 
 @lru_cache(maxsize=64)
@@ -57,9 +57,9 @@ def unlike(data: Published, choice: Choice) -> str:
     marks = marks_of(data, choice)
     grpo, gdpo = outcomes(marks, ties_of(marks, UNLIKE)).tied.values()
     rarely = (
-        f"GRPO would tie different answers in {count(grpo, 'prompt')}, GDPO in {count(gdpo)}"
+        f"GRPO would tie such answers in {count(grpo, 'prompt')}, GDPO in {count(gdpo)}"
         if grpo or gdpo
-        else "neither method would tie different answers"
+        else "neither method would tie any"
     )
     return f"with the weights {listing(f'{w:g}' for w in UNLIKE)} {rarely}"
 

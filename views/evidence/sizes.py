@@ -31,8 +31,8 @@ def title(data: Published, choice: Choice) -> str:
     sizes = SIZES[0], len(data.models)
     least, most = (size_shares(data, replace(choice.weighing(1), group_size=size)).tied for size in sizes)
     goes = (f"from {percent(least[m], 1)} to {percent(most[m], 1)} under {NAMES[m]}" for m in METHODS)
-    answers = f"From {sizes[0]} to {sizes[1]}, with equal weights,"
-    return f"More answers per prompt? {answers} the share with a tie goes {listing(goes)}"
+    answers = f"From {sizes[0]} answers to {sizes[1]}, with equal weights,"
+    return f"More answers per prompt? {answers} the share of prompts with a tie goes {listing(goes)}"
 
 
 def part(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:

@@ -15,8 +15,8 @@ CATEGORIES = {
 }
 LEGEND = {
     "both": "GDPO ties too",
-    "wrong": "GDPO breaks one in the wrong order",
-    "apart": "GDPO breaks them, none in the wrong order",
+    "wrong": "GDPO breaks ties, at least one in the wrong order",
+    "apart": "GDPO breaks all ties, none in the wrong order",
     "gdpo": "GDPO ties answers",
     "untied": "GDPO ties none either",
     "alike": "nothing to tie: all {answers} answers have the same marks",

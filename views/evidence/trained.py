@@ -28,7 +28,7 @@ def title() -> str:
     """Say for the fold how many predictions of the coins held."""
     comparisons = load().comparisons
     held = sum(comparison.verdict == VERDICTS[0] for comparison in comparisons)
-    asked = "What had the coins of Train predicted?"
+    asked = "What did the coins of Train predict?"
     return f"{asked} {held} of {len(comparisons)} predictions about GDPO against GRPO held"
 
 

@@ -1,4 +1,5 @@
-"""The depth below the board: how answers are marked, all conventions, the paper's Fig. 2 in both readings."""
+"""The depth below the board: how answers are marked, all conventions, the paper's Fig. 2 with and without GDPO's "
+"batch step."""
 
 from functools import lru_cache
 
@@ -28,12 +29,13 @@ def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: 
 def grading() -> Html:
     """Say what each mark looks at."""
     marks = (
-        "correctness: the answer makes the accepted calls. Values are compared after conversion, so a number may be "
-        "written as text. The requests have the format of BFCL, a leaderboard, whose own checker is stricter: it asks "
-        "for exact types.",
+        "correctness: the answer makes the accepted calls. Values are converted to the documented type before they are "
+        "compared, so a number may be written as text. The requests have the format of BFCL, a leaderboard whose own "
+        "checker is stricter: it asks for exact types.",
         "style: the answer is a bare Python call, and every value has the documented type and spelling.",
-        "conciseness: nothing can be deleted without changing the calls. In the request about the coat, conciseness is "
-        "a score between 0 and 1 instead of a mark, like a penalty on length: the fewer characters, the nearer to 1.",
+        "conciseness: no call and no argument can be deleted without changing what is computed; text around the calls "
+        "does not count. In one of the other requests, about a coat, conciseness is a score between 0 and 1 instead of "
+        "a mark, like a penalty on length: the fewer characters the answer has, the nearer the score is to 1.",
     )
     return join(
         tag("p", "We wrote the answers by hand to show typical faults. Three programs mark them:"),
@@ -42,8 +44,8 @@ def grading() -> Html:
 
 
 NO_EPS = (
-    "In the paper, GDPO's batch step adds an ε to its divisor, but the paper does not say how large this ε is. Here "
-    "the paper's formulas have an ε of 0."
+    "The paper adds a small constant, which it also calls ε, to the divisor of GDPO's batch step, but does not say how "
+    "large the constant is. In the paper's formulas, as they are computed here, it is 0."
 )
 ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
 
@@ -96,7 +98,10 @@ def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
 
 @lru_cache(maxsize=1)
 def figure_two() -> Html:
-    """Return the paper's Fig. 2 in both readings: two answers, of which the second passes one mark, or both."""
+    """Return the paper's Fig. 2 before and after GDPO's batch step.
+
+    It has two answers, of which the second passes one mark or both.
+    """
     both = [ONE_MARK, BOTH_MARKS]
     rows = {
         "GRPO": [_second(rewards, "grpo") for rewards in both],
@@ -112,7 +117,8 @@ def figure_two() -> Html:
         tag(
             "p",
             prose(
-                "Each prompt has two answers, of which the first passes nothing. The paper's Fig. 2 shows GDPO "
+                "Each prompt has two answers. The first passes no mark; the second passes one mark or both. The "
+                "paper's Fig. 2 shows GDPO "
                 "**before** its batch step. If each prompt is alone in its batch, that step makes the two prompts "
                 "alike again. The standard deviation divides by n − 1 here and in every framework; the paper does "
                 f"not say so, but the ±0.7071 of its figure needs it. {NO_EPS}"

@@ -29,7 +29,10 @@ SIZES = {  # name, what can be chosen
 NUMBERS = {"epochs": ("Epochs", 10, 1000, 10), "lr": ("Learning rate", 0.01, 5.0, 0.01)}  # name, least, most, step
 NOISIEST = 10.0
 OPTIMIZERS = ("sgd", "adam")
-LABELS = (("How the methods are", "segments unseen"), ("A third method that is", "unseen"))  # of what is seen at once
+LABELS = (
+    ("How the methods are compared", "segments unseen"),
+    ("Add a third method", "unseen"),
+)  # of what is seen at once
 REST = 0.05  # where the conflict starts the answer that is wrong and not concise
 
 
@@ -101,7 +104,7 @@ def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
     third = {"no third method": ""} | {f"+ {name}": m for m, name in THIRD.items()}
     method = page.given("train-method", list(third.values()))
     standing = next(title for title, m in third.items() if m == method)
-    label, third_label = (tag("span", f"{words} compared", kind=kind) for words, kind in LABELS)
+    label, third_label = (tag("span", words, kind=kind) for words, kind in LABELS)
     return (
         mo.ui.radio(titles, TITLES[compare], inline=True, label=label),
         mo.ui.dropdown(third, standing, label=third_label),

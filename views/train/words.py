@@ -23,7 +23,7 @@ from views.train.runs import BAND
 TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "Without the batch step"}
 UNDER = {"equal": "With steps of equal size", "published": "As published", "neither": "Without the batch step"}
 HEADLINES = {  # of 60 characters at most, so that each stays on one line
-    "equal": "Unequal scales: GDPO helps. Tuned weights, noise: it hurts.",
+    "equal": "GDPO helps with unequal scales and hurts with tuned weights.",
     "published": "As published, GDPO also gains where successes are rare.",
     "neither": "Without the batch step, longer steps look like better ones.",
 }
@@ -82,8 +82,9 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) ->
     )
     ends += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
     dashed = (
-        f"{'One more set-up (dashed) is' if uncounted == 1 else f'{uncounted} more set-ups (dashed) are'} of another "
-        "comparison and not counted here. "
+        "One more set-up (dashed) is not counted, because it compares the methods in another way. "
+        if uncounted == 1
+        else f"{uncounted} more set-ups (dashed) are not counted, because they compare the methods in another way. "
     )
     conflicts = f"In {cards - uncounted - len(kinds)} more, rewards conflict: there the question is which answer wins."
     return join(tag("b", UNDER[comparison]), ends, dashed if uncounted else "", conflicts)
@@ -128,17 +129,20 @@ def how_it_learns(setting: Setup) -> Html:
     sentences = (
         f"**The policy.** {drawn} In each epoch {count(setting.prompts, 'group')} of "
         f"{count(setting.rollouts, 'answer')} are drawn, and the advantage A of each answer is computed. What got a "
-        "positive advantage becomes likelier, what got a negative one less likely. Each logit moves along the mean of "
+        "positive advantage becomes likelier, and what got a negative one becomes less likely. Each logit moves "
+        "along the mean of "
         f"A (b − p), the score-function gradient, where {outcome}.",
         "**The batch step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
-        "Longer steps would win without being better. By default every method therefore gets GDPO's batch step, which "
+        "A method whose steps are merely longer would win without being better. By default every method therefore "
+        "gets GDPO's batch step, which "
         "makes the steps of all methods equal in size. The choice “**Each as published**” gives the batch step to GDPO "
         "alone. The choice "
         "“**Without the batch step**” takes it away from GDPO too, as many demos do; GDPO's steps are then longer than "
         "GRPO's.",
-        "**Thin lines** show the limit that ever larger groups approach.",
+        "**Thin lines** show the limit that is approached as groups become larger and larger.",
         f"**Lines** are medians over {count(setting.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} "
-        f"of the seeds. Two medians count as equal if they differ by at most {percent(ALIKE_SHARE)}, or "
-        f"by at most {ALIKE_EPOCHS} epochs with the larger less than {ALIKE_TIMES:g} times the smaller.",
+        f"of the seeds. Two medians count as equal in two cases: they differ by at most {percent(ALIKE_SHARE)}, or "
+        "they "
+        f"differ by at most {ALIKE_EPOCHS} epochs and the larger is less than {ALIKE_TIMES:g} times the smaller.",
     )
     return join(*(tag("p", prose(sentence)) for sentence in sentences))

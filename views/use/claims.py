@@ -33,10 +33,10 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“[1,0,1] and [0,1,1] get one advantage from GRPO and two from GDPO.”",
         PARTLY,
-        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if as many "
-        "answers pass the first mark as pass the second, or as fail the second. In a group of "
-        f"{len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)} answers pass these marks, and "
-        f"{_TELLS[not same[1]]} if {_passes(split)} do.",
+        "With equal weights GRPO always gives these two answers the same advantage. GDPO does so too if the number "
+        "of answers that pass the first mark equals the number that pass the second, or the number that fail it. In a "
+        f"group of {len(tied)}, GDPO {_TELLS[not same[0]]} if {_passes(tied)}, and {_TELLS[not same[1]]} if "
+        f"{_passes(split)}.",
         ("lab",),
     )
     yield (
@@ -58,9 +58,9 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“Every reward counts in proportion to its weight, whatever its scale.”",
         PARTLY,
-        "The scale does not matter under GDPO, that is true, as long as the reward varies in the group. But its "
-        f"share of the update goes by the square of its weight: of rewards that are not correlated and weigh "
-        f"{listing(weights)}, the first has a share of {percent(share)}, not {percent(naive)}.",
+        "It is true that the scale does not matter under GDPO, as long as the reward varies in the group. But the "
+        "share of a reward in the update is proportional to the square of its weight: of three rewards that are not "
+        f"correlated and weigh {listing(weights)}, the first has a share of {percent(share)}, not {percent(naive)}.",
         ("lab",),
     )
     n = {m: gc.count_distinct(m, 4, 6) for m in ("grpo", "grpo_no_std", "gdpo")}
@@ -75,8 +75,8 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“Use GDPO when all rewards matter alike.”",
         PARTLY,
-        "At equal weights GDPO makes rewards count alike, as far as they are not correlated, whether they matter or "
-        "not. So the advice is right if each of them matters, and wrong if one of them is nearly constant noise.",
+        "At equal weights GDPO makes uncorrelated rewards count alike, whether or not they matter. So the advice is "
+        "right if each of them matters, and wrong if one of them is nearly constant noise.",
         ("train", "noise"),
     )
     yield ("“No setting gets worse with GDPO.”", FALSE, _where_gdpo_is_behind(), ("evidence",))
@@ -102,9 +102,10 @@ def _where_gdpo_is_behind() -> str:
     gdpo, grpo = clear(by_winner["gdpo"]), clear(by_winner["grpo"])
     return (
         f"Here GDPO is slower in {verdicts.count(VERDICTS[2])} of {len(verdicts)} set-ups of coins. With a small "
-        f"language model GDPO is behind, with an interval that excludes 0, in {len(model.ahead('grpo'))} of "
-        f"{len(model.comparisons)} comparisons, and in {len(model.ahead('grpo', least))} of these "
-        f"{len(model.ahead('grpo'))} by {count(round(100 * least), 'point')} or more. Of the ties of a right and a "
+        f"language model GDPO is clearly behind in {len(model.ahead('grpo'))} of {len(model.comparisons)} comparisons "
+        f"(the interval of the difference excludes 0); in {len(model.ahead('grpo', least))} of these "
+        f"{len(model.ahead('grpo'))} it is behind by {count(round(100 * least), 'point')} or more. Of the ties of a "
+        "right and a "
         f"wrong answer that GDPO breaks in Evidence, {percent(wrong)} end in the "
         "wrong order. In the "
         f"paper's own tables GDPO is ahead by at least one point in {count(gdpo)} of "
@@ -124,8 +125,11 @@ def _more_accuracy() -> str:
 
 
 def _passes(group: list[list[int]]) -> str:
+    """Say how many answers of a group pass the first mark, and how many pass the second."""
     first, second, _ = (sum(column) for column in zip(*group, strict=True))
-    return f"{word(first)} and {word(second)}"
+    if first == second:
+        return f"each of the two marks is passed by {word(first)} answers"
+    return f"the first mark is passed by {word(first)} answers and the second by {word(second)}"
 
 
 @lru_cache(maxsize=1)
@@ -171,14 +175,14 @@ LIMITS = (
     "what normalising does to a gradient, not what a model makes of it.",
     "A mark is a reward that is 1 or 0; in the paper a reward can be any number. With three marks and positive "
     "weights, GRPO can tie answers with different marks in two cases only: two marks have the same value, which is pay "
-    "times weight, or the value of one is the sum of the values of the other two. For GDPO the same rule holds, with "
-    "the weight divided by the std of the mark in the group as its value.",
+    "times weight, or the value of one is the sum of the values of the other two. The same rule holds for "
+    "GDPO, where the value of a mark is its weight divided by the std of the mark, taken as 0 or 1, in the group.",
     "Shares of the update are shares of variance, not of gradients: a gradient also depends on token "
     "probabilities, clipping, a KL term and how tokens are averaged.",
     "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. On language "
     "models the paper found that a lower weight is unreliable and that a gate works.",
-    f"Frameworks were read on {max(trainer.read_on for trainer in FRAMEWORKS.values())}; each record says where and "
-    "when.",
+    f"The code of the trainers was last read on {max(trainer.read_on for trainer in FRAMEWORKS.values())}; the record "
+    "of each trainer says where and when.",
 )
 REFERENCES = {
     "GDPO": (
@@ -200,8 +204,8 @@ REFERENCES = {
 OPENING = f"""# A few lines switch GDPO on. Your rewards say whether you should
 
 [Paper: arXiv {REFERENCES["GDPO"][0]}](https://arxiv.org/abs/{REFERENCES["GDPO"][0]}) · [Code: NVlabs/GDPO]({CODE}) · \
-[Data: BFCL]({DATA}) · [References](?at=use#references) · Every advantage on this page comes from one torch \
-library, gdpo_core."""
+[Data: BFCL]({DATA}) · [References](?at=use#references) · Every advantage that this page computes comes \
+from one torch library, gdpo_core."""
 CITE = """@inproceedings{liu26aa,
   title={GDPO: Group reward-Decoupled Normalization Policy Optimization for Multi-reward RL Optimization},
   author={Liu, Shih-Yang and Dong, Xin and Lu, Ximing and Diao, Shizhe and Belcak, Peter and Liu, Mingjie and \
@@ -251,7 +255,13 @@ def folds(lab: State) -> mo.Html:
         title: mo.lazy(lambda content=content: show(content())) if callable(content) else show(content)
         for title, content in parts.items()
     }
-    then = tag("p", "Next: ", tag("a", "change the Lab", href="?at=lab"), ", and these lines follow.", kind="next")
+    then = tag(
+        "p",
+        "Next: ",
+        tag("a", "change pay or weights in the Lab", href="?at=lab"),
+        ", and the lines above follow.",
+        kind="next",
+    )
     # In an element of its own, so that a link can lead to it.
     last = tag("div", element(mo.accordion(cited)), id="references")
     return show(mo.accordion(drawn, multiple=True, expanded=[next(iter(drawn))]), last, then)

@@ -124,13 +124,13 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
         report.STYLE,
         tag(
             "section",
-            tag("h2", f"GDPO in {framework.title} ", tag("small", f"all that is needed; {framework.version}")),
+            tag("h2", f"GDPO in {framework.title} ", tag("small", f"all that is needed: {_version(framework)}")),
             report.copy_box(lines, f"GDPO in {framework.title}"),
             *(tag("p", prose(sentence)) for sentence in (_OF_RUN if run else _about(lab, gate))),
             *(_shown_method(framework, lab) if run is None else []),
-            tag("h3", "Write a log that can be audited ", tag("small", "extra")),
+            tag("h3", "To write a log that can be audited ", tag("small", "optional")),
             report.copy_box(log, "a log that can be audited"),
-            tag("h3", "Make sure that it ran ", tag("small", "extra")),
+            tag("h3", "To make sure that GDPO ran ", tag("small", "optional")),
             report.copy_box(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
             tag("h3", "What to know"),
@@ -178,19 +178,27 @@ def _read(facts: Iterable[tuple[str, str]]) -> Html:
 
 
 def cases(trainers: Iterable[str] = ()) -> Html:
-    """Return a table of what these trainers, by default all, do on each case; “=”: as the paper's formula does.
+    """Return a table of what these trainers, by default all, do on each case, with the fault that the case finds.
 
-    trainers: their titles.
+    trainers: their titles. “=” stands where the trainer gives what the paper's formula gives.
     """
     stored = json.loads((ROOT / "data" / "matrix.json").read_text(encoding="utf-8"))
     paper, *trainers_read = stored["trainers"]
     shown = [trainer for trainer in trainers_read if trainer["title"] in trainers or not trainers]
+    given = json.loads((ROOT / "conformance" / "cases.json").read_text(encoding="utf-8"))["cases"]
+    faults = {case["name"]: case["finds"] for case in given}
     rows = (
-        [case, says, *("=" if trainer["cells"][case] == says else trainer["cells"][case] for trainer in shown)]
+        [
+            join(case, tag("small", f" finds {faults[case]}", kind="note")),
+            says,
+            *("=" if trainer["cells"][case] == says else trainer["cells"][case] for trainer in shown),
+        ]
         for case, says in paper["cells"].items()
     )
     head = ["case", "the paper's formula", *(f"{trainer['title']} ({trainer['how']})" for trainer in shown)]
-    matrix = table(head, rows, "matrix", f"of {stored['made']}; = as the paper's formula")
+    matrix = table(
+        head, rows, "matrix", f"As of {stored['made']}. “=” stands where the trainer gives the paper's result."
+    )
     return tag("div", matrix, kind="framed", tabindex=0, role="region", aria_label=f"cases of {len(shown)} trainers")
 
 
@@ -205,15 +213,17 @@ def all_cases() -> Html:
 def _while_it_trains(framework: Framework) -> list[str]:
     """Return sentences on what is true of every run of this trainer, which none of its lines changes."""
     sentences = [
-        "GDPO's batch step divides by a standard deviation over the whole batch. Silent groups make this std small, "
-        "and so make the advantages of the other groups large. Adam cancels a factor that stays the same during "
-        "training, but not one that changes: watch how many groups are silent, and when."
+        "GDPO's batch step divides by a standard deviation over the whole batch. Groups in which every "
+        "advantage is 0, which are called silent, make this std small and so make the other advantages large. Adam "
+        "cancels a "
+        "factor that stays the same during training, but not one that changes: watch how many groups are silent, and "
+        "when."
     ]
     if metric := framework.zero_std_metric:
         over = "over the whole batch" if framework.zero_std_over_batch else "from the sum of the rewards"
         sentences.append(
-            f"{metric} does not show that one reward has become constant, because it is computed {over}. Log for each "
-            "reward in how many groups it is constant."
+            f"The metric {metric} of {framework.title} does not show that one reward has become constant, because the "
+            f"metric is computed {over}. Log for each reward in how many groups it is constant."
         )
     if option := framework.filter_option:
         sentences.append(
@@ -221,6 +231,11 @@ def _while_it_trains(framework: Framework) -> list[str]:
             "its rewards differ and cancel in the sum, so leave this option off."
         )
     return sentences
+
+
+def _version(framework: Framework) -> str:
+    """Return which versions of a trainer have GDPO; for a trainer without GDPO, what computes it there."""
+    return f"{framework.title} {framework.version}" if framework.read_in else framework.version
 
 
 def _about(lab: State, gate: str) -> list[str]:

@@ -34,30 +34,31 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "The scales differ,",
-                "and no weights make up for that. In GRPO's sum the largest reward makes most of the update. In Train, "
+                "and you have no weights that make up for it. In GRPO's sum the largest reward makes up most of the "
+                "update. In Train, "
                 "{verdict}.",
                 "train",
                 "scales",
             ),
             Case(
                 "There is a single reward.",
-                "Nothing has to be kept apart: inside a group both methods give the same order and the same ratios. "
-                "In the Lab, set two of the weights to 0 to see it.",
+                "Nothing has to be kept apart: inside a group, the advantages of the two methods differ only by a "
+                "factor. In the Lab, set two of the weights to 0 to see it.",
                 "lab",
             ),
         ),
         (
             Case(
                 "A continuous reward stands beside binary ones",
-                f"and matters more than they do. In Train it is learnt in {_in_epochs('dense', 1)}; the rare mark "
-                f"beside it pays for that, with {_in_epochs('dense', 0)}.",
+                f"and matters more than they do. In Train it is learnt in {_in_epochs('dense', 1)}. The cost falls on "
+                f"the rare mark beside it, which takes {_in_epochs('dense', 0)}.",
                 "train",
                 "dense",
             ),
             Case(
                 "The scales are similar",
-                "and so are the starts. Which comes first, adding or normalising, then makes little difference. In "
-                "Train, {verdict}.",
+                "and the rewards are passed about equally often at the start. Whether adding or normalising comes "
+                "first then makes little difference. In Train, {verdict}.",
                 "train",
                 "equal",
             ),
@@ -65,16 +66,15 @@ def cases() -> list[tuple[Case, Case]]:
         (
             Case(
                 "All signals matter,",
-                "and none is nearly constant noise. Each counts by its weight alone, whatever its scale, even beside a "
-                "reward a hundred times as large. In Train, {verdict}.",
+                "and none is nearly constant noise. Under GDPO a reward that varies counts by its weight, whatever its "
+                "scale, even beside a reward a hundred times as large. In Train, {verdict}.",
                 "train",
                 "hundred",
             ),
             Case(
                 "One reward dominates on purpose,",
                 "by its scale or by weights tuned for the sum. GDPO takes the scale out and undoes that. In Train’s "
-                "set-up, "
-                "the answer is {verdict}.",
+                "set-up “Weights tuned for a sum”, the answer is {verdict}.",
                 "train",
                 "tuned",
             ),
