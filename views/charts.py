@@ -352,7 +352,7 @@ def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
         base.mark_rule(opacity=0.4, color=INK).encode(alt.X("low:Q"), alt.X2("high:Q")),
         base.mark_point(filled=True, size=30, opacity=0.9, color=LOOKS["gdpo"].colour).encode(x),
     ]
-    return _typed(alt.layer(*layers), "Speeds of all runs, set-up below set-up", description).properties(height=300)
+    return _typed(alt.layer(*layers), "Speeds of all runs, one row for each set-up", description).properties(height=300)
 
 
 def courses(rows: Sequence[Mapping], words: str) -> Filled:

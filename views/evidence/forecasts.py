@@ -168,7 +168,7 @@ def curves(name: str) -> Html:
     setup, setting, chosen = name.split("~")
     rows = [row for row in load() if (row["setup"], row["row"]) == (setup, setting)]
     drawn = [charts.courses(_lines(row), f"{row['reward']}: {words(row)}") for row in rows]
-    title = tag("h3", rows[0]["title"], tag("small", f" {setting}", kind="note"))
+    title = tag("h3", rows[0]["title"], tag("small", f" setting: {setting}", kind="note"))
     key = tag(
         "p",
         "The curves show the mean of each reward at each step. Dotted lines are the forecast for the run left as it "
