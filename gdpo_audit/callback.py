@@ -119,8 +119,11 @@ class AuditCallback(TrainerCallback):
 def metrics_of(report: AuditReport) -> dict[str, float]:
     """Return the figures of a report as the metrics of `AuditCallback`, by name, without those that have no value."""
     method = shown_method(report)[0] or "grpo"
-    measures = report.methods.get(method, {})
-    metrics = {f"{name}/{method}": measures.get(name) for name in ("groups_with_ties", "silent_groups", "inversions")}
+    metrics: dict[str, float | None] = {}
+    if figures := report.methods.get(method):
+        metrics[f"groups_with_ties/{method}"] = figures["groups_with_ties"]
+        metrics[f"silent_groups/{method}"] = figures["silent_groups"]
+        metrics[f"inversions/{method}"] = figures["inversions"]
     for reward in report.rewards:
         name = reward["name"]
         metrics[f"update_share/{method}/{name}"] = reward["update_share"].get(method)

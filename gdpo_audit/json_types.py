@@ -1,10 +1,17 @@
-"""The JSON of a report, as the types from which its schema is made."""
+"""Types of the parts of a report: `report.schema.json` is made from them, and they hold the descriptions in it.
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+A part that stands here is a dict in Python too. A part that is an object in Python, such as a finding, is a
+`msgspec.Struct` beside the functions that make it.
+"""
+
+from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta
 
 from gdpo_core.pushing import MEANING as PUSH
+
+# A number that is NaN in Python where it has no value; JSON has null there.
+MaybeNaN = Annotated[float, Meta(extra_json_schema={"nan": "null"})]
 
 PUNISHED = "Of the responses above their group's mean in it, the share with an advantage of 0 or less."
 
@@ -47,7 +54,7 @@ class RunPart(TypedDict):
     logged: int
     reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
     max_error: float | None
-    weights_used: dict[str, float]
+    weights_used: Annotated[dict[str, float], Meta(description="Those with which `methods` was computed.")]
     weights_from: Annotated[
         str, Meta(description="given, solved, score, fitted, nearest, config, log, parts or assumed.")
     ]
@@ -70,7 +77,9 @@ class RewardPart(TypedDict):
     mean: float | None
     std: float | None
     missing: Annotated[int, Meta(description="Responses.")]
-    dead_groups: float
+    dead_groups: Annotated[
+        float, Meta(description="Of the groups that hold it, the share in which it is constant; 1 if none holds it.")
+    ]
     update_share: dict[str, float | None]
     push: Annotated[dict[str, float], Meta(description=f"By method. {PUSH}")]
     punished: Annotated[dict[str, float | None], Meta(description=f"By method. {PUNISHED}")]
@@ -84,11 +93,11 @@ class RewardPart(TypedDict):
 class MethodPart(TypedDict):
     """The figures of one method on the rewards of the run: shares and means as in `gdpo_core.collapse`."""
 
-    groups_with_ties: float | None
-    tied_pairs: float | None
-    levels: float | None
-    silent_groups: float | None
-    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+    groups_with_ties: MaybeNaN
+    tied_pairs: MaybeNaN
+    levels: MaybeNaN
+    silent_groups: MaybeNaN
+    inversions: Annotated[MaybeNaN, Meta(description="null without a primary reward.")]
 
 
 class WorstPromptPart(TypedDict):
@@ -119,29 +128,6 @@ class LengthsPart(TypedDict):
     correlations: Annotated[dict[str, float | None], Meta(description="With each reward, inside groups.")]
 
 
-class LinkPart(TypedDict):
-    """A page elsewhere about a finding."""
-
-    title: str
-    url: str
-
-
-class FindingPart(TypedDict):
-    """One thing that the owner of a run should know."""
-
-    id: str
-    title: Annotated[str, Meta(description="The fact in a few words.")]
-    severity: Literal["error", "warning", "info"]
-    message: str
-    to_do: Annotated[str, Meta(description="One sentence; empty where nothing has to be done.")]
-    read_more: Annotated[str, Meta(description="The chapter of the page, or the section of docs/audit.md, about it.")]
-    links: Annotated[list[LinkPart], Meta(description="In the paper, and in the framework's documentation.")]
-    evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
-    fix: Annotated[str | None, Meta(description="Lines that mend the log or the configuration.")]
-    row: Annotated[int | None, Meta(description="Of the plan, that answers it; from 0.")]
-    extent: Annotated[float, Meta(description="How much of the run it is about, from 0 to 1: the order of findings.")]
-
-
 class GatePart(TypedDict):
     """A reward that counts only where the primary one reaches a threshold."""
 
@@ -151,46 +137,12 @@ class GatePart(TypedDict):
     otherwise: Annotated[float, Meta(description="The reward everywhere else.")]
 
 
-class TrialPart(TypedDict):
-    """A setting that the run could have used, and its figures."""
-
-    method: str
-    weights: dict[str, float]
-    gate: GatePart | None
-
-
 class ForecastPart(TypedDict):
     """The forecast change of a reward under a setting: its mean over the steps of the log, in its own unit."""
 
     difference: Annotated[float | None, Meta(description="Setting less as it ran; null: the log does not tell.")]
     low: Annotated[float | None, Meta(description="The lower end of its 80 % interval.")]
     high: float | None
-
-
-class PlanPart(TypedDict):
-    """A setting that was tried on this log, and what the log shows under it; the first is the run's own."""
-
-    setting: TrialPart
-    recommended: bool
-    title: str
-    do: Annotated[str, Meta(description="The start of a sentence; empty for the run's own.")]
-    why: Annotated[str, Meta(description="Of the recommended one: the end of that sentence.")]
-    cost: Annotated[str, Meta(description="Of the recommended one: a sentence.")]
-    update_share: dict[str, float | None]
-    push: Annotated[dict[str, float], Meta(description=f"By reward, without the gate. {PUSH}")]
-    punished: Annotated[dict[str, float | None], Meta(description=f"By reward, without the gate. {PUNISHED}")]
-    forecast: Annotated[
-        dict[str, ForecastPart] | None,
-        Meta(description="By reward; null of the run's own, without a primary reward, and of fewer than 20 steps."),
-    ]
-    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
-    groups_with_ties: float | None
-    tied_pairs: float | None
-    silent_groups: float | None
-    dead_groups: Annotated[dict[str, float], Meta(description="By reward, behind the gate.")]
-    off: Annotated[float | None, Meta(description="How far the shares are from what its weights ask for.")]
-    lines: Annotated[str | None, Meta(description="Of configuration; null: none are known.")]
-    tried_on: Annotated[int, Meta(description="Responses of the log.")]
 
 
 class StepPart(TypedDict):
@@ -230,19 +182,6 @@ class ByPart(TypedDict):
     inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
 
 
-class GroupPart(TypedDict):
-    """One group that shows a finding best; lists are of its answers, in the order of the log."""
-
-    finding: Annotated[str, Meta(description="The id of a finding, or punished: its best answers get 0 or less.")]
-    step: int
-    group: int
-    rewards: Annotated[list[list[float | None]], Meta(description="Of each answer, in the order of source.rewards.")]
-    advantages: Annotated[list[float | None], Meta(description="Of this group alone, under the run's method.")]
-    logged: list[float | None] | None
-    prompt: Annotated[str | None, Meta(description="Clipped; null where the log has none.")]
-    completions: list[str | None] | None
-
-
 class SettingPart(TypedDict):
     """A setting, and what the whole run shows under it; null: there is nothing to compute it from."""
 
@@ -256,38 +195,3 @@ class SettingPart(TypedDict):
     tied_pairs: float | None
     silent_groups: float | None
     inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
-
-
-class WhatIfPart(TypedDict):
-    """The whole run as it was, and under another setting."""
-
-    before: SettingPart
-    after: SettingPart
-    fix: Annotated[str | None, Meta(description="Lines of configuration that set it; null: none are known.")]
-    notes: Annotated[list[str], Meta(description="What the figures stand on.")]
-
-
-class ReportPart(TypedDict):
-    """The audit of one run: what `gdpo audit --json` writes, and `AuditReport.to_dict()` gives."""
-
-    schema: Literal[1]
-    verdict: str
-    source: SourcePart
-    run: RunPart
-    rewards: list[RewardPart]
-    methods: Annotated[dict[str, MethodPart], Meta(description="By method: grpo, grpo_no_std, gdpo, grpo_batch_std.")]
-    plan: Annotated[list[PlanPart], Meta(description="At most one row is recommended; empty: nothing can be tried.")]
-    findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings; then what is about most.")]
-    steps: list[StepPart]
-    by: Annotated[list[ByPart], Meta(description="By the column asked for, else by one of few texts; else empty.")]
-    prompts: Annotated[PromptsPart | None, Meta(description="null: the log does not say which prompts return.")]
-    lengths: Annotated[LengthsPart | None, Meta(description="null: no tokens, and no texts or too many.")]
-    groups: NotRequired[Annotated[list[GroupPart], Meta(description="Where they were asked for (--groups).")]]
-    what_if: NotRequired[Annotated[WhatIfPart, Meta(description="Only where a setting was asked for.")]]
-
-
-class ReportsPart(TypedDict):
-    """The audits of several runs."""
-
-    schema: Literal[1]
-    runs: list[ReportPart]

@@ -51,8 +51,10 @@ def _entry_and_fault(error: msgspec.ValidationError) -> tuple[str, str]:
 def jsonable(value: object) -> Any:
     """Return a value as lists, mappings, text and numbers, ready for JSON; NaN and infinity become None.
 
-    Raises InputError for a value of another kind.
+    A `msgspec.Struct` becomes a mapping of its members. Raises InputError for a value of another kind.
     """
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

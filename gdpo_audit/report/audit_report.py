@@ -1,7 +1,7 @@
 """The report of an audit, put together from the facts about a run, its findings and its plan."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
 from typing import Any
@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.examples import MOST, ExampleGroup, example_groups, with_texts
+from gdpo_audit.findings.examples import MOST, ExampleGroup, completed, example_groups
 from gdpo_audit.findings.facts import Facts, Phase, ValueFacts, ratio
 from gdpo_audit.findings.finding import LISTED, Finding
-from gdpo_audit.findings.findings import Link, links
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
 from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
@@ -20,9 +19,10 @@ from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
 from gdpo_audit.findings.sentences import but_residue
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
-from gdpo_audit.json_types import ByPart, ByRewardPart, LengthsPart, PromptsPart, RewardPart, RunPart, SourcePart
+from gdpo_audit.json_types import ByPart, ByRewardPart, MethodPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.report.answers import data_of
+from gdpo_audit.report.document import ReportMembers
 from gdpo_audit.report.verdict import caution, logged_count, what_first, what_ran
 from gdpo_core._errors import InputError
 from gdpo_core._html import Displayed
@@ -32,39 +32,23 @@ from gdpo_core._json import jsonable
 CORRELATED = 8  # rewards whose correlations a report holds
 
 
-@dataclass(frozen=True)
-class AuditReport(Displayed):
+@dataclass(frozen=True, kw_only=True)
+class AuditReport(ReportMembers, Displayed):
     """Hold all that an audit says of a run; `to_dict` gives it as plain values.
 
-    source: counts of the responses, groups and steps in the log.
-    run: how the run computed its advantages; `weights_used` are the weights behind `methods`.
-    rewards: `missing` counts responses; `dead_groups` is the share of groups in which the reward is constant, among the
-    groups that hold it, or 1 if none does.
-    methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
-    steps: one row per step.
-    by: the same figures by the values of a column, such as the task.
-    prompts, lengths: which prompts taught nothing, and how long completions are; None where the log does not say it.
-    plan: settings tried on this log, its own first; at most one is recommended.
-    what_ran, what_first: the method that ran and whether that is certain, and what to do. Together they are the
-    verdict.
-    groups: the groups that show a finding best; each computes its advantages under any method.
-    caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
+    The members that JSON has too are described in `ReportMembers`: source, run, rewards, methods, plan, findings, by,
+    prompts and lengths. The others are:
+    steps: a table with a row per step, with the columns of `StepPart`.
+    what_ran, what_first: the method that ran and whether that is certain, and what to do; sentences, which together are
+    the verdict.
+    caution: the first words of what_first where the log has too few groups to judge; else empty.
     alternative: the run under another setting, where one was asked for.
     """
 
-    source: SourcePart
-    run: RunPart
-    rewards: tuple[RewardPart, ...]
-    methods: Mapping[str, Mapping[str, float | None]]
-    findings: tuple[Finding, ...]
     steps: pl.DataFrame
     what_ran: str
     what_first: str
-    plan: tuple[Setting, ...] = ()
     caution: str = ""
-    by: tuple[ByPart, ...] = ()
-    prompts: PromptsPart | None = None
-    lengths: LengthsPart | None = None
     alternative: WhatIf | None = None
     _facts: Facts | None = field(default=None, repr=False, compare=False)  # where its log can be read once more
     _groups: tuple[ExampleGroup, ...] = field(default=(), repr=False)
@@ -73,7 +57,7 @@ class AuditReport(Displayed):
     @cached_property
     def groups(self) -> tuple[ExampleGroup, ...]:
         """The groups that show a finding best, five of each at most, with their texts: these are read at first use."""
-        return with_texts(self._groups, self._texts)
+        return completed(self._groups, self._texts)
 
     @cached_property
     def answers(self) -> Mapping[str, Any] | str | None:
@@ -185,22 +169,17 @@ class AuditReport(Displayed):
         """The first lines of the report: what ran, whether that is certain, and what to do."""
         return f"{self.what_ran} {self.what_first}"
 
-    def links(self, finding: Finding) -> tuple[Link, ...]:
-        """Return links to pages about a finding: in the paper, and in the documentation of the run's framework."""
-        return links(finding.id, self.source["framework"], finding.fix is not None)
-
     def to_dict(self, groups: bool | int = False) -> dict[str, Any]:
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
         groups: whether it holds the groups that show a finding best, with their texts; a number holds at most so many
         of each finding.
         """
-        findings = [asdict(x) | {"links": [asdict(link) for link in self.links(x)]} for x in self.findings]
         parts = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
         parts |= {
             "methods": self.methods,
-            "plan": [row.to_dict() for row in self.plan],
-            "findings": findings,
+            "plan": self.plan,
+            "findings": self.findings,
             "steps": self.steps.to_dicts(),
             "by": self.by,
             "prompts": self.prompts,
@@ -210,7 +189,7 @@ class AuditReport(Displayed):
             most = MOST if groups is True else groups
             parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
         if self.alternative is not None:
-            parts["what_if"] = self.alternative.to_dict()
+            parts["what_if"] = self.alternative
         return {name: jsonable(part) for name, part in parts.items()}
 
     def findings_table(self) -> pl.DataFrame:
@@ -348,7 +327,7 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
     }
 
 
-def _method(f: Facts, m: str) -> dict[str, float]:
+def _method(f: Facts, m: str) -> MethodPart:
     """Return one method's figures over the run, by name: ties, levels per group, silent groups, wrong order."""
     return {
         "groups_with_ties": f.ties(m),

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 import gdpo_core
 from gdpo_audit.findings.finding import Finding
@@ -183,7 +184,7 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
     """
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
-    pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in report.links(finding)]
+    pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in finding.links]
     ways = [part for part in (way, *pages) if part]
     figures = table(["figure", "value"], [[label(key), _figure(key, x)] for key, x in finding.evidence.items()])
     parts = [

@@ -269,8 +269,8 @@ def _meaning_of_plan(report: AuditReport, forecast: str | None) -> str:
 
 def _forecast_of(row: Setting, name: str) -> str:
     """Return as text how the mean of a reward is forecast to change, with the interval; a dash where that is open."""
-    x = (row.forecast or {}).get(name) or {}
-    if x.get("difference") is None:
+    x = row.forecast[name] if row.forecast else None
+    if x is None or x["difference"] is None:
         return MISSING
     return f"{signed(x['difference'], 3)} ({signed(x['low'], 3)} to {signed(x['high'], 3)})"
 
