@@ -17,7 +17,7 @@ PUNISHED = "Of the responses above their group's mean in it, the share with an a
 
 
 class SourcePart(TypedDict):
-    """The files of the log and what they hold."""
+    """The files of a log, and what they hold."""
 
     path: str
     framework: str
@@ -27,31 +27,37 @@ class SourcePart(TypedDict):
     groups: int
     group_size: Annotated[int | None, Meta(description="null: groups of different sizes.")]
     rewards: list[str]
-    grouped_by: Annotated[str, Meta(description="In words.")]
+    grouped_by: Annotated[str, Meta(description="How the groups were told apart, in words.")]
     skipped_lines: int
     skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
     window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
-    notes: Annotated[list[str], Meta(description="What is left out, counts once or not at all; in sentences.")]
+    notes: Annotated[
+        list[str], Meta(description="Facts that ask for nothing, such as what was left out; in sentences.")
+    ]
 
 
 class WeightsFrom(TypedDict):
-    """The weights that a run had from a step on."""
+    """The weights that a run had from one step on."""
 
     step: int
     weights: Annotated[dict[str, float | None], Meta(description="null for a weight: the log cannot tell it.")]
 
 
 class RunPart(TypedDict):
-    """The recipe that made the logged advantages, and the one that the figures were computed with."""
+    """The recipe that made the logged advantages, and the one with which the figures were computed."""
 
     method: Annotated[str | None, Meta(description="null: the log does not show it.")]
     convention: Annotated[str | None, Meta(description="null: the log does not show it.")]
     weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
-    weights_in_turn: Annotated[list[WeightsFrom], Meta(description="Where they change; weights: of most batches.")]
+    weights_in_turn: Annotated[
+        list[WeightsFrom], Meta(description="Only where they change; `weights` then holds those of most batches.")
+    ]
     weights_up_to_scale: Annotated[bool | None, Meta(description="true: only the ratios of these weights are known.")]
-    remarks: Annotated[list[str], Meta(description="What was done to the advantages afterwards, and to the log.")]
-    logged: int
+    remarks: Annotated[
+        list[str], Meta(description="What was done to the advantages after the method, and when they were logged.")
+    ]
+    logged: Annotated[int, Meta(description="Responses with an advantage.")]
     reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
     max_error: float | None
     weights_used: Annotated[dict[str, float], Meta(description="Those with which `methods` was computed.")]
@@ -71,7 +77,7 @@ class RunPart(TypedDict):
 
 
 class RewardPart(TypedDict):
-    """One reward: its part of the update, the push on it, how its mean went, where it is missing or constant."""
+    """One reward: its share of the update, the push on it, how its mean went, and where it is missing or constant."""
 
     name: str
     mean: float | None
@@ -91,7 +97,7 @@ class RewardPart(TypedDict):
 
 
 class MethodPart(TypedDict):
-    """The figures of one method on the rewards of the run: shares and means as in `gdpo_core.collapse`."""
+    """The figures of one method on the rewards of the run; shares and means are those of `gdpo_core.collapse`."""
 
     groups_with_ties: MaybeNaN
     tied_pairs: MaybeNaN
