@@ -76,8 +76,8 @@ def advise(report: AuditReport) -> list[Answer]:
 
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
-    """Return what all answers come to, in a sentence or a few; caution: the words before it, if there are too few
-    groups.
+    """Return all answers in one or a few sentences; caution: the words before these, if there are too few groups to
+    judge.
 
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
     '**Yes, for the ties.** None of these checks speaks against it.'
@@ -119,8 +119,9 @@ def _held(report: AuditReport, better: int) -> str:
     """Return the effect, a key of EFFECTS, of a figure that GDPO makes better (1) or worse (-1), or leaves as it is
     (0).
 
-    A better figure helps only where the push on the primary reward rises. A worse figure hurts, unless that push rises:
-    then it may be worth it, and the effect is mixed. Without a primary reward any change is mixed.
+    It depends on the push on the primary reward. Where that rises, a better figure helps, and a worse one is mixed, as
+    it may be worth it. Where it stays, a better figure changes nothing; where it falls, a better figure is mixed; in
+    both cases a worse one hurts. Without a primary reward, either is mixed.
     """
     change = change_of_primary(report)
     if change is None:
@@ -235,15 +236,13 @@ def _evidence_of(report: AuditReport, finding: str) -> Mapping[str, object] | No
 
 
 def _inversions(report: AuditReport, method: str) -> float:
-    """Return the share of pairs in the wrong order under a method; NaN where no pair can be, or no reward
-    is primary.
-    """
+    """Return the share of pairs in the wrong order under a method; NaN where no pair differs in a primary reward."""
     return nan_if_none(report.methods[method]["inversions"])
 
 
 def _order(report: AuditReport) -> Answer | None:
-    """Return the answer about pairs in the wrong order; None without a primary reward, or with advantages
-    upside down.
+    """Return the answer about pairs in the wrong order; None where no reward is primary, or the advantages are upside
+    down.
     """
     first = report.run["primary"]
     if first is None or _evidence_of(report, "advantages-upside-down"):
@@ -265,9 +264,10 @@ def _order(report: AuditReport) -> Answer | None:
 
 
 def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
-    """Return a sentence that says that training goes by the push, where an answer's figure changes in another way.
+    """Return the sentence that training goes by the push, for an answer whose figure changes where the push does not
+    follow.
 
-    effect: the effect of that figure; differs: whether GDPO changes it by enough to count. Else the sentence is empty.
+    effect: the effect in that answer; differs: whether GDPO changes its figure by enough to count. Else it is empty.
     """
     change = change_of_primary(report)
     if not differs or change is None or effect in ("helps", "hurts"):

@@ -70,10 +70,10 @@ def audit(
     weights: {reward: weight}, or one number per reward. By default the weights that made the logged advantages, else
     those in the log or in a configuration file beside it, else 1 each.
     primary: the name of the reward that matters most; None: no reward does.
-    asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo; by default the one that a
-    configuration beside the log names, if any.
+    asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo; by default the one of the run's
+    configuration or of its trainer, if that is known.
     what_if: the arguments of `AuditReport.what_if`, as a dict; the whole run is then computed under this setting too.
-    engine: a function with which the parts of the log are computed, as `map` does it.
+    engine: a function that is called as `map` is, to apply another function to each part of the log.
     Raises InputError.
     """
     setting = None if what_if is None else validate_setting(run, what_if)
@@ -88,9 +88,7 @@ def audit(
 
 
 def _for_a_what_if(facts: Facts) -> Facts:
-    """Return the facts without the tables, examples and summary, which findings need and what comes after them does
-    not.
-    """
+    """Return the facts as a report keeps them: without the tables and summaries that only its making needs."""
     return replace(facts, tables=(), by=(), examples=None, summary=None)
 
 
@@ -161,9 +159,9 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
 
 
 def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
-    """Return facts that say what the advantages of a run show where no known method makes them.
+    """Return the facts with what the advantages of a run show even though no known method makes them.
 
-    `by_themselves` holds what shows without a recipe. Where that is no weights, `added` is the column that was added to
+    `by_themselves` holds what shows without any recipe. If it holds no weights, `added` is the column that was added to
     the advantages, or, if there is none, `pattern` is what else is regular in them.
     """
     by_themselves = shown(sample_of(f), f.rewards)
@@ -190,7 +188,7 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
     """Return what the sums of a run are computed with if one recipe made all of its advantages.
 
     recipe: None if it is not known; the weights are then those of the log or 1, and the convention is the framework's.
-    Weights in `wanted` take the place of both.
+    Weights that the caller asks for take their place.
     """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
@@ -247,8 +245,8 @@ def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
 def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
     """Return whether the log may name other groups than those in which its advantages were made.
 
-    So it is where the recipe misses some advantages of the sample, and where in addition the advantages do not add up
-    to 0 in nearly all groups, or the recipe misses some in more than half of the batches.
+    That is the case where the recipe misses some advantages of the sample, and in addition either the advantages add up
+    to 0 in too few groups, or the recipe misses some in more than half of the batches.
     """
     if _reproduces(recipe, sample, run.rewards):
         return False
@@ -285,7 +283,8 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
     """Return the recipe that is solved without groups in which an advantage is beyond √(n − 1), as no rewards make it.
 
-    None if there are no such groups, if they hold more than half of the advantages, or if the recipe misses others.
+    None if there are no such groups, if they hold more than half of the advantages, or if the recipe misses possible
+    ones.
     """
     a = pl.col("advantage").fill_nan(None)
     large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
@@ -299,9 +298,8 @@ def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], want
 def _reproduces(
     recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str], but_impossible: bool = False
 ) -> bool:
-    """Return whether a recipe makes all logged advantages of some tables.
-
-    but_impossible: whether advantages that no rewards make, because they are too large, may be missed.
+    """Return whether a recipe makes all logged advantages of some tables; but_impossible: all but those that no rewards
+    make.
     """
     for log in (tensors_of(table, rewards) for table in tables):
         c = compare(log, recipe)
@@ -341,7 +339,8 @@ def _facts_of_summary(
 def _repeats_the_one_before(batches: Sums[Array]) -> Array:
     """Return (batches,) whether each batch repeats the rows of the batch before it.
 
-    Batches in which no two responses differ never count as repeated; small ones only where many batches are.
+    Batches in which no two responses differ never count as repeated, and small ones only where many batches are
+    repeated.
     """
     # Batches in which nothing differs are equal even if neither of them repeats the other.
     differs = batches.different_pairs > 0
@@ -379,9 +378,11 @@ def _without_foreign_batches(f: Facts) -> Facts:
 
 
 def _smaller_groups(f: Facts, parts: Sequence[pl.DataFrame]) -> int | None:
-    """Return the size of smaller groups, as evaluations have them, in which the recipe makes all of some batches.
+    """Return the size of smaller groups, as evaluations have them, in which the recipe makes all advantages of some
+    batches.
 
-    parts: the rows of these batches. Returns None where no size does, or where a column names the groups.
+    parts: the rows of these batches. None where no size does, and where groups have no fixed size or a column names
+    them.
     """
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:

@@ -22,10 +22,10 @@ LONGEST = 200  # the most characters of a value that are kept
 def by_value(f: Facts) -> tuple[ValueFacts, ...]:
     """Return the facts of each value of the column by which the run is to be looked at, in the order of the values.
 
-    Values beyond the `VALUES` with the most groups come last, as one. () where there is no such column. The facts of a
-    value are of the responses that have it; their advantages are those of their whole batches. It takes two passes over
-    the log. A column that varies inside a group raises InputError if the caller asked for it; a column that was chosen
-    by default then gives ().
+    The `VALUES` values with the most groups have facts of their own; all rarer ones come last, taken together. () where
+    there is no such column. The facts of a value are of the responses that have it; their advantages are those of their
+    whole batches. The log is read twice. A column that varies inside a group raises InputError if the caller asked for
+    it, and gives () if it was chosen by default.
     """
     values = None
     with suppress(InputError) if f.run.by_default else nullcontext():

@@ -114,7 +114,7 @@ class AuditCallback(TrainerCallback):
     def _show(self, metrics: dict[str, float], state: Any, logs: dict[str, Any] | None) -> None:
         """Hand the metrics to the trainer's logger; without a trainer, add them to its logs of the present step."""
         if self.trainer is not None:
-            # The log() of TRL's trainers writes its table of completions once more.
+            # This is the log() of the base class: that of TRL's trainers writes the table of completions once more.
             self._logging = True
             try:
                 Trainer.log(self.trainer, metrics)

@@ -41,7 +41,7 @@ Options = Mapping[str, Any]
 
 
 def _key(name: str) -> str:
-    """Return the key of a method or a convention from any spelling of it, such as "GRPO no-std"."""
+    """Return the key of a method or a convention from any spelling of it, as "grpo_no_std" from GRPO no-std."""
     return re.sub("[-. ]", "_", name.strip().lower())
 
 
@@ -279,10 +279,10 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
 
 @contextmanager
 def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
-    """Make errors of bad input name a run by its first path: all of them if there are several runs, else those about
-    numbers.
+    """Make errors of bad input that are raised inside this context begin with the first of a run's paths.
 
-    paths: those of the run. An OSError, as of a path that a reader cannot open, becomes such an InputError.
+    several: whether there are other runs; if not, only errors about numbers of the log do. An OSError, as of a path
+    that a reader cannot open, becomes such an InputError too.
     """
     try:
         yield
@@ -304,7 +304,7 @@ def _targets(options: Options) -> dict[str, Path]:
     given = {"html": options["html"], "json": None if options["json_"] == Path("-") else options["json_"]}
     targets = {option: path for option, path in given.items() if path is not None}
     for option, path in targets.items():
-        fits = str(path) != "-" and os.path.isdir(path.parent) and not os.path.isdir(path)  # a Path may raise OSError
+        fits = str(path) != "-" and os.path.isdir(path.parent) and not os.path.isdir(path)  # Path.is_dir may raise
         expect(fits, option, "a file in a directory that exists", repr(str(path)))
     return targets
 
@@ -318,17 +318,18 @@ def _expect_spared(targets: Mapping[str, Path], files: Sequence[str], what: str)
 def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
     """Write the text of each option to its file. Raises InputError.
 
-    It is written beside the file first, and then moved into its place, so that an old report stays whole if the disk is
-    full.
+    The text is first written beside the file and then moved into its place, so that an old file stays whole if the disk
+    is full.
     """
     for option, path in targets.items():
         real = beside = path
         try:
             real = path.resolve()
-            beside = real.with_name(f".{real.name}.part") if real.is_file() or not real.exists() else real  # a device
+            # A device is written to directly, as no file could take its place.
+            beside = real.with_name(f".{real.name}.part") if real.is_file() or not real.exists() else real
             beside.write_bytes(texts[option].encode("utf-8", errors="replace"))
             beside.replace(real)
-        except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to themselves
+        except (OSError, RuntimeError) as error:  # links that lead to themselves raise RuntimeError
             if beside != real:
                 with suppress(OSError):
                     beside.unlink()

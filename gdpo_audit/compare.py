@@ -25,9 +25,9 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
     The runs of one side are repetitions: they have one method, and differ in their seeds. Ties, shares, pushes and
     silent groups are those under the method that each run had.
-    Of two runs, a figure is the mean over steps, or over rows of a few steps each if the run is long. Where both runs
-    hold at least half of the steps of the shorter one, only these are compared, step by step, so that a course that
-    both share cancels.
+    Of two runs, a figure is the mean over steps, or over rows of a few steps each if the run is long. Where at least
+    half of the steps of the shorter run are in the other too, only the shared steps are compared, pair by pair, so that
+    a course that both share cancels.
     Of several runs on each side, each run gives one mean; a figure is the mean of these, and its interval comes from
     their spread.
     Raises InputError for a single run beside several, and for runs of one side by two methods.
@@ -134,9 +134,8 @@ def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFr
     rows of the shared steps are then returned in one order. tables: the steps of each run.
     """
     keys = ["step", "step_last"]
-    if any(
-        table.select(keys).is_duplicated().any() for table in tables
-    ):  # a step that has several rows pairs with none
+    ambiguous = any(table.select(keys).is_duplicated().any() for table in tables)
+    if ambiguous:  # a step that has several rows in one run pairs with no row of another
         return tables, False
     shared = reduce(lambda x, y: x.join(y, on=keys, how="semi"), (table.select(keys) for table in tables))
     if 2 * len(shared) < min(map(len, tables)):  # most of the runs would be left out
@@ -156,11 +155,11 @@ def _mean(values: Array) -> float | None:
 
 
 def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
-    """Return the difference of the means of two series, with its interval.
+    """Return the difference of the means of two series, b less a, with its interval.
 
-    paired: whether the series are compared number by number. runs: whether each number is of a whole run; else the
-    numbers are of steps, in order. The difference is None where a series has no number, the interval where it has too
-    few.
+    figure, reward: what the series are of. paired: whether they are compared number by number. runs: whether each
+    number is of a whole run; else the numbers are of steps, in order. The difference is None where a series has no
+    number, the interval where it has too few.
 
     >>> c = _change("mean", "x", np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.5, 3.5]), True)
     >>> c.difference, round(c.low, 3), round(c.high, 3)

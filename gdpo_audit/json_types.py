@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from gdpo_core.pushing import MEANING as PUSH
 
-# A number that is NaN in Python where it has no value; JSON has null there.
+# A number that is NaN in Python where it has no value, and null in JSON: scripts/make_schema.py lets it be null.
 MaybeNaN = Annotated[float, Meta(extra_json_schema={"nan": "null"})]
 
 PUNISHED = "Of the responses above their group's mean in it, the share with an advantage of 0 or less."
@@ -71,7 +71,7 @@ class RunPart(TypedDict):
     primary: str | None
     steps_off: list[int]
     silent_responses: Annotated[
-        int | None, Meta(description="In groups without any advantage, under the run's method.")
+        int | None, Meta(description="Responses in groups without any advantage, under the run's method.")
     ]
     but_residue: Annotated[str, Meta(description="What is logged there all the same, in words; empty: nothing.")]
 
@@ -82,7 +82,7 @@ class RewardPart(TypedDict):
     name: str
     mean: float | None
     std: float | None
-    missing: Annotated[int, Meta(description="Responses.")]
+    missing: Annotated[int, Meta(description="The number of responses that lack it.")]
     dead_groups: Annotated[
         float, Meta(description="Of the groups that hold it, the share in which it is constant; 1 if none holds it.")
     ]
@@ -107,20 +107,20 @@ class MethodPart(TypedDict):
 
 
 class WorstPromptPart(TypedDict):
-    """A prompt with many responses in groups without any advantage."""
+    """A prompt of which many responses are in groups without any advantage."""
 
-    prompt: Annotated[str | None, Meta(description="Clipped.")]
-    visits: Annotated[int, Meta(description="Groups.")]
+    prompt: Annotated[str | None, Meta(description="Its text, clipped.")]
+    visits: Annotated[int, Meta(description="The number of its groups.")]
     silent_visits: int
     silent_responses: int
 
 
 class PromptsPart(TypedDict):
-    """The prompts of a run over all of its steps, under the run's method."""
+    """The prompts of a run over all of its steps, and how many of them were in silent groups under the run's method."""
 
     prompts: int
-    repeated: Annotated[int, Meta(description="Seen at least twice.")]
-    silent: Annotated[int, Meta(description="Silent in every visit.")]
+    repeated: Annotated[int, Meta(description="Prompts that were seen at least twice.")]
+    silent: Annotated[int, Meta(description="Prompts whose groups were all silent.")]
     silent_repeated: Annotated[int, Meta(description="Of these, seen at least twice.")]
     worst: Annotated[list[WorstPromptPart], Meta(description="Those with the most silent responses, ten at most.")]
 
@@ -131,11 +131,11 @@ class LengthsPart(TypedDict):
     unit: Literal["tokens", "characters"]
     first_quarter: Annotated[float | None, Meta(description="The mean in the first quarter of the batches.")]
     last_quarter: float | None
-    correlations: Annotated[dict[str, float | None], Meta(description="With each reward, inside groups.")]
+    correlations: Annotated[dict[str, float | None], Meta(description="Of the length with each reward, inside groups.")]
 
 
 class GatePart(TypedDict):
-    """A reward that counts only where the primary one reaches a threshold."""
+    """A rule by which `reward` counts only where the reward `on` reaches a threshold."""
 
     on: str
     reward: str
@@ -144,7 +144,9 @@ class GatePart(TypedDict):
 
 
 class ForecastPart(TypedDict):
-    """The forecast change of a reward under a setting: its mean over the steps of the log, in its own unit."""
+    """The forecast change of the mean of a reward over the steps of the log under a setting, in the
+    reward's own unit.
+    """
 
     difference: Annotated[float | None, Meta(description="Setting less as it ran; null: the log does not tell.")]
     low: Annotated[float | None, Meta(description="The lower end of its 80 % interval.")]
@@ -152,10 +154,11 @@ class ForecastPart(TypedDict):
 
 
 class StepPart(TypedDict):
-    """One step, or a few where a run has more than 200.
+    """One step of a run, or a few steps together where the run has more than 200.
 
-    Further members, numbers or null: by reward mean:NAME, std:NAME, missing:NAME, dead:NAME; by method ties:METHOD,
-    silent:METHOD; share:METHOD:NAME, push:METHOD:NAME; correlation:NAME:NAME.
+    The further members are numbers or null. By reward they are mean:NAME, std:NAME, missing:NAME and dead:NAME; by
+    method ties:METHOD and silent:METHOD; by both share:METHOD:NAME and push:METHOD:NAME; by two rewards
+    correlation:NAME:NAME.
     """
 
     step: int
@@ -165,7 +168,7 @@ class StepPart(TypedDict):
 
 
 class ByRewardPart(TypedDict):
-    """One reward in the groups with one value of a column."""
+    """The figures of one reward in the groups with one value of a column."""
 
     name: str
     mean: float | None
@@ -174,11 +177,11 @@ class ByRewardPart(TypedDict):
 
 
 class ByPart(TypedDict):
-    """The groups with one value of the column that was asked for, under one method."""
+    """The figures of the groups with one value of a column, under one method."""
 
     column: str
     value: Annotated[str | None, Meta(description="null: missing.")]
-    values: Annotated[int, Meta(description="More than 1: so many values together, which are too many.")]
+    values: Annotated[int, Meta(description="1, or the number of rare values that are taken together.")]
     method: str
     groups: int
     responses: int
@@ -189,7 +192,7 @@ class ByPart(TypedDict):
 
 
 class SettingPart(TypedDict):
-    """A setting, and what the whole run shows under it; null: there is nothing to compute it from."""
+    """A setting, and what the whole run shows under it; a figure is null where there is nothing to compute it from."""
 
     method: str
     convention: str

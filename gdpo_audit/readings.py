@@ -21,8 +21,8 @@ from gdpo_core._errors import InputError
 
 LEFT_OUT = 4  # the most columns that are tried as rewards, as each of them is another reading
 SAMPLE = 20_000  # the most responses on which a reading is judged
-# The share of the advantages of 0 in which a column has one value if it explains them. In the others, the rewards are
-# at their mean.
+# The share of the advantages of 0 in which a column has one value if it explains them. The others may be 0 because the
+# rewards are at the mean of their group.
 MOSTLY = 0.8
 ADDS_UP = 0.99  # the share of groups with a sum of 0 from which on the groups are taken to be those of the trainer
 
@@ -168,7 +168,7 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
     issue.
 
     The details say what these rows have in common: the value of a column, or an advantage below 0 under the recipe.
-    sample: tables of the run; recipe: what makes their advantages.
+    sample: tables of the run; recipe: that of their advantages.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:
@@ -188,10 +188,10 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
 
 
 def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
-    """Return the details of the issue about a mask: which rows it leaves out, how many of how many, and whether they
-    count.
+    """Return the details of the issue about a mask: the rows that it leaves out, their number, and that of all rows.
 
-    reread: the run as it is read with the mask. They count if they stay in the statistics of their groups.
+    They also say whether the rows count in the statistics of their groups all the same. reread: the run read with the
+    mask.
     """
     rows = int(run._source.sizes["rows"].sum())
     left = rows - int(reread._source.sizes["rows"].sum())

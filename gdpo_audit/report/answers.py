@@ -29,9 +29,9 @@ _PLACE = 90_000
 
 
 def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
-    """Return the data from which answers.js computes other settings; a sentence that says why, where there can be none.
+    """Return the data from which answers.js computes other settings, or a sentence that says why there can be none.
 
-    The data are the rewards of all groups of the run, or of whole batches from all over it if all are too many, with
+    The data are the rewards of all groups of the run, or of whole batches from all over it if these are too many, and
     the figures that the run had. tables: the tables of the run, read anew.
     """
     convention = ALL_CONVENTIONS[f.basis.convention]
@@ -116,12 +116,13 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
 
 
 def _written(parts: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
-    """Return the reward vectors of a sample in the form in which they are written into a report.
+    """Return the reward vectors of a sample, as a mapping from names to lists, in the form in which a report holds
+    them.
 
-    `vectors` lists all distinct ones. `batches` lists by batch and group the numbers of the group's vectors, how often
-    each came, and its weight in the batch step if that is another number. `float32` says of each batch whether its
-    rewards are such numbers, `groups` is the number of groups. parts: what `_vectors` returns; rewards: the number of
-    rewards.
+    `vectors` lists all distinct vectors. `batches` lists by batch and group the numbers of the group's vectors, how
+    often each came, and its weight in the batch step if that is another number. `float32` says of each batch whether
+    its rewards are such numbers, and `groups` is the number of groups. parts: what `_vectors` returns; rewards: how
+    many rewards there are.
     """
     rows = pl.concat(parts).with_columns(pl.col("over").cast(pl.Int64))
     numbers: dict[tuple[float | None, ...], int] = {}

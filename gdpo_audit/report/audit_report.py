@@ -322,9 +322,8 @@ def _run(f: Facts) -> RunPart:
 
 
 def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
-    """Return the phases of a run whose weights change; [] where they do not change.
-
-    Where there are more than `LISTED`, the last one and the first ones are returned.
+    """Return the phases of a run whose weights change, of too many the first ones and the last one; [] for
+    one phase.
     """
     return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 
@@ -363,7 +362,7 @@ def _method(f: Facts, m: str) -> MethodPart:
 
 
 def _of_value(f: Facts, value_facts: ValueFacts) -> ByPart:
-    """Return the part of a report about one value of a column: the figures of its responses under the run's method."""
+    """Return the part of a report about the groups with one value of a column, under the run's method."""
     method, here = f.method, value_facts.facts
     shares = here.shares(method)
 

@@ -19,8 +19,8 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.intervals import CONFIDENCE
 from gdpo_core.pushing import MEANING
 
-# The share of figures that was clear in simulated runs, of two single runs that differ in the seed alone: over all
-# set-ups that were tried, and in those with the fewest and the most. Of several runs a side it is at most
+# The share of the figures that were clear between two simulated runs that differ in their seeds alone: over all set-ups
+# that were tried, and in the set-ups with the fewest and the most. Between several runs a side it is at most
 # 1 − CONFIDENCE.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
 
@@ -72,11 +72,11 @@ class HowMade:
 
 @dataclass(frozen=True)
 class PooledSpeed:
-    """The speed at which one reward followed a push over several runs: how far its logit moved in a step for a push of
-    one.
+    """The speed at which one reward followed a push over several runs.
 
-    error: the standard error of the speed. between: how far the speeds of the runs differ beyond their errors. by_run:
-    the speed and its error in each run; None where a run does not tell it.
+    speed: how far the logit of the reward's rate moved in a step for a push of 1. error: the standard error of the
+    speed. between: how far the speeds of the runs differ beyond their errors. by_run: the speed and its error in each
+    run; None where a run does not tell it.
     """
 
     reward: str

@@ -22,10 +22,10 @@ def reward_look(k: int) -> str:
 
 
 def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool = False, folds: bool = True) -> Html:
-    """Return a table, whose first column names the rows, in an element that scrolls if it is wide.
+    """Return a table, whose first column names the rows, in an element that scrolls if the table is wide.
 
-    prose: whether the cells hold words, else numbers. folds: whether the cells of a row stand below each other on a
-    phone.
+    prose: whether the cells hold words, else numbers. folds: whether a wide table has the cells of a row below each
+    other on a phone.
     """
     wide = folds and len(head) > (2 if prose else 4)
     drawn = _html.table(head, rows, " ".join(["runs"] * prose + ["wide"] * wide), folds=wide)
@@ -40,8 +40,8 @@ def depth(title: str, *content: object) -> Html:
 def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, float]:
     """Return the lower and the upper end of the sliders of the weights.
 
-    They are 0 and 1, or further out where twice a weight of the run is, or where a weight is that the report names and
-    a bit more. It names the weights of the plan, and those above which no pair is in the wrong order.
+    They are 0 and 1 at least, and reach as far as twice each weight of the run, and a fifth beyond each weight that the
+    report names: those of the plan, and those above which no pair is in the wrong order. weights: those of the run.
     """
     named = [w for row in report.plan for w in row.weights.values()]
     for finding in report.findings:

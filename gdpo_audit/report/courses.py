@@ -55,9 +55,8 @@ class Axes:
         no number.
         """
         parts = ("L".join(self.point(*pair) for pair in part) for part in _parts(steps, series))
-        return tag(
-            "path", kind="course", d="".join(f"M{part}h0" for part in parts)
-        )  # h0 draws a point that stands alone as a dot
+        # h0 draws a point that stands alone as a dot.
+        return tag("path", kind="course", d="".join(f"M{part}h0" for part in parts))
 
     def band(self, steps: Sequence[float], series: Series, spread: float) -> Html:
         """Draw a band around the course of a series; spread: how far it reaches above and below."""
@@ -134,9 +133,7 @@ class Course:
 
 
 def courses(report: AuditReport) -> Html:
-    """Draw the mean, push and share of each reward over the steps, and a table of the numbers; empty for a
-    single step.
-    """
+    """Draw the mean, push and share of each reward over the steps, with a table of the numbers; empty for one step."""
     steps, rewards = report.steps["step"].to_list(), courses_of(report)
     if len(steps) < 2 or not rewards:
         return Html()
@@ -395,5 +392,5 @@ def _difference(difference: float, low: float, high: float, beside: Axes) -> Htm
 
 
 def _signed(x: float) -> str:
-    """Return a number as text with its sign, rounded to two digits, or to four from 10 on."""
+    """Return a number as text with its sign, and with two significant digits, or four from 10 on."""
     return f"{'+' * (x > 0)}{number(x, 2 if abs(x) < 10 else 4)}"

@@ -27,9 +27,9 @@ def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clippe
 
 
 def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> list[Table]:
-    """Return tables of the groups in which most answers are punished though above the mean of the primary reward.
+    """Return tables of the groups with the most answers that are punished though they are above the mean of a reward.
 
-    most: the most tables; clipped: the most characters of an answer.
+    The reward is the primary one, or else the first. most: the most tables; clipped: the most characters of an answer.
     """
     return _tables(report, PUNISHED, most, clipped)
 

@@ -121,7 +121,7 @@ def _behind(report: AuditReport, fold: str, say: Say) -> Html:
 def asking(report: AuditReport, say: Say = str) -> Html:
     """Return the controls for other settings, with the data from which `SCRIPT` computes them, as HTML.
 
-    Empty for a report without its log. say: as in `front`.
+    Where they cannot be computed, a sentence says why; empty for a report without its log. say: as in `front`.
     """
     data = report.answers if comparable(report) else None
     written = json.dumps(data, separators=(",", ":")) if isinstance(data, Mapping) else None

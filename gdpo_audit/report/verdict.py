@@ -14,7 +14,7 @@ from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
 from gdpo_core._words import count, listing, number, power_of_ten, signed
 from gdpo_core.conventions import NAMES
 
-# This stands in place of a verdict that all is well, which no report gives without a primary reward.
+# What is said in place of “all is well”, which no report says without a primary reward.
 NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
 
 
@@ -86,7 +86,9 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
         now = plan[0].push
         moved = [(abs(push - now[name]), name, row) for row in plan for name, push in row.push.items()]
         most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
-        for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][:1]:  # the first that does about as much
+        for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][
+            :1
+        ]:  # the first one that moves a push about as far as any does
             yield (
                 f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. {row.do}, "
                 f"and the push on {name} goes from {signed(now[name])} to {signed(row.push[name])}; whether that is "
