@@ -136,10 +136,11 @@ def _in_steps_of(run: Run, name: str) -> Run:
 
 
 def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
-    """Return the run read with a mask, without columns that only say which rows it leaves out, and with an issue about
+    """Return the run read with a mask, which leaves out whole rows or only their advantages, and with an issue about
     it.
 
-    The mask leaves out whole rows, or only their advantages.
+    A reward that only says which rows the mask leaves out is left out itself. clues: hold the columns by which that
+    shows.
     """
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
@@ -167,8 +168,8 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
     """Return the run with more details in its issue about advantages of 0 that were left out; unchanged without such an
     issue.
 
-    The details say what these rows have in common: the value of a column, or an advantage below 0 under the recipe.
-    sample: tables of the run; recipe: that of their advantages.
+    The details say what these rows have in common: one value of a column, or an advantage of at most 0 under the
+    recipe. sample: tables of the run; recipe: that of their advantages.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:

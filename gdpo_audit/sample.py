@@ -85,7 +85,9 @@ def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
 def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
     """Return the weight of each reward of the sample, and sentences that say how the weights were assigned.
 
-    They go by name where the configuration names its rewards, else by place. Raises InputError where they do not fit.
+    They go by the names of the rewards if the configuration has these names too, else by the order of the sample's
+    columns, or of the alphabet if the configuration names no rewards. Without rewards and weights in it, each weight is
+    1. Raises InputError where the weights do not fit.
     """
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"

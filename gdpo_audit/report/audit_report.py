@@ -65,7 +65,7 @@ class AuditReport(ReportMembers, Displayed):
     def answers(self) -> Mapping[str, Any] | str | None:
         """The data from which a browser computes other settings, or a sentence that says why there are none.
 
-        None for a report that was pickled without its log.
+        None for a report that was made without a log.
         """
         try:
             return None if self._facts is None else data_of(self._facts, self._facts.run.tables())

@@ -43,10 +43,10 @@ def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[
 
 
 def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> Table:
-    """Return a table of one group: a row for each answer with its rewards, its logged advantage, and that of some
-    methods.
+    """Return a table of one group with a row for each answer: its rewards, and its advantages.
 
-    In a group of many answers, equal ones share a row. clipped: the most characters of an answer.
+    These are the logged one, and those of this group alone under GRPO, GDPO and the run's method. In a group of many
+    answers, equal ones share a row. clipped: the most characters of an answer.
     """
     methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))
     head = ["answer", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]

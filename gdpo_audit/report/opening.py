@@ -53,10 +53,10 @@ def _primary(report: AuditReport) -> Html:
 
 
 def bars_of(report: AuditReport) -> list[Bars]:
-    """Return the settings whose pushes and shares are drawn as bars.
+    """Return the pushes and shares that are drawn as bars, for one setting or two.
 
-    Where the plan recommends a setting, they are the run's own and that one, both as tried on the same responses; else
-    the whole run's method alone. Empty where shares and pushes mean nothing, as with a single reward.
+    Where the plan recommends a setting, they are those of the run as it was and of that setting, both as tried on the
+    same responses; else those of the whole run. Empty where shares and pushes mean nothing, as with a single reward.
     """
     method, why = shown_method(report)
     if method is None or not comparable(report):
