@@ -1,20 +1,21 @@
-"""Short answers to "Should I use GDPO?", from a report on some rewards; the push decides."""
+"""Short answers to the question "Should I use GDPO?", from a report on some rewards; the push decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import isnan
 from typing import cast
 
 from gdpo_audit.auditing import audit
-from gdpo_audit.findings.thresholds import MOVED, PUSH_MOVED, push_noise
+from gdpo_audit.findings.thresholds import MOVED
 from gdpo_audit.logs.read import read_run
+from gdpo_audit.push_changes import PushChange, change_of_primary, compared_methods, nan_if_none, push_changes
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import expect
 from gdpo_core._words import listing, percent, signed
 from gdpo_core.conventions import NAMES
 
-EFFECTS = {  # what GDPO does in one respect, in words
+EFFECTS = {  # each effect that GDPO may have in one respect, with the words for it
     "helps": "helps",
     "mixed": "a trade-off",
     "steps": "longer steps",
@@ -22,27 +23,29 @@ EFFECTS = {  # what GDPO does in one respect, in words
     "hurts": "hurts",
     "unknown": "not known",
 }
-ORDER = 0.01  # of the pairs that differ in the primary reward: a smaller difference is none
-TIED = 0.01  # of the pairs that differ
-SILENT = 0.1  # of the groups
+# The least difference that counts: in the share of pairs in the wrong order, and in the share of tied pairs.
+ORDER, TIED = 0.01, 0.01
+SILENT = 0.1  # the share of silent groups from which on GDPO's batch step makes the others much longer
 UNDONE = 2.0  # weights undo the scales if their largest ratio is at least so many times that of weight × std
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The effect of GDPO in one respect, with its reason and where it can be seen."""
+    """The effect that GDPO has in one respect, in a sentence, and the chapter of the page that shows it."""
 
     effect: str  # a key of EFFECTS
     title: str
     sentence: str  # what stands between two ** is bold
     at: str  # the chapter of the page that shows it
-    scenario: str = ""  # of Train
+    scenario: str = ""  # the scenario of the chapter Train that shows it, if one does
     headline: str = ""  # what the verdict has to begin with
     decides: bool = False  # whether the verdict goes by this respect
 
 
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
-    """Audit one group of (rollouts, rewards) as if it were the log of a run; the first reward matters most.
+    """Audit one group as if it were the log of a run; the first reward is the primary one.
+
+    rewards: (rollouts, rewards); names, weights: one per reward.
 
     >>> of_group(((1.0, 0.0), (0.0, 0.0)), ("right", "short"), (1.0, 1.0)).source["responses"]
     2
@@ -53,10 +56,11 @@ def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], wei
 
 
 def advise(report: AuditReport) -> list[Answer]:
-    """Judge what GDPO would change on the rewards of a report, in one answer per respect. Raises InputError.
+    """Return a list of answers to what GDPO would change on the rewards of a report, one for each respect.
 
-    The push on the primary reward decides, with its forecast if the report's plan holds one; order, shares and ties
-    explain.
+    The answer about the push on the primary reward decides, together with its forecast if the report's plan holds one.
+    The answers about the order, the shares and the ties explain it. Of a report whose rewards cannot be told apart
+    there is one answer, which says so. Raises InputError if the argument is no report.
 
     >>> from gdpo_audit import audit, read_run
     >>> rows = [{"group": g, "right": a, "short": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
@@ -72,7 +76,8 @@ def advise(report: AuditReport) -> list[Answer]:
 
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
-    """Return all answers in one sentence; caution: what stands before it, where there are too few groups to judge.
+    """Return all answers in one or a few sentences; caution: the words before these, if there are too few groups to
+    judge.
 
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
     '**Yes, for the ties.** None of these checks speaks against it.'
@@ -99,7 +104,7 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
 
 
 def priority(report: AuditReport) -> str:
-    """Say that no normalisation puts the primary reward first, and what does."""
+    """Return sentences that say that no normalisation puts the primary reward first, and what does."""
     first = report.run["primary"] or "the reward that matters most"
     return (
         f"No normalisation knows that **{first}** matters most. A larger weight on it helps. A gate makes sure, "
@@ -110,46 +115,15 @@ def priority(report: AuditReport) -> str:
 # --- the push decides -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _PushChange:
-    """The push on one reward under GDPO, and under the other method that pushes it most: GRPO, or what runs."""
-
-    name: str
-    method: str  # the other method
-    before: float
-    after: float
-    noise: float  # what may differ by chance
-
-    @property
-    def sign(self) -> int:
-        """1 where the push rises by more than noise, -1 where it falls so, else 0."""
-        return (self.after - self.before > self.noise) - (self.before - self.after > self.noise)
-
-
-def _changes(report: AuditReport) -> list[_PushChange]:
-    """Return the change of the push on each reward whose push is known under every method that is compared."""
-    known = [(r["name"], {m: _number(r["push"][m]) for m in (*_before(report), "gdpo")}) for r in report.rewards]
-    noise = PUSH_MOVED if report.source["groups"] == 1 else push_noise(report.source["responses"])
-    changes = []
-    for name, push in known:
-        after = push.pop("gdpo")
-        best = max(push, key=lambda method: push[method])
-        if not any(isnan(x) for x in (after, *push.values())):
-            changes.append(_PushChange(name, best, push[best], after, noise))
-    return changes
-
-
-def _change_of_primary(report: AuditReport) -> _PushChange | None:
-    """Return the change of the push on the primary reward; None where none is named, or its push is not known."""
-    return next((change for change in _changes(report) if change.name == report.run["primary"]), None)
-
-
 def _held(report: AuditReport, better: int) -> str:
-    """Return the effect, a key of EFFECTS, of a figure that gets better (1), worse (-1) or neither (0).
+    """Return the effect, a key of EFFECTS, of a figure that GDPO makes better (1) or worse (-1), or leaves as it is
+    (0).
 
-    Only where the push on the primary reward rises does a better figure help, and a worse one may then be worth it.
+    It depends on the push on the primary reward. Where that rises, a better figure helps, and a worse one is mixed, as
+    it may be worth it. Where it stays, a better figure changes nothing; where it falls, a better figure is mixed; in
+    both cases a worse one hurts. Without a primary reward, either is mixed.
     """
-    change = _change_of_primary(report)
+    change = change_of_primary(report)
     if change is None:
         return "mixed" if better else "nothing"
     if better > 0:
@@ -160,7 +134,9 @@ def _held(report: AuditReport, better: int) -> str:
 
 
 def _push(report: AuditReport) -> Answer:
-    """Return the answer about the push on the primary reward; its headline says why it is no, or cannot be given."""
+    """Return the answer about the push on the primary reward, with a headline where the verdict must be no or stay
+    open.
+    """
     first = report.run["primary"]
     if first is None:
         names = listing((r["name"] for r in report.rewards), "or", most=6)
@@ -172,7 +148,7 @@ def _push(report: AuditReport) -> Answer:
         return Answer(
             "unknown", title, "Weights below 0 turn the push round, under every method.", "run", headline=headline
         )
-    change = _change_of_primary(report)
+    change = change_of_primary(report)
     if change is None or isnan(_inversions(report, "gdpo")):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
     under = NAMES[change.method] + (", which runs" if change.method != "grpo" else "")
@@ -185,8 +161,11 @@ def _push(report: AuditReport) -> Answer:
     return Answer(effect, title, f"{sentence}{near}.{told}", "evidence", "", _stop(report, change) or headline, True)
 
 
-def _with_forecast(report: AuditReport, change: _PushChange) -> tuple[str, str, str]:
-    """Return the effect by push and forecast, a sentence on the forecast, and the headline; these may be empty."""
+def _with_forecast(report: AuditReport, change: PushChange) -> tuple[str, str, str]:
+    """Return the effect of GDPO on the primary reward, a sentence about its forecast, and a headline for the verdict.
+
+    The sentence is empty without a forecast; the headline is empty unless the verdict must be no, or must stay open.
+    """
     effect = {1: "helps", 0: "nothing", -1: "hurts"}[change.sign]
     less = f"**Not as it stands:** GDPO pushes {change.name} less than {NAMES[change.method]} does."
     forecast = _forecast(report, change)
@@ -201,8 +180,12 @@ def _with_forecast(report: AuditReport, change: _PushChange) -> tuple[str, str, 
     return effect, told, ""
 
 
-def _forecast(report: AuditReport, change: _PushChange) -> tuple[float, float, float] | None:
-    """Return difference, low and high of the forecast under GDPO with the run's weights; None if the plan has none."""
+def _forecast(report: AuditReport, change: PushChange) -> tuple[float, float, float] | None:
+    """Return the forecast change of a reward under GDPO, and the lower and upper end of its interval; None without one.
+
+    It is the forecast of the plan's row with GDPO and the run's weights, if `change` compares GDPO with the run's
+    method.
+    """
     for row in report.plan[1:]:
         ran = report.plan[0]
         alike = row.method == "gdpo" and row.gate is None and row.weights == ran.weights and ran.method == change.method
@@ -212,9 +195,9 @@ def _forecast(report: AuditReport, change: _PushChange) -> tuple[float, float, f
     return None
 
 
-def _stop(report: AuditReport, change: _PushChange) -> str:
-    """Return the headline where neither method serves the primary reward; an empty one where one may."""
-    name, wrong = change.name, [_inversions(report, m) for m in (*_before(report), "gdpo")]
+def _stop(report: AuditReport, change: PushChange) -> str:
+    """Return the headline that says why no method serves the primary reward; an empty one where some method may."""
+    name, wrong = change.name, [_inversions(report, m) for m in (*compared_methods(report), "gdpo")]
     if not any(report.run["weights_used"].values()):
         return "**Not as it stands:** every reward has the weight 0, so nothing is learnt under any method."
     if not report.run["weights_used"][name]:
@@ -230,8 +213,8 @@ def _stop(report: AuditReport, change: _PushChange) -> str:
 
 
 def _other_pushes(report: AuditReport) -> Answer | None:
-    """Return the answer about the pushes on other rewards; None without these, or without a primary reward."""
-    changes = [change for change in _changes(report) if change.name != report.run["primary"]]
+    """Return the answer about the pushes on the other rewards; None where there are none, or no reward is primary."""
+    changes = [change for change in push_changes(report) if change.name != report.run["primary"]]
     if report.run["primary"] is None or not changes:
         return None
     moved = [change for change in changes if change.sign]
@@ -247,32 +230,25 @@ def _other_pushes(report: AuditReport) -> Answer | None:
 # --- what explains ----------------------------------------------------------------------------------------------------
 
 
-def _before(report: AuditReport) -> list[str]:
-    """Return the methods that GDPO is compared with: GRPO, and what runs."""
-    return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
-
-
 def _evidence_of(report: AuditReport, finding: str) -> Mapping[str, object] | None:
-    """Return the evidence of the first finding of this id; None where there is none."""
+    """Return the evidence of the first finding that has this id; None where the report has no such finding."""
     return next((x.evidence for x in report.findings if x.id == finding), None)
 
 
 def _inversions(report: AuditReport, method: str) -> float:
-    """Return the share of pairs in the wrong order under a method; NaN where there are none, or no primary reward."""
-    return _number(report.methods[method]["inversions"])
-
-
-def _number(x: float | None) -> float:
-    return nan if x is None else x
+    """Return the share of pairs in the wrong order under a method; NaN where no pair differs in a primary reward."""
+    return nan_if_none(report.methods[method]["inversions"])
 
 
 def _order(report: AuditReport) -> Answer | None:
-    """Return the answer about pairs in the wrong order; None where no primary reward says what is wrong."""
+    """Return the answer about pairs in the wrong order; None where no reward is primary, or the advantages are upside
+    down.
+    """
     first = report.run["primary"]
     if first is None or _evidence_of(report, "advantages-upside-down"):
         return None
     title = "Pairs in the wrong order"
-    after, before = _inversions(report, "gdpo"), {m: _inversions(report, m) for m in _before(report)}
+    after, before = _inversions(report, "gdpo"), {m: _inversions(report, m) for m in compared_methods(report)}
     if isnan(after):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
     best = min(before, key=lambda m: before[m])
@@ -288,8 +264,12 @@ def _order(report: AuditReport) -> Answer | None:
 
 
 def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
-    """Say that training goes by the push where a figure's effect is another than the push's; empty elsewhere."""
-    change = _change_of_primary(report)
+    """Return the sentence that training goes by the push, for an answer whose figure changes where the push does not
+    follow.
+
+    effect: the effect in that answer; differs: whether GDPO changes its figure by enough to count. Else it is empty.
+    """
+    change = change_of_primary(report)
     if not differs or change is None or effect in ("helps", "hurts"):
         return ""
     moves = {1: "rises", 0: "stays as it is", -1: "falls"}[change.sign]
@@ -297,8 +277,11 @@ def _not_followed(report: AuditReport, effect: str, differs: bool) -> str:
 
 
 def _scales(report: AuditReport) -> Answer:
+    """Return the answer about the shares that the rewards make of the update."""
     title, names, first = "Shares of the update", [r["name"] for r in report.rewards], report.run["primary"]
-    known = {m: [_number(r["update_share"][m]) for r in report.rewards] for m in (*_before(report), "gdpo")}
+    known = {
+        m: [nan_if_none(r["update_share"][m]) for r in report.rewards] for m in (*compared_methods(report), "gdpo")
+    }
     weights = [report.run["weights_used"][name] for name in names]
     if any(isnan(share) for shares in known.values() for share in shares):
         silent = not any(weights) or all(report.methods[m]["silent_groups"] == 1 for m in known)
@@ -335,6 +318,7 @@ def _scales(report: AuditReport) -> Answer:
 
 
 def _ties(report: AuditReport) -> Answer:
+    """Return the answer about the pairs of different answers that get one advantage."""
     grpo, gdpo = (report.methods[m]["tied_pairs"] or 0.0 for m in ("grpo", "gdpo"))
     sentence = f"Of the pairs of different answers GRPO ties **{percent(grpo)}**, GDPO **{percent(gdpo)}**."
     moved = abs(grpo - gdpo) >= TIED
@@ -343,6 +327,7 @@ def _ties(report: AuditReport) -> Answer:
 
 
 def _constant(report: AuditReport) -> Answer:
+    """Return the answer about groups in which a reward is constant, or in which every advantage is 0."""
     title, silent = "Zero-variance groups", report.methods["gdpo"]["silent_groups"] or 0.0
     dead = {r["name"]: r["dead_groups"] for r in report.rewards}
     rare = max(dead, key=lambda name: dead[name])
@@ -360,6 +345,7 @@ def _constant(report: AuditReport) -> Answer:
 
 
 def _conflict(report: AuditReport) -> Answer:
+    """Return the answer about rewards that pull against each other."""
     if evidence := _evidence_of(report, "conflict"):
         (a, b), correlation = cast(list[str], evidence["rewards"]), signed(cast(float, evidence["correlation"]))
         sentence = (
@@ -376,6 +362,7 @@ def _conflict(report: AuditReport) -> Answer:
 
 
 def _noise(report: AuditReport) -> Answer:
+    """Return the answer about a reward that is nearly constant, whose noise GDPO makes loud."""
     title, loud = "Nearly constant noise", "GDPO makes it as loud as its weight says"
     if evidence := _evidence_of(report, "reward-noise"):
         share = percent(cast(float, evidence["faint_groups"]))

@@ -1,4 +1,4 @@
-"""The audit of a run, from its tables to a report: the only place that knows the order of the steps."""
+"""The audit of a run, from the tables of its log to a report: only this module knows in which order that is done."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +37,8 @@ from gdpo_core._inputs import ArrayLike, weights_by_name
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 
-_SAMPLE_OF_THE_REST = 20_000  # responses of the batches that the recipe does not explain, from which another is solved
+# The most responses, of batches that the recipe does not explain, from which another recipe is solved.
+_SAMPLE_OF_THE_REST = 20_000
 
 # Small batches can be equal by chance. A batch counts as repeated if it holds at least so many pairs of responses that
 # differ, or if at least this share of the run's batches equals the batch before.
@@ -45,7 +46,10 @@ _PAIRS, _SHARE = 24, 0.4
 
 
 class Wanted(NamedTuple):
-    """The weights, primary reward and method that the caller, or a configuration beside the log, asks for."""
+    """Hold the weights, by reward, and the primary reward that the caller asks for, and the intended method.
+
+    The method is what the caller, or a configuration beside the log, says was meant to run; None where neither does.
+    """
 
     weights: Mapping[str, float]
     primary: str | None
@@ -65,10 +69,11 @@ def audit(
 
     weights: {reward: weight}, or one number per reward. By default the weights that made the logged advantages, else
     those in the log or in a configuration file beside it, else 1 each.
-    primary: the reward that matters most.
-    asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo.
-    what_if: a setting to compute the whole run under too, as the arguments of `AuditReport.what_if`.
-    engine: computes the parts of a run, as `map` does.
+    primary: the name of the reward that matters most; None: no reward does.
+    asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo; by default the one of the run's
+    configuration or of its trainer, if that is known.
+    what_if: the arguments of `AuditReport.what_if`, as a dict; the whole run is then computed under this setting too.
+    engine: a function that is called as `map` is, to apply another function to each part of the log.
     Raises InputError.
     """
     setting = None if what_if is None else validate_setting(run, what_if)
@@ -83,7 +88,7 @@ def audit(
 
 
 def _for_a_what_if(facts: Facts) -> Facts:
-    """Return the facts without what only findings need."""
+    """Return the facts as a report keeps them: without the tables and summaries that only its making needs."""
     return replace(facts, tables=(), by=(), examples=None, summary=None)
 
 
@@ -94,7 +99,11 @@ def gather(
     asked: str | None = None,
     engine: Mapped = map,
 ) -> Facts:
-    """Gather the facts that the audit of a run rests on; arguments and errors are those of `audit`."""
+    """Return the facts of a run, on which its findings and its report rest; arguments and errors are those of `audit`.
+
+    Columns among the rewards that turn out not to count are left out, and all else that a finding needs of the log is
+    read.
+    """
     expect(isinstance(run, Run), "run", "what gdpo_audit.read_run returns", type(run).__name__)
     given = weights_by_name(weights, run.rewards)
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
@@ -120,7 +129,11 @@ def gather(
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
-    """Gather the facts of a run with all of its rewards, also those that do not count."""
+    """Return the facts of a run in which all of its rewards count: solve the recipe of its advantages, then sum up its
+    batches.
+
+    wanted: the weights, primary reward and method that were asked for. engine: as in `audit`.
+    """
     run, sample, recipe = _solved(run, wanted)
 
     def under(basis: Basis) -> Facts:
@@ -146,7 +159,11 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped) -> Facts:
 
 
 def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
-    """Return the facts with what the advantages show, though no known method makes them."""
+    """Return the facts with what the advantages of a run show even though no known method makes them.
+
+    `by_themselves` holds what shows without any recipe. If it holds no weights, `added` is the column that was added to
+    the advantages, or, if there is none, `pattern` is what else is regular in them.
+    """
     by_themselves = shown(sample_of(f), f.rewards)
     if by_themselves.weights is not None:
         return replace(f, by_themselves=by_themselves)
@@ -156,7 +173,10 @@ def _with_what_shows(f: Facts, wanted: Wanted) -> Facts:
 
 
 def _recipes_of(f: Facts) -> dict[int, Recipe]:
-    """Return the recipe of each batch where weights that change explain what the run's recipe does not; else {}."""
+    """Return the recipe of each batch, by the number of the batch, where the weights of the run change.
+
+    Returns {} where the recipe of the run makes every batch, and where other weights do not explain the remaining ones.
+    """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or not wrong.any() or f.lacks_a_reward:
         return {}
@@ -165,7 +185,11 @@ def _recipes_of(f: Facts) -> dict[int, Recipe]:
 
 
 def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
-    """Return the basis of the run's sums if one recipe, or with None an unknown one, made all of its advantages."""
+    """Return what the sums of a run are computed with if one recipe made all of its advantages.
+
+    recipe: None if it is not known; the weights are then those of the log or 1, and the convention is the framework's.
+    Weights that the caller asks for take their place.
+    """
     made = run.weights or {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
     method = wanted.method if wanted.method in COMPARED else "grpo"
     return Basis(
@@ -182,9 +206,9 @@ def _basis_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Basis:
 
 
 def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe | None]:
-    """Return the run, a sample and the recipe, None for no recipe.
+    """Return the run, a sample of its tables, and the recipe that makes the sample's advantages, or None for no recipe.
 
-    The run is in other groups or read otherwise where only that gives the advantages.
+    The run is returned in other groups, or read in another way, where only that gives the logged advantages.
     """
     sample = run.sample
     recipe = _recipe(run, sample, wanted)
@@ -208,25 +232,29 @@ def _solved(run: Run, wanted: Wanted) -> tuple[Run, list[pl.DataFrame], Recipe |
 
 
 def _recipe_of_all(wanted: Wanted, run: Run, sample: list[pl.DataFrame]) -> Recipe | None:
-    """Return the recipe that makes every advantage of a sample; None where it leaves some."""
+    """Return the recipe that makes every advantage of a sample; None where there is none that makes them all."""
     recipe = _recipe(run, sample, wanted._replace(weights=_of_rewards(wanted.weights, run)))
     return recipe if recipe is not None and _reproduces(recipe, sample, run.rewards) else None
 
 
 def _of_rewards(weights: Mapping[str, float], run: Run) -> dict[str, float]:
-    """Return only those weights that are of rewards of the run."""
+    """Return only those of the weights whose names are rewards of the run."""
     return {name: w for name, w in weights.items() if name in run.rewards}
 
 
 def _groups_are_others(run: Run, sample: list[pl.DataFrame], recipe: Recipe) -> bool:
-    """Return whether a recipe makes some advantages, but in other groups than those that the log names."""
+    """Return whether the log may name other groups than those in which its advantages were made.
+
+    That is the case where the recipe misses some advantages of the sample, and in addition either the advantages add up
+    to 0 in too few groups, or the recipe misses some in more than half of the batches.
+    """
     if _reproduces(recipe, sample, run.rewards):
         return False
     return share_adding_up(sample) < ADDS_UP or not _most_batches(recipe, sample, run.rewards)
 
 
 def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Sequence[str]) -> bool:
-    """Return whether a recipe makes all advantages of at least half of the batches."""
+    """Return whether a recipe makes all advantages of at least half of the batches in a sample."""
     right = batches = 0
     for log in (tensors_of(table, rewards) for table in sample):
         comparison = compare(log, recipe)
@@ -236,7 +264,10 @@ def _most_batches(recipe: Recipe, sample: Sequence[pl.DataFrame], rewards: Seque
 
 
 def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """Return the recipe of the sample's advantages, of several that of the intended method; None for no recipe."""
+    """Return the recipe of the advantages in a sample, or None where none is found.
+
+    Where several methods make the same advantages, it is the recipe of the method that was meant to run.
+    """
     known = {**(run.weights or {}), **wanted.weights}
     hint = [known.get(name, 1.0) for name in run.rewards] if known.keys() & set(run.rewards) else None
     recipe = solve(sample, run.rewards, run.framework, hint)
@@ -250,7 +281,11 @@ def _recipe(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | No
 
 
 def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], wanted: Wanted) -> Recipe | None:
-    """Solve the recipe without groups of advantages beyond √(n − 1), which no rewards make; None if it fails others."""
+    """Return the recipe that is solved without groups in which an advantage is beyond √(n − 1), as no rewards make it.
+
+    None if there are no such groups, if they hold more than half of the advantages, or if the recipe misses possible
+    ones.
+    """
     a = pl.col("advantage").fill_nan(None)
     large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
     kept = [table.with_columns(advantage=pl.when(~large).then(a).fill_null(float("nan"))) for table in sample]
@@ -263,7 +298,9 @@ def _recipe_without_impossible_groups(run: Run, sample: list[pl.DataFrame], want
 def _reproduces(
     recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str], but_impossible: bool = False
 ) -> bool:
-    """Return whether the recipe makes all advantages; but_impossible: all but those that no rewards make."""
+    """Return whether a recipe makes all logged advantages of some tables; but_impossible: all but those that no rewards
+    make.
+    """
     for log in (tensors_of(table, rewards) for table in tables):
         c = compare(log, recipe)
         wrong = c.error > c.allowed
@@ -278,9 +315,9 @@ def _reproduces(
 def _facts_of_summary(
     run: Run, summary: Summary, basis: Basis, wanted: Wanted, sample: Sequence[pl.DataFrame]
 ) -> Facts:
-    """Return the facts of a summary, in which a batch that was logged twice counts once."""
+    """Return the facts from the summary of a run, in which a batch that was logged twice counts once."""
     batches = summary.batches
-    # TRL logs its last table to trackers twice, so the second one does not count.
+    # TRL logs its last table to trackers twice, so the second of the two does not count.
     twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
     if twice and batches.fingerprint[-2] == batches.fingerprint[-1]:
         batches = take(batches, slice(-1))
@@ -300,21 +337,31 @@ def _facts_of_summary(
 
 
 def _repeats_the_one_before(batches: Sums[Array]) -> Array:
-    """Return (batches,) whether a batch repeats the rows of the batch before it."""
-    differs = batches.different_pairs > 0  # batches in which nothing differs are equal without being repeated
+    """Return (batches,) whether each batch repeats the rows of the batch before it.
+
+    Batches in which no two responses differ never count as repeated, and small ones only where many batches are
+    repeated.
+    """
+    # Batches in which nothing differs are equal even if neither of them repeats the other.
+    differs = batches.different_pairs > 0
     same = np.append(False, batches.fingerprint[1:] == batches.fingerprint[:-1]) & differs
     often = len(same) >= 4 and same.sum() >= _SHARE * max(differs.sum() - 1, 1)
     return same if often else same & (batches.different_pairs >= _PAIRS)
 
 
 def _without_foreign_batches(f: Facts) -> Facts:
-    """Return the facts without the batches that evaluations wrote, or that another method made."""
+    """Return the facts without the batches that an evaluation wrote over, or that another method made.
+
+    These batches become `overwritten_batches`. The facts come back unchanged where the recipe makes all batches, or
+    where nothing is found that makes the others.
+    """
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():
         return f
     bad = take(f.batches, wrong)
     kept = replace(f, batches=take(f.batches, ~wrong), overwritten_batches=bad)
-    # An evaluation's advantages are off by a factor, and it has all rows. Guessed weights may be off by a factor too.
+    # The advantages of an evaluation differ from the recipe's by a factor, and none of its rows is missing. Weights
+    # that are only guessed may be off by a factor too, so they prove nothing.
     known = len(f.recipe.unknown) < len(f.rewards)
     right = (f.batches.logged.count > 0) & (f.batches.logged.wrong == 0)
     if f.framework.evaluation_overwrites and known and scaled_share(bad) >= SCALE_ONLY and right.any():
@@ -331,8 +378,11 @@ def _without_foreign_batches(f: Facts) -> Facts:
 
 
 def _smaller_groups(f: Facts, parts: Sequence[pl.DataFrame]) -> int | None:
-    """Return the size of smaller groups in which the recipe makes all of these batches, as of evaluations; None for
-    none. parts: the rows of the batches.
+    """Return the size of smaller groups, as evaluations have them, in which the recipe makes all advantages of some
+    batches.
+
+    parts: the rows of these batches. None where no size does, and where groups have no fixed size or a column names
+    them.
     """
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:

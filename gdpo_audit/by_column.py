@@ -1,4 +1,4 @@
-"""The facts of each value of a column, such as the task, beside those of the whole run: `--by COLUMN`."""
+"""The facts of the groups with each value of a column, such as the task, beside the facts of the run: `--by COLUMN`."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -15,16 +15,17 @@ from gdpo_audit.logs.run import Run
 from gdpo_core._errors import InputError
 from gdpo_core._words import clip, count
 
-VALUES = 50  # that are looked at by themselves, those with the most groups; all others together
-LONGEST = 200  # characters of a value
+VALUES = 50  # the most values that have facts of their own, those with the most groups; all others are counted as one
+LONGEST = 200  # the most characters of a value that are kept
 
 
 def by_value(f: Facts) -> tuple[ValueFacts, ...]:
-    """Return the facts of each value of the column that the run was read by, in order; all rarer values last, together.
+    """Return the facts of each value of the column by which the run is to be looked at, in the order of the values.
 
-    () where it was read by no column. Advantages are those of whole batches, of which the responses of one value are a
-    part. Two passes over the log. A column that varies inside a group raises InputError if it was asked for, and else
-    gives ().
+    The `VALUES` values with the most groups have facts of their own; all rarer ones come last, taken together. () where
+    there is no such column. The facts of a value are of the responses that have it; their advantages are those of their
+    whole batches. The log is read twice. A column that varies inside a group raises InputError if the caller asked for
+    it, and gives () if it was chosen by default.
     """
     values = None
     with suppress(InputError) if f.run.by_default else nullcontext():
@@ -46,9 +47,10 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
 
 
 def _values(run: Run) -> pl.DataFrame:
-    """Return the values of the column, those with the most groups first: key, value, and len, how many groups.
+    """Return a table of the values of the column, those with the most groups first.
 
-    Raises InputError where a group has several.
+    Its columns are key (a hash of the value), value, and len, the number of groups. Raises InputError where the
+    responses of one group have several values.
     """
     counts = []
     key, value = pl.col("_by").hash().alias("key"), pl.col("_by").str.slice(0, LONGEST).alias("value")
@@ -68,8 +70,10 @@ def _values(run: Run) -> pl.DataFrame:
 
 
 def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
-    """Yield the counted batches of the run, with the number of its value in `keys` as the `part` of each response; all
-    other values have the number `VALUES`.
+    """Yield tables with the rows of the batches that count, and a column `part` that numbers the value of each
+    response.
+
+    The number is the place of the value's key in `keys`; every value that is not among them has the number `VALUES`.
     """
     numbers = pl.DataFrame({"key": keys, "part": np.arange(len(keys))})
     for table in pieces(f.run.tables()):

@@ -21,11 +21,12 @@ _log = logging.getLogger("gdpo_audit")
 
 
 class AuditCallback(TrainerCallback):
-    """A callback that audits the last logged steps every few steps, and logs their shares as `audit/…`.
+    """A callback that audits the last logged steps every few steps, and logs figures of the audit as `audit/…`.
 
-    `report` is the last audit: of the last steps, so that it shows when a reward dies, and after training of the whole
-    run. With NAME a reward and METHOD the method that made the advantages (where the log does not show it: the one
-    asked for, else grpo):
+    `report` is the report of the last audit. While the trainer runs, that is an audit of the last steps, so that it
+    shows when a reward dies; after training it is one of the whole run. The metrics have these names, where NAME is a
+    reward, and METHOD is the method that made the advantages (where the log does not show it: the one asked for, else
+    grpo):
 
         audit/update_share/METHOD/NAME   the reward's share of the update
         audit/push/NAME                  how much the update raises the reward, from -1 to 1
@@ -34,14 +35,14 @@ class AuditCallback(TrainerCallback):
         audit/silent_groups/METHOD       the share of the groups in which every advantage is 0
         audit/inversions/METHOD          of the pairs that differ in the primary reward, the share in the wrong order
 
-    What the log does not tell is left out.
+    A metric that the log does not tell is left out.
 
-    trainer: metrics go through its logger, to wherever it reports. Without one they are added to the logs of the step,
-        which only callbacks that come later see.
-    path: the log; the trainer's output_dir by default, with log_completions=True.
-    every: logged steps from one audit to the next, and the steps that an audit is of.
+    trainer: the trainer through whose logger the metrics go, to wherever it reports. Without one they are added to the
+        logs of the step, which only callbacks that come later see.
+    path: the log; by default the trainer's output_dir, into which it writes with log_completions=True.
+    every: the number of logged steps from one audit to the next, which is also the number of steps that it looks at.
     weights, primary, asked: as in `audit`; named: further arguments of `read_run`.
-    Nothing raises while the trainer runs: a fault is one warning in the log `gdpo_audit`.
+    No fault of an audit stops the trainer: it becomes a warning of the logger `gdpo_audit`.
 
         trainer = GRPOTrainer(..., args=GRPOConfig(log_completions=True, ...))
         trainer.add_callback(AuditCallback(trainer, primary="correctness"))
@@ -65,9 +66,9 @@ class AuditCallback(TrainerCallback):
         self._logged, self._failed, self._logging = 0, 0, False
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """Audit the last steps, each time that `every` steps were logged.
+        """Audit the last steps each time that `every` steps were logged.
 
-        The rows of this step are written after it, so the next audit reads them.
+        The trainer writes the rows of the present step only after this, so the next audit is the first to read them.
         """
         evaluation = any(name.startswith("eval_") for name in logs or ())
         if self._logging or evaluation or not getattr(state, "is_world_process_zero", True):
@@ -77,12 +78,21 @@ class AuditCallback(TrainerCallback):
             self._audit(args, state, logs, self.every)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Log the last steps once more, now that all are written, and audit the whole run."""
+        """Audit the last steps and log their metrics once more, now that all rows are written, and then audit the whole
+        run.
+
+        The metrics of the whole run are not logged; its audit becomes `report`.
+        """
         if getattr(state, "is_world_process_zero", True):
             self._audit(args, state, None, self.every)
             self._audit(args, state, None, None)
 
     def _audit(self, args: Any, state: Any, logs: dict[str, Any] | None, last: int | None) -> None:
+        """Audit the last logged steps, or the whole run if `last` is None, and keep the report.
+
+        The metrics of the last steps are logged too; logs: the trainer's logs of the present step, None after training.
+        A fault is not raised: the second one in a row is a warning in the log.
+        """
         metrics = None
         try:
             run = read_run(self.path or str(args.output_dir), last=last, **self.named)
@@ -95,16 +105,16 @@ class AuditCallback(TrainerCallback):
             if not is_fault(error):
                 raise
             self._failed += 1
-            if self._failed == 2:  # the first time the trainer may not have written anything yet
+            if self._failed == 2:  # at the first audit the trainer may not have written anything yet
                 what = str(error) if isinstance(error, InputError) else fault_of(error)
                 if metrics is not None:
                     what = f"the trainer's logger raised {type(error).__name__}: {reason(error)}"
                 _log.warning("The audit of this run failed, and training goes on without it: %s", what)
 
     def _show(self, metrics: dict[str, float], state: Any, logs: dict[str, Any] | None) -> None:
-        """Hand the metrics to the trainer's logger, or without a trainer add them to the logs of the step."""
+        """Hand the metrics to the trainer's logger; without a trainer, add them to its logs of the present step."""
         if self.trainer is not None:
-            # The log() of TRL's trainers writes its table of completions once more.
+            # This is the log() of the base class: that of TRL's trainers writes the table of completions once more.
             self._logging = True
             try:
                 Trainer.log(self.trainer, metrics)
@@ -117,10 +127,15 @@ class AuditCallback(TrainerCallback):
 
 
 def metrics_of(report: AuditReport) -> dict[str, float]:
-    """Return the figures of a report as the metrics of `AuditCallback`, by name, without those that have no value."""
+    """Return the figures of a report as the metrics that `AuditCallback` logs, by name, without those that have no
+    value.
+    """
     method = shown_method(report)[0] or "grpo"
-    measures = report.methods.get(method, {})
-    metrics = {f"{name}/{method}": measures.get(name) for name in ("groups_with_ties", "silent_groups", "inversions")}
+    metrics: dict[str, float | None] = {}
+    if figures := report.methods.get(method):
+        metrics[f"groups_with_ties/{method}"] = figures["groups_with_ties"]
+        metrics[f"silent_groups/{method}"] = figures["silent_groups"]
+        metrics[f"inversions/{method}"] = figures["inversions"]
     for reward in report.rewards:
         name = reward["name"]
         metrics[f"update_share/{method}/{name}"] = reward["update_share"].get(method)

@@ -1,4 +1,6 @@
-"""The commands: each takes its options by name, as `gdpo_cli.py` has them."""
+"""The commands of `gdpo`: each function `run_…` does what one of them promises, with the options that `gdpo_cli.py`
+declares.
+"""
 
 import json
 import os
@@ -23,10 +25,11 @@ from gdpo_audit.logs.unpack import format_suffix
 from gdpo_audit.report import comparison_document, document, terminal
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.sample import score_sample
+from gdpo_audit.typed_responses import numbers_of, rewards_and_prompts
 from gdpo_audit.watch import follow
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._json import jsonable
-from gdpo_core._parse import parse_count, parse_named, parse_number, parse_setting, parse_steps, parse_weights
+from gdpo_core._parse import parse_count, parse_named, parse_setting, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line
 from gdpo_core.checking.check import check_config
 from gdpo_core.conventions import COMPARED
@@ -38,7 +41,7 @@ Options = Mapping[str, Any]
 
 
 def _key(name: str) -> str:
-    """Return the key of a method or a convention that is written in any spelling."""
+    """Return the key of a method or a convention from any spelling of it, as "grpo_no_std" from GRPO no-std."""
     return re.sub("[-. ]", "_", name.strip().lower())
 
 
@@ -46,16 +49,18 @@ def _key(name: str) -> str:
 
 
 def run_explain(options: Options) -> None:
-    """Print every number of one computation. Raises InputError."""
-    rewards, prompts = _rewards(options["responses"])
+    """Print every number of the computation that `gdpo explain` asks for; with --html, write a board. Raises
+    InputError.
+    """
+    rewards, prompts = rewards_and_prompts(options["responses"])
     method, convention = _key(options["method"]), _key(options["convention"])
     for name, value, known in (("method", method, COMPARED), ("convention", convention, CONVENTIONS)):
         expect(value in known, name, f"one of {', '.join(known)}", repr(options[name]))
     explanation = explain(
         rewards,
         method,
-        weights=_numbers_of(options["weights"], "weights", len(rewards[0]), "reward"),
-        lengths=_numbers_of(options["lengths"], "lengths", len(rewards), "response"),
+        weights=numbers_of(options["weights"], "weights", len(rewards[0]), "reward"),
+        lengths=numbers_of(options["lengths"], "lengths", len(rewards), "response"),
         groups=prompts,
         convention=CONVENTIONS[convention],
     )
@@ -65,7 +70,9 @@ def run_explain(options: Options) -> None:
 
 
 def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], explanation: Explanation) -> None:
-    """Write the board of one prompt's responses as a file. Raises InputError, also without the extra `board`."""
+    """Write a board with the responses of one prompt as an HTML file. Raises InputError, also without the extra
+    `board`.
+    """
     many, missing = max(prompts), any(x != x for row in rewards for x in row)
     expect(many == 1, "--html", "the responses of one prompt", f"those of {many}")
     expect(not missing, "--html", "responses that have every reward", "a missing one (nan)")
@@ -89,49 +96,11 @@ def _write_board(file: Path, rewards: list[list[float]], prompts: list[int], exp
     _write(_targets({"html": file, "json_": None}), {"html": board.to_html()})
 
 
-def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
-    """Return the rewards of each response and the number of its prompt. Raises InputError.
-
-    >>> _rewards(["10", "0,0.5", "/", "11"])
-    ([[1.0, 0.0], [0.0, 0.5], [1.0, 1.0]], [1, 1, 2])
-    """
-    rows: list[list[float]] = []
-    prompts: list[int] = []
-    prompt = 1
-    for text in responses:
-        if text == "/":
-            expect(prompt in prompts, f"prompt {prompt}", "at least one response", "none")
-            prompt += 1
-            continue
-        expect(not text.startswith("--"), "option", "--method, --convention, --weights or --lengths", repr(text))
-        name = f"response {len(rows) + 1}"
-        rows.append([float(mark) for mark in text] if re.fullmatch("[01]+", text) else _numbers(text, name))
-        prompts.append(prompt)
-        first = f"{count(len(rows[0]), 'reward')}, as response 1, {responses[0]!r}"
-        expect(len(rows[-1]) == len(rows[0]), name, first, f"{len(rows[-1])}, {text!r}")
-    expect(prompt in prompts, f"prompt {prompt}", "at least one response", "none")
-    return rows, prompts
-
-
-def _numbers(text: str, name: str) -> list[float]:
-    numbers = [parse_number(part) for part in text.split(",")]
-    expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
-    expect(None not in numbers, name, expected, repr(text))
-    return [number for number in numbers if number is not None]
-
-
-def _numbers_of(text: str | None, name: str, size: int, thing: str) -> list[float] | None:
-    if text is None:
-        return None
-    numbers = _numbers(text, name)
-    expect(len(numbers) == size, name, f"{count(size, 'number')}, one per {thing}", f"{len(numbers)}, {text!r}")
-    return numbers
-
-
 def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
-    """Return the responses of a prompt that share an advantage though their rewards differ, a list per tie.
+    """Return a list for each tie: the indices of the responses to one prompt that share an advantage though their
+    rewards differ.
 
-    NaN advantages do not count.
+    prompts: the number of the prompt of each response. A response whose advantage is NaN is in no tie.
     """
     c = collapse(e.rewards, e.method, weights=e.weights, groups=prompts, lengths=e.lengths, convention=e.convention)
     shared: dict[tuple[int, int], list[int]] = {}
@@ -144,8 +113,10 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 
 
 def run_audit(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print and write the reports of runs; return 1 where one holds a finding of `--fail-on`, else 0. printing: the
-    context in which it prints. Raises InputError.
+    """Print and write the reports of runs; return 1 where one holds a finding of `--fail-on`, else 0. Raises
+    InputError.
+
+    printing: returns the context in which the reports are printed.
     """
     failing = _parse_fail_on(options["fail_on"])
     groups = options["groups"]
@@ -175,7 +146,7 @@ def run_audit(options: Options, printing: Callable[[], AbstractContextManager[No
 
 
 def _read_args(options: Options) -> dict[str, Any]:
-    """Return the arguments of `read_run` from the options of the command line."""
+    """Return the arguments of `read_run` by name, from the options of the command line. Raises InputError."""
     size, steps, last = options["group_size"], options.get("steps"), options.get("last")
     return {
         "framework": options["framework"],
@@ -192,7 +163,8 @@ def _read_args(options: Options) -> dict[str, Any]:
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
-    """Return the columns in a text such as "step=it,advantage=adv", by what they hold; None for None.
+    """Return the name of each column that is named in a text such as "step=it,advantage=adv", by what it holds; None
+    for None.
 
     Raises InputError.
 
@@ -210,7 +182,7 @@ def _columns(text: str | None) -> dict[str, str] | None:
 
 
 def _audit_args(options: Options) -> dict[str, Any]:
-    """Return the arguments of `audit` from the options of the command line."""
+    """Return the arguments of `audit` by name, from the options of the command line. Raises InputError."""
     given: dict[str, Any] = {"weights": parse_weights(options["weight"] or [], "weight") or None}
     if options.get("primary") is not None:
         given["primary"] = options["primary"]
@@ -223,7 +195,7 @@ def _audit_args(options: Options) -> dict[str, Any]:
 
 
 def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
-    """Return the severities and ids in texts such as "warning,reward-dead"; a severity includes those above it.
+    """Return the severities and ids of findings in texts such as "warning,reward-dead"; a severity adds those above it.
 
     >>> sorted(_parse_fail_on(["warning,reward-dead", "conflict"])), _parse_fail_on(None)
     (['conflict', 'error', 'reward-dead', 'warning'], frozenset())
@@ -238,7 +210,7 @@ def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
 
 
 def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
-    """Return 1 if a report holds a finding of these severities or ids, which are named on stderr; else 0."""
+    """Return 1 if a report holds a finding with one of these severities or ids, and print the ids on stderr; else 0."""
     status = 0
     for report in reports:
         ids = dict.fromkeys(f.id for f in report.findings if not failing.isdisjoint((f.id, f.severity)))
@@ -251,8 +223,10 @@ def _status(reports: Sequence[AuditReport], failing: frozenset[str]) -> int:
 def _audit_runs(
     runs: Sequence[Sequence[str]], audit_args: Options, read_args: Options, targets: Mapping[str, Path], engine: str
 ) -> list[AuditReport]:
-    """Return the reports of runs, each given by its paths. audit_args, read_args: of `audit` and `read_run`; targets:
-    files that must not be the log; engine: local or ray.
+    """Return a report for each run; runs: the paths of each.
+
+    audit_args, read_args: arguments of `audit` and `read_run`. targets: files that will be written, which must not be
+    of a log. engine: local or ray. Raises InputError.
     """
     reports = []
     for paths in runs:
@@ -262,7 +236,7 @@ def _audit_runs(
             Console(stderr=True).status(Text(f"reading {one_line(paths[0])} …")),
         ):
             if engine == "ray":
-                from gdpo_audit.engine_ray import audit_on_ray  # what only --engine ray needs
+                from gdpo_audit.engine_ray import audit_on_ray  # only --engine ray needs it
 
                 reports.append(audit_on_ray(path, **audit_args, **read_args))
                 continue
@@ -276,12 +250,15 @@ def _audit_runs(
 
 
 def _real(name: str) -> str:
-    """Return one name per file; a run spells its files in UTF-8, whatever the locale says of names."""
+    """Return the real path of a file, so that two names of one file compare equal.
+
+    name: in UTF-8, as a run spells the names of its files, whatever the locale is.
+    """
     return os.path.realpath(os.fsdecode(name.encode("utf-8", "surrogateescape")))
 
 
 def _runs(paths: Sequence[str]) -> list[list[str]]:
-    """Return the paths of each run: files of one ending in one directory are one run, any other path is a run.
+    """Return the paths of each run: files of one format in one directory are one run together, any other path is a run.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -302,11 +279,15 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
 
 @contextmanager
 def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
-    """Make errors of bad input name the run, also those about a path or URL that the readers leave."""
+    """Make errors of bad input that are raised inside this context begin with the first of a run's paths.
+
+    several: whether there are other runs; if not, only errors about numbers of the log do. An OSError, as of a path
+    that a reader cannot open, becomes such an InputError too.
+    """
     try:
         yield
     except InputError as error:
-        # Numbers that a computation refuses come from the log.
+        # An error that begins so comes from a computation, which refuses numbers of the log without knowing its path.
         if (several or str(error).startswith(("rewards:", "lengths:"))) and not str(error).startswith(paths[0]):
             raise InputError(f"{paths[0]}: {error}") from None
         raise
@@ -319,30 +300,36 @@ def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
 
 
 def _targets(options: Options) -> dict[str, Path]:
-    """Return the files to write, by their options. Raises InputError for one that cannot be written."""
+    """Return the path of each file to write, by its option. Raises InputError for one that cannot be written."""
     given = {"html": options["html"], "json": None if options["json_"] == Path("-") else options["json_"]}
     targets = {option: path for option, path in given.items() if path is not None}
     for option, path in targets.items():
-        fits = str(path) != "-" and os.path.isdir(path.parent) and not os.path.isdir(path)  # a Path may raise OSError
+        fits = str(path) != "-" and os.path.isdir(path.parent) and not os.path.isdir(path)  # Path.is_dir may raise
         expect(fits, option, "a file in a directory that exists", repr(str(path)))
     return targets
 
 
 def _expect_spared(targets: Mapping[str, Path], files: Sequence[str], what: str) -> None:
+    """Raise InputError if a file to write is one of these files, which are read; what: what they are, for the error."""
     for option, target in targets.items():
         expect(_real(str(target)) not in map(_real, files), option, f"another file than {what}", repr(str(target)))
 
 
 def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
-    """Write each option's text beside its file first: a report stays whole if the disk is full. Raises InputError."""
+    """Write the text of each option to its file. Raises InputError.
+
+    The text is first written beside the file and then moved into its place, so that an old file stays whole if the disk
+    is full.
+    """
     for option, path in targets.items():
         real = beside = path
         try:
             real = path.resolve()
-            beside = real.with_name(f".{real.name}.part") if real.is_file() or not real.exists() else real  # a device
+            # A device is written to directly, as no file could take its place.
+            beside = real.with_name(f".{real.name}.part") if real.is_file() or not real.exists() else real
             beside.write_bytes(texts[option].encode("utf-8", errors="replace"))
             beside.replace(real)
-        except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to themselves
+        except (OSError, RuntimeError) as error:  # links that lead to themselves raise RuntimeError
             if beside != real:
                 with suppress(OSError):
                     beside.unlink()
@@ -351,11 +338,13 @@ def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
 
 
 def _json(reports: Sequence[AuditReport], groups: int) -> str:
+    """Return the JSON of one report, or of several together; groups: how many groups of each finding it holds."""
     parts = [report.to_dict(groups) for report in reports]
     return _dump(parts[0] if len(parts) == 1 else {"schema": 1, "runs": parts})
 
 
 def _dump(value: Mapping[str, Any]) -> str:
+    """Return a mapping as JSON with indents, as a text that ends with a line break."""
     return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
@@ -363,7 +352,7 @@ def _dump(value: Mapping[str, Any]) -> str:
 
 
 def run_compare(options: Options) -> None:
-    """Print and write what changed from one run to another, or from some to others. Raises InputError."""
+    """Print and write what changed from run to run, or from some runs to others with `--with`. Raises InputError."""
     runs, compared_with, targets = options["runs"], options["with_"], _targets(options)
     wanted = "two runs, A B, or several of each kind, A1 A2 --with B1 --with B2"
     expect(len(runs) == 2 or bool(compared_with), "compare", wanted, count(len(runs), "run"))
@@ -385,7 +374,11 @@ def run_compare(options: Options) -> None:
 
 
 def run_check(options: Options, printing: Callable[[], AbstractContextManager[None]]) -> int:
-    """Print in a context and write what a configuration will run; return 1 if --strict meets an error, else 0."""
+    """Print and write what a configuration will run; return 1 if --strict is given and one of its traps is an error,
+    else 0.
+
+    printing: returns the context in which it is printed. Raises InputError.
+    """
     targets = _targets({"html": None, "json_": options["json_"]})
     check = check_config(options["configurations"], options["trainer"])
     _expect_spared(targets, check.files, "the configuration")

@@ -21,13 +21,16 @@ __all__ = ["Changes", "changes", "headline"]
 
 
 def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[AuditReport]) -> Changes:
-    """Compare run a with run b, or the runs a with the runs b, which differ in their seeds among each other.
+    """Return what differs between run a and run b, or between the runs a and the runs b.
 
-    Ties, shares, pushes and silent groups are those of each run's own method. Of two runs, the figures are means over
-    steps; of a long run, over rows of a few steps each. Where at least half of the steps of the shorter run are in the
-    other too, these are compared pair by pair, so that a course that both share cancels. Of several runs on each side,
-    each run gives one mean; a figure is the mean of those, and its interval comes from their spread. Raises InputError
-    for a single run beside several, and for runs of one side by two methods.
+    The runs of one side are repetitions: they have one method, and differ in their seeds. Ties, shares, pushes and
+    silent groups are those under the method that each run had.
+    Of two runs, a figure is the mean over steps, or over rows of a few steps each if the run is long. Where at least
+    half of the steps of the shorter run are in the other too, only the shared steps are compared, pair by pair, so that
+    a course that both share cancels.
+    Of several runs on each side, each run gives one mean; a figure is the mean of these, and its interval comes from
+    their spread.
+    Raises InputError for a single run beside several, and for runs of one side by two methods.
     """
     first, second = ([side] if isinstance(side, AuditReport) else list(side) for side in (a, b))
     runs, several = [*first, *second], len(first) + len(second) > 2
@@ -70,7 +73,9 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
 
 
 def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
-    """Return the speed at which each reward follows a push, over all runs; () where one log does not tell it."""
+    """Return the speed at which each reward follows a push, over all runs together; () where one of the logs does not
+    tell it.
+    """
     try:
         return pooled_speeds(runs)
     except InputError:  # as of a log that is too short
@@ -80,8 +85,10 @@ def _speeds(runs: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
 def _columns(
     both: Sequence[str], method_a: str, method_b: str, runs: Sequence[AuditReport]
 ) -> Iterator[tuple[str, str | None, str, str]]:
-    """Yield each figure with its reward, None for a figure of all rewards, and its column in the steps of A and of B;
-    both: rewards that all runs have.
+    """Yield the name of each figure, its reward, and its column in the steps of A and in those of B.
+
+    The reward is None for a figure of all rewards together. both: the rewards that all runs have; method_a, method_b:
+    the methods of the two sides.
     """
     for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
         yield from ((figure, name, column(what, name), column(what, name)) for name in both)
@@ -95,19 +102,25 @@ def _columns(
 
 
 def _settings(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
-    """Return the differences in how the runs of both sides were made."""
+    """Return what differs between two sides in how their runs were made: its name, and its value on either side.
+
+    Where the runs of one side differ from each other, all of their values are named.
+    """
     made = {name: [" / ".join(dict.fromkeys(map(in_words, side))) for side in sides] for name, in_words in MADE.items()}
     return tuple(HowMade(name, a, b) for name, (a, b) in made.items() if a != b)
 
 
 def _names(side: Sequence[AuditReport]) -> list[str]:
-    """Return the rewards that all runs of a side have."""
+    """Return the names of the rewards that all runs of a side have, in the order of its first run."""
     first, *rest = [[reward["name"] for reward in report.rewards] for report in side]
     return [name for name in first if all(name in names for names in rest)]
 
 
 def _method_of(side: Sequence[AuditReport]) -> str:
-    """Return the method of the runs of one side, under which their figures are computed; InputError for several."""
+    """Return the method under which the figures of one side are computed.
+
+    It is the method that its runs had, or GRPO where the logs do not show it. Raises InputError where they had several.
+    """
     methods = dict.fromkeys(shown_method(report)[0] or "grpo" for report in side)
     first, got = side[0].source["path"], f"{listing(NAMES[m] for m in methods)}"
     expect(len(methods) == 1, f"{first} and the runs beside it", "runs by one method", got)
@@ -115,13 +128,14 @@ def _method_of(side: Sequence[AuditReport]) -> str:
 
 
 def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFrame], bool]:
-    """Return the rows of the steps that all runs share, in one order, and True; all rows, and False, where these are
-    too few or a step has several rows.
+    """Return the rows of each table that can be compared step by step, and True; or the tables as they are, and False.
+
+    Rows can be compared if each step has one row and all runs share at least half of the steps of the shortest run. The
+    rows of the shared steps are then returned in one order. tables: the steps of each run.
     """
     keys = ["step", "step_last"]
-    if any(
-        table.select(keys).is_duplicated().any() for table in tables
-    ):  # a step that has several rows pairs with none
+    ambiguous = any(table.select(keys).is_duplicated().any() for table in tables)
+    if ambiguous:  # a step that has several rows in one run pairs with no row of another
         return tables, False
     shared = reduce(lambda x, y: x.join(y, on=keys, how="semi"), (table.select(keys) for table in tables))
     if 2 * len(shared) < min(map(len, tables)):  # most of the runs would be left out
@@ -130,19 +144,22 @@ def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFr
 
 
 def _values(rows: pl.DataFrame, column: str) -> Array:
-    """Return (steps,) the numbers of a column, NaN where a step has none."""
+    """Return (steps,) the numbers in one column of a report's steps, NaN where a step has none."""
     return rows[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
 def _mean(values: Array) -> float | None:
-    """Return the mean of the values that are not NaN; None where all are."""
+    """Return the mean of the values that are not NaN; None where there is none."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else None
 
 
 def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
-    """Return the difference of two series with its interval. paired: whether they are compared pair by pair. runs:
-    whether the numbers are of runs, else of steps in order.
+    """Return the difference of the means of two series, b less a, with its interval.
+
+    figure, reward: what the series are of. paired: whether they are compared number by number. runs: whether each
+    number is of a whole run; else the numbers are of steps, in order. The difference is None where a series has no
+    number, the interval where it has too few.
 
     >>> c = _change("mean", "x", np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.5, 3.5]), True)
     >>> c.difference, round(c.low, 3), round(c.high, 3)

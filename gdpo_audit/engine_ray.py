@@ -9,22 +9,23 @@ from gdpo_audit.logs.read import read_run
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError
 
-AHEAD = 2  # parts per worker that wait for it: all others are still in the log
-RETRIES = 2  # of a part whose worker died
+AHEAD = 2  # the most parts per worker that wait for it, so that only these take up memory
+RETRIES = 2  # how often a part is computed again whose worker died
 
 
 def audit_on_ray(path: Any, *, framework: str | None = None, what_if: Any = None, **named: Any) -> AuditReport:
-    """Return the report of `audit(read_run(path))`, computed by the workers of a Ray cluster, or of one started here.
+    """Return the report of `audit(read_run(path))`, computed by the workers of a Ray cluster.
 
-    named: further arguments of `audit` and of `read_run`. Raises InputError, also if Ray is not installed or a worker
-    dies.
+    Where this process is connected to no cluster, one is started on this machine. framework: as in `read_run`; what_if:
+    as in `audit`; named: further arguments of either. Raises InputError, also if Ray is not installed or a worker dies.
     """
-    _ray()  # nothing is read in vain
+    _ray()  # raises before the log is read in vain
     mine = {name: named.pop(name) for name in ("weights", "primary", "asked") if name in named}
     return audit(read_run(path, framework, **named), what_if=what_if, engine=map_on_ray, **mine)
 
 
 def _ray() -> Any:
+    """Return the module `ray`. Raises InputError if it is not installed."""
     try:
         import ray
     except ImportError:
@@ -35,7 +36,10 @@ def _ray() -> Any:
 
 
 def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator[Any]:
-    """Yield what a function makes of each part, in their order, as `map`. Raises InputError if a worker dies."""
+    """Yield what a function returns for each part, in the order of the parts, as `map` does; Ray's workers compute it.
+
+    Raises InputError if a worker dies, and what the function itself raises.
+    """
     ray = _ray()
     try:
         if not ray.is_initialized():
@@ -49,14 +53,15 @@ def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator
                 yield ray.get(waiting.popleft())
         yield from map(ray.get, waiting)
     except ray.exceptions.RayError as error:
-        if isinstance(cause := getattr(error, "cause", None), Exception):  # of what was computed, not of Ray
+        if isinstance(cause := getattr(error, "cause", None), Exception):  # an error of the function, not of Ray
             raise cause from None
         why = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
         raise InputError(f"--engine: expected ray's workers to finish, got {type(error).__name__}: {why}") from None
 
 
 def _in_one_thread(function: Callable[[Any], Any], part: Any) -> Any:
+    """Return what a function returns for one part, with torch kept to one thread."""
     import torch
 
-    torch.set_num_threads(1)  # as many workers as cores
+    torch.set_num_threads(1)  # there are as many workers as cores, so more threads would only wait for each other
     return function(part)

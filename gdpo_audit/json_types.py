@@ -1,16 +1,23 @@
-"""The JSON of a report, as the types from which its schema is made."""
+"""Types of the parts of a report: `report.schema.json` is made from them, and they hold the descriptions in it.
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+A part that stands here is a dict in Python too. A part that is an object in Python, such as a finding, is a
+`msgspec.Struct` beside the functions that make it.
+"""
+
+from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta
 
 from gdpo_core.pushing import MEANING as PUSH
 
+# A number that is NaN in Python where it has no value, and null in JSON: scripts/make_schema.py lets it be null.
+MaybeNaN = Annotated[float, Meta(extra_json_schema={"nan": "null"})]
+
 PUNISHED = "Of the responses above their group's mean in it, the share with an advantage of 0 or less."
 
 
 class SourcePart(TypedDict):
-    """The files of the log and what they hold."""
+    """The files of a log, and what they hold."""
 
     path: str
     framework: str
@@ -20,34 +27,40 @@ class SourcePart(TypedDict):
     groups: int
     group_size: Annotated[int | None, Meta(description="null: groups of different sizes.")]
     rewards: list[str]
-    grouped_by: Annotated[str, Meta(description="In words.")]
+    grouped_by: Annotated[str, Meta(description="How the groups were told apart, in words.")]
     skipped_lines: int
     skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
     window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
-    notes: Annotated[list[str], Meta(description="What is left out, counts once or not at all; in sentences.")]
+    notes: Annotated[
+        list[str], Meta(description="Facts that ask for nothing, such as what was left out; in sentences.")
+    ]
 
 
 class WeightsFrom(TypedDict):
-    """The weights that a run had from a step on."""
+    """The weights that a run had from one step on."""
 
     step: int
     weights: Annotated[dict[str, float | None], Meta(description="null for a weight: the log cannot tell it.")]
 
 
 class RunPart(TypedDict):
-    """The recipe that made the logged advantages, and the one that the figures were computed with."""
+    """The recipe that made the logged advantages, and the one with which the figures were computed."""
 
     method: Annotated[str | None, Meta(description="null: the log does not show it.")]
     convention: Annotated[str | None, Meta(description="null: the log does not show it.")]
     weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
-    weights_in_turn: Annotated[list[WeightsFrom], Meta(description="Where they change; weights: of most batches.")]
+    weights_in_turn: Annotated[
+        list[WeightsFrom], Meta(description="Only where they change; `weights` then holds those of most batches.")
+    ]
     weights_up_to_scale: Annotated[bool | None, Meta(description="true: only the ratios of these weights are known.")]
-    remarks: Annotated[list[str], Meta(description="What was done to the advantages afterwards, and to the log.")]
-    logged: int
+    remarks: Annotated[
+        list[str], Meta(description="What was done to the advantages after the method, and when they were logged.")
+    ]
+    logged: Annotated[int, Meta(description="Responses with an advantage.")]
     reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
     max_error: float | None
-    weights_used: dict[str, float]
+    weights_used: Annotated[dict[str, float], Meta(description="Those with which `methods` was computed.")]
     weights_from: Annotated[
         str, Meta(description="given, solved, score, fitted, nearest, config, log, parts or assumed.")
     ]
@@ -58,19 +71,21 @@ class RunPart(TypedDict):
     primary: str | None
     steps_off: list[int]
     silent_responses: Annotated[
-        int | None, Meta(description="In groups without any advantage, under the run's method.")
+        int | None, Meta(description="Responses in groups without any advantage, under the run's method.")
     ]
     but_residue: Annotated[str, Meta(description="What is logged there all the same, in words; empty: nothing.")]
 
 
 class RewardPart(TypedDict):
-    """One reward: its part of the update, the push on it, how its mean went, where it is missing or constant."""
+    """One reward: its share of the update, the push on it, how its mean went, and where it is missing or constant."""
 
     name: str
     mean: float | None
     std: float | None
-    missing: Annotated[int, Meta(description="Responses.")]
-    dead_groups: float
+    missing: Annotated[int, Meta(description="The number of responses that lack it.")]
+    dead_groups: Annotated[
+        float, Meta(description="Of the groups that hold it, the share in which it is constant; 1 if none holds it.")
+    ]
     update_share: dict[str, float | None]
     push: Annotated[dict[str, float], Meta(description=f"By method. {PUSH}")]
     punished: Annotated[dict[str, float | None], Meta(description=f"By method. {PUNISHED}")]
@@ -82,30 +97,30 @@ class RewardPart(TypedDict):
 
 
 class MethodPart(TypedDict):
-    """The figures of one method on the rewards of the run: shares and means as in `gdpo_core.collapse`."""
+    """The figures of one method on the rewards of the run; shares and means are those of `gdpo_core.collapse`."""
 
-    groups_with_ties: float | None
-    tied_pairs: float | None
-    levels: float | None
-    silent_groups: float | None
-    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+    groups_with_ties: MaybeNaN
+    tied_pairs: MaybeNaN
+    levels: MaybeNaN
+    silent_groups: MaybeNaN
+    inversions: Annotated[MaybeNaN, Meta(description="null without a primary reward.")]
 
 
 class WorstPromptPart(TypedDict):
-    """A prompt with many responses in groups without any advantage."""
+    """A prompt of which many responses are in groups without any advantage."""
 
-    prompt: Annotated[str | None, Meta(description="Clipped.")]
-    visits: Annotated[int, Meta(description="Groups.")]
+    prompt: Annotated[str | None, Meta(description="Its text, clipped.")]
+    visits: Annotated[int, Meta(description="The number of its groups.")]
     silent_visits: int
     silent_responses: int
 
 
 class PromptsPart(TypedDict):
-    """The prompts of a run over all of its steps, under the run's method."""
+    """The prompts of a run over all of its steps, and how many of them were in silent groups under the run's method."""
 
     prompts: int
-    repeated: Annotated[int, Meta(description="Seen at least twice.")]
-    silent: Annotated[int, Meta(description="Silent in every visit.")]
+    repeated: Annotated[int, Meta(description="Prompts that were seen at least twice.")]
+    silent: Annotated[int, Meta(description="Prompts whose groups were all silent.")]
     silent_repeated: Annotated[int, Meta(description="Of these, seen at least twice.")]
     worst: Annotated[list[WorstPromptPart], Meta(description="Those with the most silent responses, ten at most.")]
 
@@ -116,34 +131,11 @@ class LengthsPart(TypedDict):
     unit: Literal["tokens", "characters"]
     first_quarter: Annotated[float | None, Meta(description="The mean in the first quarter of the batches.")]
     last_quarter: float | None
-    correlations: Annotated[dict[str, float | None], Meta(description="With each reward, inside groups.")]
-
-
-class LinkPart(TypedDict):
-    """A page elsewhere about a finding."""
-
-    title: str
-    url: str
-
-
-class FindingPart(TypedDict):
-    """One thing that the owner of a run should know."""
-
-    id: str
-    title: Annotated[str, Meta(description="The fact in a few words.")]
-    severity: Literal["error", "warning", "info"]
-    message: str
-    to_do: Annotated[str, Meta(description="One sentence; empty where nothing has to be done.")]
-    read_more: Annotated[str, Meta(description="The chapter of the page, or the section of docs/audit.md, about it.")]
-    links: Annotated[list[LinkPart], Meta(description="In the paper, and in the framework's documentation.")]
-    evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
-    fix: Annotated[str | None, Meta(description="Lines that mend the log or the configuration.")]
-    row: Annotated[int | None, Meta(description="Of the plan, that answers it; from 0.")]
-    extent: Annotated[float, Meta(description="How much of the run it is about, from 0 to 1: the order of findings.")]
+    correlations: Annotated[dict[str, float | None], Meta(description="Of the length with each reward, inside groups.")]
 
 
 class GatePart(TypedDict):
-    """A reward that counts only where the primary one reaches a threshold."""
+    """A rule by which `reward` counts only where the reward `on` reaches a threshold."""
 
     on: str
     reward: str
@@ -151,53 +143,22 @@ class GatePart(TypedDict):
     otherwise: Annotated[float, Meta(description="The reward everywhere else.")]
 
 
-class TrialPart(TypedDict):
-    """A setting that the run could have used, and its figures."""
-
-    method: str
-    weights: dict[str, float]
-    gate: GatePart | None
-
-
 class ForecastPart(TypedDict):
-    """The forecast change of a reward under a setting: its mean over the steps of the log, in its own unit."""
+    """The forecast change of the mean of a reward over the steps of the log under a setting, in the
+    reward's own unit.
+    """
 
     difference: Annotated[float | None, Meta(description="Setting less as it ran; null: the log does not tell.")]
     low: Annotated[float | None, Meta(description="The lower end of its 80 % interval.")]
     high: float | None
 
 
-class PlanPart(TypedDict):
-    """A setting that was tried on this log, and what the log shows under it; the first is the run's own."""
-
-    setting: TrialPart
-    recommended: bool
-    title: str
-    do: Annotated[str, Meta(description="The start of a sentence; empty for the run's own.")]
-    why: Annotated[str, Meta(description="Of the recommended one: the end of that sentence.")]
-    cost: Annotated[str, Meta(description="Of the recommended one: a sentence.")]
-    update_share: dict[str, float | None]
-    push: Annotated[dict[str, float], Meta(description=f"By reward, without the gate. {PUSH}")]
-    punished: Annotated[dict[str, float | None], Meta(description=f"By reward, without the gate. {PUNISHED}")]
-    forecast: Annotated[
-        dict[str, ForecastPart] | None,
-        Meta(description="By reward; null of the run's own, without a primary reward, and of fewer than 20 steps."),
-    ]
-    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
-    groups_with_ties: float | None
-    tied_pairs: float | None
-    silent_groups: float | None
-    dead_groups: Annotated[dict[str, float], Meta(description="By reward, behind the gate.")]
-    off: Annotated[float | None, Meta(description="How far the shares are from what its weights ask for.")]
-    lines: Annotated[str | None, Meta(description="Of configuration; null: none are known.")]
-    tried_on: Annotated[int, Meta(description="Responses of the log.")]
-
-
 class StepPart(TypedDict):
-    """One step, or a few where a run has more than 200.
+    """One step of a run, or a few steps together where the run has more than 200.
 
-    Further members, numbers or null: by reward mean:NAME, std:NAME, missing:NAME, dead:NAME; by method ties:METHOD,
-    silent:METHOD; share:METHOD:NAME, push:METHOD:NAME; correlation:NAME:NAME.
+    The further members are numbers or null. By reward they are mean:NAME, std:NAME, missing:NAME and dead:NAME; by
+    method ties:METHOD and silent:METHOD; by both share:METHOD:NAME and push:METHOD:NAME; by two rewards
+    correlation:NAME:NAME.
     """
 
     step: int
@@ -207,7 +168,7 @@ class StepPart(TypedDict):
 
 
 class ByRewardPart(TypedDict):
-    """One reward in the groups with one value of a column."""
+    """The figures of one reward in the groups with one value of a column."""
 
     name: str
     mean: float | None
@@ -216,11 +177,11 @@ class ByRewardPart(TypedDict):
 
 
 class ByPart(TypedDict):
-    """The groups with one value of the column that was asked for, under one method."""
+    """The figures of the groups with one value of a column, under one method."""
 
     column: str
     value: Annotated[str | None, Meta(description="null: missing.")]
-    values: Annotated[int, Meta(description="More than 1: so many values together, which are too many.")]
+    values: Annotated[int, Meta(description="1, or the number of rare values that are taken together.")]
     method: str
     groups: int
     responses: int
@@ -230,21 +191,8 @@ class ByPart(TypedDict):
     inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
 
 
-class GroupPart(TypedDict):
-    """One group that shows a finding best; lists are of its answers, in the order of the log."""
-
-    finding: Annotated[str, Meta(description="The id of a finding, or punished: its best answers get 0 or less.")]
-    step: int
-    group: int
-    rewards: Annotated[list[list[float | None]], Meta(description="Of each answer, in the order of source.rewards.")]
-    advantages: Annotated[list[float | None], Meta(description="Of this group alone, under the run's method.")]
-    logged: list[float | None] | None
-    prompt: Annotated[str | None, Meta(description="Clipped; null where the log has none.")]
-    completions: list[str | None] | None
-
-
 class SettingPart(TypedDict):
-    """A setting, and what the whole run shows under it; null: there is nothing to compute it from."""
+    """A setting, and what the whole run shows under it; a figure is null where there is nothing to compute it from."""
 
     method: str
     convention: str
@@ -256,38 +204,3 @@ class SettingPart(TypedDict):
     tied_pairs: float | None
     silent_groups: float | None
     inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
-
-
-class WhatIfPart(TypedDict):
-    """The whole run as it was, and under another setting."""
-
-    before: SettingPart
-    after: SettingPart
-    fix: Annotated[str | None, Meta(description="Lines of configuration that set it; null: none are known.")]
-    notes: Annotated[list[str], Meta(description="What the figures stand on.")]
-
-
-class ReportPart(TypedDict):
-    """The audit of one run: what `gdpo audit --json` writes, and `AuditReport.to_dict()` gives."""
-
-    schema: Literal[1]
-    verdict: str
-    source: SourcePart
-    run: RunPart
-    rewards: list[RewardPart]
-    methods: Annotated[dict[str, MethodPart], Meta(description="By method: grpo, grpo_no_std, gdpo, grpo_batch_std.")]
-    plan: Annotated[list[PlanPart], Meta(description="At most one row is recommended; empty: nothing can be tried.")]
-    findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings; then what is about most.")]
-    steps: list[StepPart]
-    by: Annotated[list[ByPart], Meta(description="By the column asked for, else by one of few texts; else empty.")]
-    prompts: Annotated[PromptsPart | None, Meta(description="null: the log does not say which prompts return.")]
-    lengths: Annotated[LengthsPart | None, Meta(description="null: no tokens, and no texts or too many.")]
-    groups: NotRequired[Annotated[list[GroupPart], Meta(description="Where they were asked for (--groups).")]]
-    what_if: NotRequired[Annotated[WhatIfPart, Meta(description="Only where a setting was asked for.")]]
-
-
-class ReportsPart(TypedDict):
-    """The audits of several runs."""
-
-    schema: Literal[1]
-    runs: list[ReportPart]

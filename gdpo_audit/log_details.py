@@ -1,6 +1,7 @@
-"""Details that the audit reads from a log beyond its sums, before findings and report exist: these open no log.
+"""Details that the audit reads from a log beside its sums. It does so before findings and report exist, which open no
+log.
 
-Each is read once for a run, and stands in its `Facts`.
+Each detail is read once for a run, and is a member of its `Facts`.
 """
 
 import polars as pl
@@ -13,18 +14,26 @@ from gdpo_audit.logs.names import reward_column
 from gdpo_audit.logs.parts import possible_pays
 from gdpo_audit.logs.run import Run
 
-CHARACTERS_OF = 200_000  # responses: reading the texts of more takes longer than the audit
+# The most responses whose texts are read for their lengths: with more that takes longer than the audit itself.
+CHARACTERS_OF = 200_000
 
 
 def pays_of_total(run: Run) -> list[float]:
-    """Return what the parts of a total may pay; empty where each reward is logged, or no few pays make the totals."""
+    """Return the pays that the parts of a logged total may have, where the log holds that total alone.
+
+    Empty where each reward is logged, or where no small set of pays makes all of the totals.
+    """
     if not run.total_only:
         return []
     return possible_pays(table[reward_column(run.rewards[0])].to_numpy() for table in run.tables())
 
 
 def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
-    """Return `_place` and text of the prompts that wasted most responses; None where the log has no prompts."""
+    """Return a table of the prompts that wasted most responses in silent groups: `_place`, their place in the log, and
+    `text`.
+
+    None where the log has no prompts, or does not show which groups are silent.
+    """
     prompts = visited_prompts(f)
     if prompts is None:
         return None
@@ -37,11 +46,14 @@ def texts_of_worst_prompts(f: Facts) -> pl.DataFrame | None:
 
 
 def lengths_in_characters(f: Facts) -> LengthSums[Array] | None:
-    """Return the sums of the lengths in characters; None where the log has tokens, no texts, or too many of them."""
+    """Return the sums, by batch, of the lengths of the completions in characters.
+
+    None where the log holds lengths in tokens, no texts, or more responses than `CHARACTERS_OF`.
+    """
     if f.run.has_length or "length" not in f.run.extracts or f.totals.responses > CHARACTERS_OF:
         return None
     lengths = pl.concat(f.run.extracts["length"]())
-    basis = Basis(f.rewards, f.basis.weights, "paper", None, None)  # whose advantages nobody looks at
+    basis = Basis(f.rewards, f.basis.weights, "paper", None, None)  # nobody looks at the advantages under it
     counted = pl.col("batch").is_in(f.batches.batch.tolist())
     tables = (table.filter(counted) for table in f.run.tables())
     with_lengths = (

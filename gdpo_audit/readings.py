@@ -1,6 +1,6 @@
-"""Other readings of a log whose advantages nothing makes as it was read: other groups, rows or rewards.
+"""Other readings of a log whose advantages no method makes as it was read: other groups, rows, steps or rewards.
 
-Logged advantages judge: a reading is taken where a known method makes all of them from it, and the report says so.
+The logged advantages decide: a reading is taken where a known method makes all of them from it, and the report says so.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,19 +19,23 @@ from gdpo_audit.recipe.added import Added, added_column
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
 from gdpo_core._errors import InputError
 
-LEFT_OUT = 4  # columns that are tried as rewards, at most: each is another reading
-SAMPLE = 20_000  # responses of each
-MOSTLY = 0.8  # of the advantages that are 0: in others of these the rewards are those of the mean
-ADDS_UP = 0.99  # of the groups: where so many add up to 0, the groups are those of the trainer
+LEFT_OUT = 4  # the most columns that are tried as rewards, as each of them is another reading
+SAMPLE = 20_000  # the most responses on which a reading is judged
+# The share of the advantages of 0 in which a column has one value if it explains them. The others may be 0 because the
+# rewards are at the mean of their group.
+MOSTLY = 0.8
+ADDS_UP = 0.99  # the share of groups with a sum of 0 from which on the groups are taken to be those of the trainer
 
-Reading = tuple[Run, list[pl.DataFrame], Recipe]  # with a sample and what makes its advantages
-Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # the recipe that makes all advantages of a sample
+Reading = tuple[Run, list[pl.DataFrame], Recipe]  # a run, a sample of it, and the recipe of the sample's advantages
+Solve = Callable[[Run, list[pl.DataFrame]], Recipe | None]  # returns the recipe that makes all advantages of a sample
 
 
 def another_reading(run: Run, solve: Solve) -> Reading | None:
-    """Return the run read so that a method makes all of its advantages, a sample and the recipe; None if none does.
+    """Return the run read in another way from which a method makes all of its advantages, with a sample of it and the
+    recipe.
 
-    solve: returns the recipe that makes every advantage of a sample, or None.
+    None where there is no such reading. solve: a function that returns the recipe that makes every advantage in a
+    sample of a run, or None.
     """
     if run._read_with is None or run._source.clues is None:
         return None
@@ -49,9 +53,9 @@ def another_reading(run: Run, solve: Solve) -> Reading | None:
 
 
 def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
-    """Return a column that was not read and makes the advantages together with the rewards, and their recipe, or None.
+    """Return a column that was not read as a reward, and the recipe that makes the advantages if it is one.
 
-    solve: as in `another_reading`.
+    None where no such column is found. solve: as in `another_reading`.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
@@ -63,9 +67,10 @@ def left_out_reward(run: Run, solve: Solve) -> tuple[str, Recipe] | None:
 
 
 def added(run: Run, solve: Solve) -> Added | None:
-    """Return the first column not read as a reward of which a multiple was added to a method's advantages.
+    """Return the first column of which a multiple was added to the advantages that a method makes.
 
-    It comes with the multiple and the recipe; None where there is none. solve: as in `another_reading`.
+    Only columns that were not read as rewards are tried. The result holds the column, the multiple, and the recipe of
+    the advantages without it; None where there is no such column. solve: as in `another_reading`.
     """
     for name in _not_read(run) if run._read_with else ():
         with suppress(InputError):
@@ -77,14 +82,18 @@ def added(run: Run, solve: Solve) -> Added | None:
 
 
 def share_adding_up(sample: list[pl.DataFrame]) -> float:
-    """Return the share of the groups of a sample in which the logged advantages add up to 0."""
+    """Return the share of the groups of a sample in which the logged advantages add up to 0, but for round-off."""
     table = pl.concat(sample)
     group = np.unique(table["group"].to_numpy(), return_inverse=True)[1]
     return add_up(group, table["advantage"].fill_nan(0).fill_null(0).to_numpy())
 
 
 def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
-    """Yield functions that read the log in another way, the likeliest first."""
+    """Yield functions, each of which reads the log in another way and returns the run so read; the likeliest come
+    first.
+
+    clues: rows of the log by which other groups and masks are found.
+    """
     for name in _clocks(run):
         yield partial(_in_steps_of, run, name)
     for grouping in groupings_of(clues):
@@ -101,12 +110,18 @@ def _readings(run: Run, clues: Clues) -> Iterator[Callable[[], Run]]:
 
 
 def _not_read(run: Run) -> tuple[str, ...]:
-    """Return the columns that may be rewards though they were not read as such: those left out, and the length."""
+    """Return the columns that may be rewards though they were not read as such.
+
+    They are the first `LEFT_OUT` columns that were left out, and the column of the lengths, if there is one.
+    """
     return (*run.left_out[:LEFT_OUT], *([run.length_column] if run.length_column else []))
 
 
 def _clocks(run: Run) -> list[str]:
-    """Return the columns that may number the steps of a log without steps: they rise along it, or name its groups."""
+    """Return the columns that may number the steps of a log, because they rise along it or name its groups.
+
+    Returns [] where the log has steps already.
+    """
     if run.has_steps:
         return []
     left_out = [issue.details["columns"] for issue in run.issues if issue.id == "no-reward"]
@@ -115,13 +130,18 @@ def _clocks(run: Run) -> list[str]:
 
 
 def _in_steps_of(run: Run, name: str) -> Run:
-    """Return the run with the steps that a column numbers, and an issue that says so."""
+    """Return the run read with the steps that a column numbers, and with an issue that says so."""
     reread = _read_with(run, columns={"step": name})
     return replace(reread, issues=(*reread.issues, LogIssue("steps-found", {"column": name})))
 
 
 def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
-    """Return the run without the rows that a mask leaves out, or without their advantages."""
+    """Return the run read with a mask, which leaves out whole rows or only their advantages, and with an issue about
+    it.
+
+    A reward that only says which rows the mask leaves out is left out itself. clues: hold the columns by which that
+    shows.
+    """
     masking = clues.flags[f"{mask.column}"]
     flags = {name for name, flag in clues.flags.items() if _same_or_opposite(flag, masking)}
     rewards = tuple(name for name in run.rewards if name not in flags)
@@ -130,20 +150,26 @@ def _masked(run: Run, mask: Mask, clues: Clues) -> Run:
 
 
 def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:
-    """Return whether a column of 0 and 1 says the same as another one, or its opposite."""
+    """Return whether two columns of 0 and 1 are equal in every row, or differ in every row."""
     return bool((flag == masking).all() or (flag == 1 - masking).all())
 
 
 def _without_zeros(run: Run, counts: bool) -> Run:
-    """Return the run without its rows of advantage 0, or, if `counts`, without these advantages; an issue says so."""
+    """Return the run without its rows of advantage 0, with an issue that says so.
+
+    counts: whether these rows count in the statistics of their groups all the same, so that only their advantages go.
+    """
     mask = Mask(None, 0.0, counts)
     reread = _read_with(run, mask=mask)
     return replace(reread, issues=(*reread.issues, LogIssue("masked", _mask_details(run, reread, mask))))
 
 
 def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: Recipe) -> Run:
-    """Return the run with what its advantages of 0 that were left out have in common, a column or the sign, in the
-    issue about them; unchanged without such an issue.
+    """Return the run with more details in its issue about advantages of 0 that were left out; unchanged without such an
+    issue.
+
+    The details say what these rows have in common: one value of a column, or an advantage of at most 0 under the
+    recipe. sample: tables of the run; recipe: that of their advantages.
     """
     masked = next((issue for issue in run.issues if issue.id == "masked" and issue.details["column"] is None), None)
     if masked is None:
@@ -163,8 +189,10 @@ def _said_of_zeros(run: Run, clues: Clues, sample: list[pl.DataFrame], recipe: R
 
 
 def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
-    """Return which rows a mask leaves out, how many, of how many, and whether they count in the statistics; reread: the
-    run as it is read with the mask.
+    """Return the details of the issue about a mask: the rows that it leaves out, their number, and that of all rows.
+
+    They also say whether the rows count in the statistics of their groups all the same. reread: the run read with the
+    mask.
     """
     rows = int(run._source.sizes["rows"].sum())
     left = rows - int(reread._source.sizes["rows"].sum())
@@ -174,7 +202,9 @@ def _mask_details(run: Run, reread: Run, mask: Mask) -> dict[str, object]:
 
 
 def _of_total_alone(run: Run) -> Run:
-    """Return the run of the total alone, with an issue that says that its parts stand beside it."""
+    """Return the run read with its logged total as the only reward, and with an issue that names the parts of the
+    total.
+    """
     reread = _read_with(run, rewards=(run.total,))
     kept = tuple(issue for issue in reread.issues if issue.id not in ("no-components", "total-of-parts"))
     near = next((issue.details for issue in run.issues if issue.id == "score-not-a-sum"), {})
@@ -183,12 +213,12 @@ def _of_total_alone(run: Run) -> Run:
 
 
 def _with_one_more(run: Run, name: str) -> Run:
-    """Return the run with one more reward, a column that was left out at first, and an issue that says why."""
+    """Return the run read with one more reward, a column that was left out before, and with an issue that names it."""
     reread = _read_with(run, rewards=(*run.rewards, name))
     return replace(reread, issues=(*reread.issues, LogIssue("reward-taken-in", {"reward": name})))
 
 
 def _read_with(run: Run, **changes: object) -> Run:
-    """Return the run as it is read with other options."""
+    """Return the run as it is read with other options, which are named as the members of `ReadOptions`."""
     assert run._read_with is not None, "a run that was read can be read again"
     return run._read_with(**changes)

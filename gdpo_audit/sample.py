@@ -1,4 +1,4 @@
-"""Score of a sample: what the rewards of a few prompts would do under a configuration, told before the run."""
+"""The score of a sample: what the rewards of a few prompts would do under a configuration, told before the run."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,11 @@ from gdpo_core.ties import update_parts
 
 
 def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
-    """Return the shares and the push of a sample's rewards under what a configuration runs. Raises InputError."""
+    """Return the shares of the update and the pushes that a sample's rewards have under what a configuration runs.
+
+    check: the configuration as it was checked; run: the log of the sample. Raises InputError where the configuration
+    does not tell its method, where the sample holds only a total, and where the weights do not fit its rewards.
+    """
     told = check.method is not None
     expect(told, "--log", "a configuration that tells its method", f"one of {check.title} that does not")
     expect(not run.total_only, "--log", "a sample with each reward in a column of its own", f"one total, in {run.path}")
@@ -63,11 +67,15 @@ def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
 
 
 def _by_name(names: Sequence[str], values: Tensor) -> dict[str, float | None]:
+    """Return the value of each reward by its name, None for a value that is not finite; values: one per reward."""
     return {name: x if isfinite(x) else None for name, x in zip(names, values.flatten().tolist(), strict=True)}
 
 
 def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
-    """Return the convention of the run, and whether it takes lengths; without them the batch step runs over answers."""
+    """Return the convention under which the sample is computed, and whether it takes the lengths of the answers.
+
+    A sample without lengths has a batch step over answers where the configuration's convention has one over tokens.
+    """
     convention = ALL_CONVENTIONS[check.convention or "paper"]
     if convention.last_step == "tokens" and check.method == "gdpo":
         return (convention, True) if run.has_length else (replace(convention, last_step="responses"), False)
@@ -75,8 +83,11 @@ def _convention(check: ConfigCheck, run: Run) -> tuple[Convention, bool]:
 
 
 def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]:
-    """Return the weight of each reward of the sample, by name or by place, and sentences that say how they were
-    assigned. Raises InputError where the weights do not fit the rewards.
+    """Return the weight of each reward of the sample, and sentences that say how the weights were assigned.
+
+    They go by the names of the rewards if the configuration has these names too, else by the order of the sample's
+    columns, or of the alphabet if the configuration names no rewards. Without rewards and weights in it, each weight is
+    1. Raises InputError where the weights do not fit.
     """
     if check.rewards is None and check.weights is None:
         alone = "The configuration names no weights" if check.method == "gdpo" else "The weights stand in the score"
@@ -94,7 +105,7 @@ def _weights(check: ConfigCheck, run: Run) -> tuple[dict[str, float], list[str]]
 
 
 def _bare(name: str) -> str:
-    """Return a reward's name without its module and without the word reward.
+    """Return the name of a reward in small letters, without its module and without the word reward at its end.
 
     >>> _bare("rewards.format_reward"), _bare("Format")
     ('format', 'format')

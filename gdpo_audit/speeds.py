@@ -12,9 +12,10 @@ from gdpo_core.forecasting import pool
 
 
 def pooled_speeds(reports: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
-    """Return the speed of every reward over runs of one model, which may have other methods and weights.
+    """Return the speed at which each reward follows a push, pooled over the reports of several runs of one model.
 
-    Raises InputError as `AuditReport.forecast` does.
+    The runs may differ in their methods and weights. Raises InputError without a report, and where a log is too short
+    for a forecast or cannot be read once more.
     """
     expect(len(reports) > 0, "pooled_speeds", "at least one report", "none")
     each = [fitted_speeds(report.facts_with_sample("pooled_speeds")) for report in reports]
@@ -23,5 +24,8 @@ def pooled_speeds(reports: Sequence[AuditReport]) -> tuple[PooledSpeed, ...]:
 
 
 def _pooled(name: str, by_run: list[tuple[float, float] | None]) -> PooledSpeed:
+    """Return the speed of one reward over all runs; by_run: its speed and standard error in each run, None where
+    unknown.
+    """
     known = np.array([x for x in by_run if x is not None])
     return PooledSpeed(name, *pool(known[:, 0], known[:, 1]), tuple(by_run))

@@ -13,13 +13,14 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import count, listing, printable
 
-Changed = dict[str, tuple[int, int]]  # by file: its size, and when it changed, in nanoseconds
+Changed = dict[str, tuple[int, int]]  # of each file, by name: its size, and the time of its last change, in nanoseconds
 
 
 def follow(path: str, file: TextIO, audit_args: dict[str, Any], **named: Any) -> AuditReport:
-    """Print a line for each change of a log until Ctrl-C, and return its last report.
+    """Print a line for each change of a log until Ctrl-C, and return the report of its last state that could be read.
 
-    audit_args: arguments of `audit`; named: arguments of `read_run`. Raises InputError where there was no report.
+    file: where the lines are printed; audit_args: arguments of `audit`; named: arguments of `read_run`. Raises
+    InputError where no state of the log could be read.
     """
     fault = InputError(f"{path}: expected the log of a run, got none before Ctrl-C")
     report: AuditReport | None = None
@@ -38,7 +39,7 @@ def follow(path: str, file: TextIO, audit_args: dict[str, Any], **named: Any) ->
 
 
 def line_of(outcome: AuditReport | InputError) -> str:
-    """Return the outcome of a look in one line: the log so far and its findings, or why it cannot be read."""
+    """Return one line about a log that is watched: how much it holds and its findings, or why it cannot be read."""
     if isinstance(outcome, InputError):
         return printable(f"waiting: {outcome}")
     s = outcome.source
@@ -50,10 +51,12 @@ def line_of(outcome: AuditReport | InputError) -> str:
 def reports(
     path: str, audit_args: dict[str, Any], every: float = 1.0, **named: Any
 ) -> Iterator[AuditReport | InputError]:
-    """Yield the report of a log, and a new one after each change of its files; or the error if it cannot be read.
+    """Yield the report of a log, and a new one after each change of its files; where it cannot be read, yield the
+    error.
 
-    The iterator has no end. Between looks pass `every` seconds, and more where a look takes more than a tenth of the
-    time. audit_args: arguments of `audit`; named: arguments of `read_run`. Raises InputError for a URL.
+    The iterator has no end. It looks at the files again after `every` seconds, or later, so that at most a tenth of the
+    time goes into reading and auditing. audit_args: arguments of `audit`; named: arguments of `read_run`. Raises
+    InputError for a URL.
     """
     expect("://" not in path, "--watch", "a directory or file on this machine", f"the URL {path}")
     seen: Changed | None = None
@@ -69,8 +72,11 @@ def reports(
 
 
 def changed(path: str) -> Changed:
-    """Return size and time of the last change of each file at a path, also of what SQLite writes beside a database."""
-    place = os.path.expanduser(path.partition("::")[0])  # DATABASE::RUN
+    """Return the size of each file at a path, and the time of its last change in nanoseconds, by the name of the file.
+
+    path: a file, a directory, a pattern, or DATABASE::RUN; what SQLite writes beside a database counts too.
+    """
+    place = os.path.expanduser(path.partition("::")[0])  # a run of a database is named DATABASE::RUN
     names = Path(place).rglob("*") if os.path.isdir(place) else map(Path, [place, f"{place}-wal", *glob(place)])
     states = {}
     for name in names:

@@ -58,9 +58,11 @@ def _entry_and_fault(error: msgspec.ValidationError) -> tuple[str, str]:
 def jsonable(value: object) -> Any:
     """Return a value as JSON can hold it: dicts with text as keys, lists, text, numbers, booleans and None.
 
-    Tuples become lists, keys become text, and NaN and infinity become None. Raises InputError for a value of another
-    kind.
+    Tuples become lists, keys become text, a `msgspec.Struct` becomes a mapping of its members, and NaN and infinity
+    become None. Raises InputError for a value of another kind.
     """
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -4,6 +4,7 @@ python -m scripts.make_schema
 """
 
 import json
+from dataclasses import fields
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import msgspec
 
 from gdpo_audit.findings.findings import IDS
-from gdpo_audit.json_types import ReportPart, ReportsPart
 from gdpo_audit.report.comparison import Changes
+from gdpo_audit.report.document import ReportPart, ReportsPart
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+UNSET_MEMBERS = [member.name for member in fields(ReportPart) if member.default is msgspec.UNSET]
 
 
 def schema(title: str, *types: type) -> dict[str, Any]:
@@ -22,11 +24,13 @@ def schema(title: str, *types: type) -> dict[str, Any]:
     either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for of, part in parts.items():
         part["description"] = cleandoc(part["description"])  # as Python itself does from 3.13 on
-        # A default is written too.
-        optional = ReportPart.__optional_keys__ if of == "ReportPart" else ()
+        # A member is written where it has its default too, unless that is UNSET.
+        optional = UNSET_MEMBERS if of == "ReportPart" else ()
         part["required"] = [name for name in part["properties"] if name not in optional]
-    if "FindingPart" in parts:
-        parts["FindingPart"]["properties"]["id"]["examples"] = list(IDS)
+        for member in part["properties"].values():
+            member.pop("default", None)
+    if "Finding" in parts:
+        parts["Finding"]["properties"]["id"]["examples"] = list(IDS)
     if "StepPart" in parts:
         parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
     return {
@@ -34,8 +38,20 @@ def schema(title: str, *types: type) -> dict[str, Any]:
         "title": title,
         "description": "Members may be added within a schema. Where one goes or changes its meaning, the number grows.",
         "anyOf": list(either),
-        "$defs": parts,
+        "$defs": with_nulls(parts),
     }
+
+
+def with_nulls(schema: Any) -> Any:
+    """Return a schema, or a part of one, in which each number that is `MaybeNaN` in Python may be null."""
+    if isinstance(schema, list):
+        return [with_nulls(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("nan") == "null":
+        described = {key: value for key, value in schema.items() if key not in ("nan", "type")}
+        return described | {"anyOf": [{"type": "number"}, {"type": "null"}]}
+    return {key: with_nulls(value) for key, value in schema.items()}
 
 
 def files() -> dict[Path, str]:

@@ -1,13 +1,12 @@
 """Every setting that a report plans is tried on the log: held here to logs written anew, and to slow loops."""
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
 from fake_logs import Step, generic_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import gdpo_audit as ga
 import gdpo_core as gc

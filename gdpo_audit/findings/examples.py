@@ -1,15 +1,18 @@
 """The groups of a run that show a finding best: their numbers, and their texts where the log has them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan
+from typing import Annotated
 
 import numpy as np
 import polars as pl
 import torch
+from msgspec import Meta, Struct, structs
 
 from gdpo_audit.findings.facts import Examples, Facts
 from gdpo_audit.findings.finding import Finding
+from gdpo_audit.json_types import MaybeNaN
 from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.texts import Texts
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -22,38 +25,40 @@ FINDINGS = ("advantage-impossible", "ties-hide-signal", "priority-inversion", "r
 PUNISHED = "punished"  # what is shown beside the findings: responses above the mean of a reward with A ≤ 0
 
 
-@dataclass(frozen=True)
-class ExampleGroup:
-    """One group that shows a finding best, answers in the order of the log.
+class GroupPart(Struct, frozen=True, kw_only=True):
+    """One group that shows a finding best; lists are of its answers, in the order of the log."""
 
-    >>> group = ExampleGroup("ties-hide-signal", 1, 0, 1.0, ("a", "b"), ((1, 0), (0, 1), (0, 0)), method="grpo",
-    ...     convention="paper", weights=(1, 1))
-    >>> [round(a, 2) for a in group.advantages], group.ties("grpo")
+    finding: Annotated[str, Meta(description="The id of a finding, or punished: its best answers get 0 or less.")]
+    step: int
+    group: Annotated[int, Meta(description="Its number in the table of the run.")]
+    rewards: Annotated[
+        tuple[tuple[MaybeNaN, ...], ...], Meta(description="Of each answer, in the order of source.rewards.")
+    ]
+    advantages: Annotated[tuple[MaybeNaN, ...], Meta(description="Of this group alone, under the run's method.")] = ()
+    logged: tuple[MaybeNaN, ...] | None = None
+    prompt: Annotated[str | None, Meta(description="Clipped; null where the log has none.")] = None
+    completions: tuple[str | None, ...] | None = None
+
+
+class ExampleGroup(GroupPart, frozen=True, kw_only=True):
+    """One group that shows a finding best, and what its advantages under another method are computed from.
+
+    >>> group = ExampleGroup(finding="ties-hide-signal", step=1, group=0, rewards=((1, 0), (0, 1), (0, 0)), score=1.0,
+    ...     names=("a", "b"), method="grpo", convention="paper", weights=(1, 1))
+    >>> [round(a, 2) for a in group.advantages_under("grpo")], group.ties("grpo")
     ([0.58, 0.58, -1.15], [0, 0, None])
     """
 
-    finding: str  # its id, or PUNISHED
-    step: int
-    group: int  # its number in the run's table
     # The score counts pairs that are tied, inverted or lost in silence, or answers that are punished; or it is a
     # reward's share of the update of the group, or the size of the largest logged advantage.
     score: float
     names: tuple[str, ...]  # of the rewards
-    rewards: tuple[tuple[float, ...], ...]  # answers × rewards; NaN = missing
     method: str  # the run's, or what stands in for it
     convention: str  # its key
     weights: tuple[float, ...]
-    logged: tuple[float, ...] | None = None  # advantages
     lengths: tuple[float, ...] | None = None  # tokens
     reward: str | None = None  # the one that decides alone, or of whose best answers some are punished
-    prompt: str | None = None  # clipped, as all texts are
-    completions: tuple[str | None, ...] | None = None
     places: tuple[int, ...] = ()  # of its answers in the files of the log
-
-    @property
-    def advantages(self) -> tuple[float, ...]:
-        """Return (answers,) the advantages of this group alone under the run's method."""
-        return self.advantages_under(self.method)
 
     def advantages_under(self, method: str) -> tuple[float, ...]:
         """Return (answers,) the advantages of this group alone under any method, with the weights of the run."""
@@ -149,13 +154,25 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
     )
 
 
-def with_texts(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
-    """Return the groups with the prompts and completions that the log holds at their places."""
+def completed(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
+    """Return the groups with their advantages, and with the prompts and completions that the log holds of them.
+
+    texts: the function that reads these texts at the places of the groups' answers.
+    """
     records = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
-    return tuple(_add_texts(group, [records.get(place) for place in group.places]) for group in groups)
+    return tuple(_completed(group, [records.get(place) for place in group.places]) for group in groups)
 
 
-def _add_texts(group: ExampleGroup, records: Sequence) -> ExampleGroup:
+def _completed(group: ExampleGroup, records: Sequence) -> ExampleGroup:
+    """Return a group with its advantages and texts; records: what the log holds at the place of each answer, or None.
+
+    A group whose texts cannot be read keeps those that it has.
+    """
     prompt = next((record.prompt for record in records if record and record.prompt is not None), group.prompt)
     completions = tuple(record and record.completion for record in records)
-    return replace(group, prompt=prompt, completions=group.completions if set(completions) <= {None} else completions)
+    return structs.replace(
+        group,
+        advantages=group.advantages_under(group.method),
+        prompt=prompt,
+        completions=group.completions if set(completions) <= {None} else completions,
+    )

@@ -1,23 +1,38 @@
 """A finding, one thing that the owner of a run should know, and how severe it may be."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
+class Link(Struct, frozen=True):
+    """A page elsewhere that explains a finding."""
+
+    title: str
+    url: str
+
+
+class Finding(Struct, frozen=True, kw_only=True):
     """One thing that the owner of a run should know."""
 
-    id: str = ""  # `findings` gives it the name of the function that looks for it
-    severity: str = "warning"  # or info, or error
-    title: str  # the fact in a few words
-    message: str  # what it is and what it means
-    to_do: str = ""  # a sentence; empty where nothing has to be done
-    evidence: Mapping[str, object]  # the numbers, and the thresholds they were held against
-    fix: str | None = None  # lines that mend the log, or the configuration, for the framework of the run
-    row: int | None = None  # of the plan, that answers it
-    extent: float = 0.0  # how much of the run it is about, from 0 to 1
-    read_more: str = ""  # the chapter of the page, or section of docs/audit.md, about it
+    id: str = ""  # the function `findings` gives it the name of the function that looks for it
+    severity: Annotated[str, Meta(extra_json_schema={"enum": list(SEVERITIES)})] = "warning"
+    title: Annotated[str, Meta(description="The fact in a few words.")]
+    message: Annotated[str, Meta(description="What it is, and what it means.")]
+    to_do: Annotated[str, Meta(description="One sentence; empty where nothing has to be done.")] = ""
+    evidence: Annotated[Mapping[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
+    fix: Annotated[
+        str | None, Meta(description="Lines that mend the log or the configuration, for the run's framework.")
+    ] = None
+    row: Annotated[int | None, Meta(description="The row of the plan that answers it; from 0.")] = None
+    extent: Annotated[
+        float, Meta(description="How much of the run it is about, from 0 to 1: the order of findings.")
+    ] = 0.0
+    read_more: Annotated[
+        str, Meta(description="The chapter of the page, or the section of docs/audit.md, about it.")
+    ] = ""
+    links: Annotated[tuple[Link, ...], Meta(description="In the paper, and in the framework's documentation.")] = ()

@@ -1,12 +1,14 @@
 """Kinds of findings: the function that looks for each, and where the page, docs/audit.md and the paper explain it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan
+
+from msgspec.structs import replace
 
 from gdpo_audit.findings import findings_advantages, findings_log, findings_methods, findings_primary, findings_rewards
 from gdpo_audit.findings.facts import Facts
-from gdpo_audit.findings.finding import SEVERITIES, Finding
+from gdpo_audit.findings.finding import SEVERITIES, Finding, Link
 from gdpo_audit.findings.plan import Setting
 from gdpo_core.frameworks import FRAMEWORKS
 
@@ -30,14 +32,6 @@ class Kind:
     scenario: str = ""
     first: bool = False
     planned: bool = False
-
-
-@dataclass(frozen=True)
-class Link:
-    """A page elsewhere that explains a finding."""
-
-    title: str
-    url: str
 
 
 _SCALE, _PRIORITY, _LEVELS = "page, chapter Train", "page, chapter Evidence", "page, chapter Lab"
@@ -96,7 +90,14 @@ def findings(facts: Facts, plan: Sequence[Setting]) -> tuple[Finding, ...]:
     rows = dict.fromkeys((id_ for id_, kind in KINDS.items() if kind.planned), best)
     rows |= dict.fromkeys(("conflict", "priority-inversion"), gate if best is None else best)
     results = [
-        replace(x, id=id_, read_more=kind.place, row=rows.get(id_), extent=0.0 if isnan(x.extent) else x.extent)
+        replace(
+            x,
+            id=id_,
+            read_more=kind.place,
+            row=rows.get(id_),
+            extent=0.0 if isnan(x.extent) else x.extent,
+            links=links(id_, facts.run.framework, x.fix is not None),
+        )
         for id_, kind in KINDS.items()
         for x in kind.look(facts)
     ]

@@ -13,6 +13,7 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.logged_groups import LoggedGroups, what_is_lacking
 from gdpo_audit.findings.trials import Gate, Trial
 from gdpo_audit.findings.what_if import TRIED_METHODS
+from gdpo_audit.json_types import ForecastPart, GatePart
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name, width
@@ -65,7 +66,7 @@ class Forecast(Displayed):
 
     method: str
     weights: Mapping[str, float]
-    gate: Mapping[str, str | float] | None
+    gate: GatePart | None
     steps: int
     from_steps: int
     rewards: Mapping[str, RewardForecast]
@@ -113,7 +114,7 @@ def forecast_of(
     )
 
 
-def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, dict[str, float | None]]]:
+def forecasts_of(f: Facts, trials: Sequence[Trial]) -> list[dict[str, ForecastPart]]:
     """Return a dict for each of several settings: by reward the forecast difference over the steps of the log, and the
     ends of its interval, None where the log does not tell. Raises InputError where it tells nothing.
     """

@@ -1,9 +1,11 @@
 """The plan of a report: settings tried on the run's own log, its own first. At most one is recommended."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from math import isnan
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.findings_advantages import contradicted_weights
@@ -11,49 +13,63 @@ from gdpo_audit.findings.forecast import forecasts_of
 from gdpo_audit.findings.shares import weights_for
 from gdpo_audit.findings.thresholds import MOVED, push_noise
 from gdpo_audit.findings.trials import Gate, Trial, Trials
+from gdpo_audit.json_types import PUNISHED, ForecastPart, GatePart, MaybeNaN
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError
 from gdpo_core._words import listing, number, signed
 from gdpo_core.conventions import NAMES
+from gdpo_core.pushing import MEANING as PUSH
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """Describe a setting of a run, and what the run's own log shows under it; figures as in `AuditReport.methods`.
+class TrialPart(Struct, frozen=True, kw_only=True):
+    """A setting that the run could have used."""
 
-    title: in a few words; do: what to do for it, as the start of a sentence. gate: `reward` counts only where `on`
-    reaches `threshold`, and is `otherwise` everywhere else. lines: of configuration; None: none are known.
-    push, punished: of the rewards as the log has them, also of one behind a gate.
-    off: how far the shares are from what the weights of the run ask for, from 0 to 1. tried_on: how many responses.
-    why, cost: the end of the sentence that recommends the setting, and a sentence about what it costs; both empty for a
-    setting that is not recommended.
-    """
-
-    title: str
-    do: str
     method: str
     weights: Mapping[str, float]
-    gate: Mapping[str, Any] | None
-    update_share: Mapping[str, float]
-    push: Mapping[str, float]
-    punished: Mapping[str, float]
-    inversions: float
-    groups_with_ties: float
-    tied_pairs: float
-    silent_groups: float
-    dead_groups: Mapping[str, float]
-    lines: str | None
-    off: float
-    tried_on: int
-    recommended: bool = False
-    forecast: Mapping[str, Mapping[str, float | None]] | None = None  # of each reward: difference, low, high
-    why: str = ""
-    cost: str = ""
+    gate: GatePart | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the row as plain values, the method, weights and gate under `setting`."""
-        values = asdict(self)
-        return {"setting": {name: values.pop(name) for name in ("method", "weights", "gate")}, **values}
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """A setting that was tried on this log, and what the log shows under it; the first is the run's own."""
+
+    setting: TrialPart
+    title: Annotated[str, Meta(description="In a few words.")]
+    do: Annotated[str, Meta(description="The start of a sentence; empty for the run's own.")]
+    update_share: Mapping[str, MaybeNaN]
+    push: Annotated[Mapping[str, float], Meta(description=f"By reward, without the gate. {PUSH}")]
+    punished: Annotated[Mapping[str, MaybeNaN], Meta(description=f"By reward, without the gate. {PUNISHED}")]
+    inversions: Annotated[MaybeNaN, Meta(description="null without a primary reward.")]
+    groups_with_ties: MaybeNaN
+    tied_pairs: MaybeNaN
+    silent_groups: MaybeNaN
+    dead_groups: Annotated[Mapping[str, float], Meta(description="By reward, behind the gate.")]
+    lines: Annotated[str | None, Meta(description="Of configuration; null: none are known.")]
+    off: Annotated[
+        MaybeNaN, Meta(description="How far the shares are from what the weights of the run ask for, from 0 to 1.")
+    ]
+    tried_on: Annotated[int, Meta(description="Responses of the log.")]
+    recommended: bool = False
+    forecast: Annotated[
+        Mapping[str, ForecastPart] | None,
+        Meta(description="By reward; null of the run's own, without a primary reward, and of fewer than 20 steps."),
+    ] = None
+    why: Annotated[str, Meta(description="Of the recommended one: the end of the sentence that `do` begins.")] = ""
+    cost: Annotated[str, Meta(description="Of the recommended one: a sentence.")] = ""
+
+    @property
+    def method(self) -> str:
+        """The method of the setting."""
+        return self.setting.method
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The weight of each reward in the setting, by name."""
+        return self.setting.weights
+
+    @property
+    def gate(self) -> GatePart | None:
+        """The gate of the setting, if it has one."""
+        return self.setting.gate
 
 
 def plan_of(f: Facts) -> tuple[Setting, ...]:
@@ -118,7 +134,7 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
     """Return the setting of a trial with what the sample shows under it, and the trial; title, do: as in Setting."""
     f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
-    gate: dict[str, Any] | None = None
+    gate: GatePart | None = None
     if trial.gate is not None:
         gate = trial.gate.named(f.rewards)
         lines: str | None = config_lines.gate(f.run.framework, functions, **gate)
@@ -129,11 +145,11 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
             f.run.framework, functions, weights, method, of_grpo=trial.weights == f.basis.weights
         )
     setting = Setting(
+        setting=TrialPart(
+            method=method, weights=dict(zip(f.rewards, f.printed(trial.weights), strict=True)), gate=gate
+        ),
         title=title,
         do=do,
-        method=method,
-        weights=dict(zip(f.rewards, f.printed(trial.weights), strict=True)),
-        gate=gate,
         update_share=dict(zip(f.rewards, shares, strict=True)),
         push=dict(zip(f.rewards, after.push(method), strict=True)),
         punished=dict(zip(f.rewards, after.punished(method), strict=True)),
@@ -173,8 +189,8 @@ def _rises(row: Setting, ran: Setting, name: str) -> bool:
 
 def _may_fall(row: Setting, name: str) -> bool:
     """Return whether a reward has a forecast whose interval reaches 0 or less."""
-    told = (row.forecast or {}).get(name, {}).get("low")
-    return told is not None and told <= 0
+    low = row.forecast[name]["low"] if row.forecast else None
+    return low is not None and low <= 0
 
 
 def _gain(row: Setting, ran: Setting, first: str) -> float:
@@ -199,11 +215,10 @@ def moved_push(row: Setting, ran: Setting, name: str) -> str:
     The forecast change of its mean, with the interval, is added where there is one.
     """
     push = f"from {signed(ran.push[name])} to {signed(row.push[name])}"
-    told = (row.forecast or {}).get(name) or {}
-    if told.get("difference") is None:
+    told = row.forecast[name] if row.forecast else None
+    if told is None or told["difference"] is None:
         return push
-    low, high = (signed(told[end], 3) for end in ("low", "high"))
-    difference = signed(told["difference"], 3)
+    difference, low, high = (signed(x, 3) for x in (told["difference"], told["low"], told["high"]))
     return f"{push} (its mean is forecast to change by {difference}; 80 % interval {low} to {high})"
 
 

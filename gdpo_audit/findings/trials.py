@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import polars as pl
 
@@ -11,6 +10,7 @@ from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.selection import ungated_column
 from gdpo_audit.findings.summarise import summarise_all
 from gdpo_audit.findings.sums import Array, Basis, Sums
+from gdpo_audit.json_types import GatePart
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.logs.run import spread
 
@@ -26,10 +26,14 @@ class Gate:
     threshold: float
     fallback: float  # what stands in its place everywhere else
 
-    def named(self, rewards: Sequence[str]) -> dict[str, Any]:
+    def named(self, rewards: Sequence[str]) -> GatePart:
         """Return the gate as reports have it, with the names of the rewards."""
-        names = {"on": rewards[self.on], "reward": rewards[self.reward]}
-        return {**names, "threshold": self.threshold, "otherwise": self.fallback}
+        return {
+            "on": rewards[self.on],
+            "reward": rewards[self.reward],
+            "threshold": self.threshold,
+            "otherwise": self.fallback,
+        }
 
 
 @dataclass(frozen=True)

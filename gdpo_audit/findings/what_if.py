@@ -1,12 +1,13 @@
 """Figures of a whole run under another method, other weights or another convention, beside those that it has."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Meta, Struct
 
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.sentences import WEIGHTS_FROM, lead_in
@@ -39,21 +40,13 @@ class WhatIfSetting:
     convention: str | None
 
 
-@dataclass(frozen=True)
-class WhatIf(Displayed):
-    """A whole run as it was, beside the same run under another setting.
-
-    before, after: each the setting (method, convention, weights), and under it each reward's share of the update, the
-    push on it and the share punished of its best, the share of groups with ties, of tied pairs and of silent groups,
-    and of pairs in the wrong order; None where a figure has no value.
-    fix: the lines of configuration that make the run this; None where none are known.
-    notes: what the figures stand on, one sentence each.
-    """
+class WhatIf(Displayed, Struct, frozen=True):
+    """The whole run as it was, and under another setting."""
 
     before: SettingPart
     after: SettingPart
-    fix: str | None
-    notes: tuple[str, ...]
+    fix: Annotated[str | None, Meta(description="Lines of configuration that set it; null: none are known.")]
+    notes: Annotated[tuple[str, ...], Meta(description="What the figures stand on, a sentence each.")]
 
     def table(self) -> pl.DataFrame:
         """Return a row per figure: figure, reward (null: of the whole run), before and after."""
@@ -66,7 +59,7 @@ class WhatIf(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return both settings with their figures as plain values, ready for JSON."""
-        return jsonable(asdict(self))
+        return jsonable(self)
 
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:

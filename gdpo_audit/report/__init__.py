@@ -1,4 +1,4 @@
-"""An audit in words, as HTML and in a terminal."""
+"""The report of an audit: its members, its words and tables, and how HTML and a terminal show it."""
 
 from gdpo_audit.report.html import (  # noqa: F401
     CSS,

@@ -1,4 +1,4 @@
-"""The data of a report with which answers.js computes other settings in the browser: the groups of the run."""
+"""The data in a report from which answers.js computes other settings in the browser: the groups of the run."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -21,14 +21,18 @@ from gdpo_audit.recipe.recipe import starts_of
 from gdpo_core.conventions import COMPARED
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-_ROOM, _OF_GROUPS, _MOST = 200_000, 1_200, 1_500_000  # characters for so many groups, in proportion for more, at most
-_PLACE = 90_000  # the weights in lines of configuration, for each of which answers.js puts the reader's
+# The most characters of the data: `_ROOM` for a run of up to `_OF_GROUPS` groups, in proportion more for a longer one,
+# and never more than `_MOST`.
+_ROOM, _OF_GROUPS, _MOST = 200_000, 1_200, 1_500_000
+# The first of the numbers that stand for weights in lines of configuration: answers.js replaces each by the reader's.
+_PLACE = 90_000
 
 
 def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
-    """Return the groups of a run, or of whole batches from all over it, as a dict; else a sentence on why not.
+    """Return the data from which answers.js computes other settings, or a sentence that says why there can be none.
 
-    tables: those of the run, read anew.
+    The data are the rewards of all groups of the run, or of whole batches from all over it if these are too many, and
+    the figures that the run had. tables: the tables of the run, read anew.
     """
     convention = ALL_CONVENTIONS[f.basis.convention]
     if f.lacks_a_reward:
@@ -38,7 +42,7 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
     groups = int(f.totals.groups)
     room = min(_ROOM * max(1.0, groups / _OF_GROUPS), _MOST)
     counted, tokens = pl.col("batch").is_in(f.batches.batch.tolist()), convention.last_step == "tokens"
-    most = int(room)  # of rows, each of more than a character
+    most = int(room)  # the most rows, as each takes more than a character
     rows = spread((_vectors(table.filter(counted), f.rewards, tokens) for table in tables), most)
     while len(json.dumps(held := _written(rows, len(f.rewards)), separators=(",", ":"))) > room:
         most = sum(map(len, rows)) * 2 // 3
@@ -51,19 +55,27 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
 
 
 def _largest(f: Facts, sample: Facts) -> float:
-    """Return the largest difference between a figure of the run and of a sample, under the run's own weights."""
+    """Return the largest difference between a figure of the whole run and the same figure of a sample of it.
+
+    Both are computed under the run's own weights. 0 where no figure is known.
+    """
     both = ([x for m in COMPARED for x in _figures(facts, m)] for facts in (f, sample))
     return max((abs(x - y) for x, y in zip(*both, strict=True) if x == x and y == y), default=0.0)
 
 
 def _figures(f: Facts, method: str) -> tuple[float, ...]:
-    """Return every figure of a method that a reader's setting changes."""
+    """Return all figures of a run under a method that change when a reader sets other weights or another method."""
     by_reward = *f.shares(method), *f.push(method), *f.punished(method)
     return *by_reward, f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
 
 
 def _setting(f: Facts) -> dict[str, Any]:
-    """Return what the run had, and what any other setting is computed and configured with."""
+    """Return the figures and the setting that the run had, and the names, weights and lines that other settings start
+    from.
+
+    The lines of configuration hold placeholders in place of weights, for each of which answers.js writes the reader's
+    weight.
+    """
     basis = replace(f.basis, weights=tuple((_PLACE + k) / f.unit for k in range(len(f.rewards))))
     told = {m: lines_and_notes(f, WhatIfSetting(m, {}, None), m, basis) for m in COMPARED}
     return {
@@ -80,8 +92,11 @@ def _setting(f: Facts) -> dict[str, Any]:
 
 
 def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.DataFrame:
-    """Return a row per group and distinct reward vector: how often it came, and its weight in the batch step. tokens:
-    whether that step weights by tokens.
+    """Return a table of the distinct reward vectors in each group: how often each came, and its weight in the batch
+    step.
+
+    The columns: batch, group, float32 (whether the batch holds such numbers), one per reward, n (how often), over (the
+    weight). tokens: whether the batch step weights by tokens; else `over` is the number of responses.
     """
     starts = starts_of(table["batch"].to_numpy())
     sizes = np.diff(starts, append=len(table))
@@ -101,8 +116,13 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
 
 
 def _written(parts: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
-    """Return a dict of all distinct vectors, and by batch and group the numbers of its vectors and how often each came.
-    parts: what `_vectors` returns; rewards: how many there are.
+    """Return the reward vectors of a sample, as a mapping from names to lists, in the form in which a report holds
+    them.
+
+    `vectors` lists all distinct vectors. `batches` lists by batch and group the numbers of the group's vectors, how
+    often each came, and its weight in the batch step if that is another number. `float32` says of each batch whether
+    its rewards are such numbers, and `groups` is the number of groups. parts: what `_vectors` returns; rewards: how
+    many rewards there are.
     """
     rows = pl.concat(parts).with_columns(pl.col("over").cast(pl.Int64))
     numbers: dict[tuple[float | None, ...], int] = {}

@@ -1,7 +1,7 @@
 """The report of an audit, put together from the facts about a run, its findings and its plan."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
 from typing import Any
@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gdpo_audit.findings.examples import MOST, ExampleGroup, example_groups, with_texts
+from gdpo_audit.findings.examples import MOST, ExampleGroup, completed, example_groups
 from gdpo_audit.findings.facts import Facts, Phase, ValueFacts, ratio
 from gdpo_audit.findings.finding import LISTED, Finding
-from gdpo_audit.findings.findings import Link, links
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
 from gdpo_audit.findings.notes import notes
 from gdpo_audit.findings.over_time import MEAN, changed_at, column, over_time, quarters, series_of
@@ -20,65 +19,53 @@ from gdpo_audit.findings.plan import Setting
 from gdpo_audit.findings.prompts import lengths_of, prompts_of, silent_responses
 from gdpo_audit.findings.sentences import but_residue
 from gdpo_audit.findings.what_if import WhatIf, compute_what_if, validate_setting, with_every_weighed_reward
-from gdpo_audit.json_types import ByPart, ByRewardPart, LengthsPart, PromptsPart, RewardPart, RunPart, SourcePart
+from gdpo_audit.json_types import ByPart, ByRewardPart, MethodPart, RewardPart, RunPart, SourcePart
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.report.answers import data_of
+from gdpo_audit.report.document import ReportMembers
 from gdpo_audit.report.verdict import caution, logged_count, what_first, what_ran
 from gdpo_core._errors import InputError
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._json import jsonable
 
-CORRELATED = 8  # rewards whose correlations a report holds
+CORRELATED = 8  # the most rewards whose correlations a report holds
 
 
-@dataclass(frozen=True)
-class AuditReport(Displayed):
+@dataclass(frozen=True, kw_only=True)
+class AuditReport(ReportMembers, Displayed):
     """Hold all that an audit says of a run; `to_dict` gives it as plain values.
 
-    source: counts of the responses, groups and steps in the log.
-    run: how the run computed its advantages; `weights_used` are the weights behind `methods`.
-    rewards: `missing` counts responses; `dead_groups` is the share of groups in which the reward is constant, among the
-    groups that hold it, or 1 if none does.
-    methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
-    steps: one row per step.
-    by: the same figures by the values of a column, such as the task.
-    prompts, lengths: which prompts taught nothing, and how long completions are; None where the log does not say it.
-    plan: settings tried on this log, its own first; at most one is recommended.
-    what_ran, what_first: the method that ran and whether that is certain, and what to do. Together they are the
-    verdict.
-    groups: the groups that show a finding best; each computes its advantages under any method.
-    caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
+    The members that JSON has too are described in `ReportMembers`: source, run, rewards, methods, plan, findings, by,
+    prompts and lengths. The others are:
+    steps: a table with a row per step, with the columns of `StepPart`.
+    what_ran, what_first: the method that ran and whether that is certain, and what to do; sentences, which together are
+    the verdict.
+    caution: the first words of what_first where the log has too few groups to judge; else empty.
     alternative: the run under another setting, where one was asked for.
     """
 
-    source: SourcePart
-    run: RunPart
-    rewards: tuple[RewardPart, ...]
-    methods: Mapping[str, Mapping[str, float | None]]
-    findings: tuple[Finding, ...]
     steps: pl.DataFrame
     what_ran: str
     what_first: str
-    plan: tuple[Setting, ...] = ()
     caution: str = ""
-    by: tuple[ByPart, ...] = ()
-    prompts: PromptsPart | None = None
-    lengths: LengthsPart | None = None
     alternative: WhatIf | None = None
-    _facts: Facts | None = field(default=None, repr=False, compare=False)  # where its log can be read once more
+    _facts: Facts | None = field(default=None, repr=False, compare=False)  # None where the log cannot be read once more
     _groups: tuple[ExampleGroup, ...] = field(default=(), repr=False)
     _texts: Texts = field(default=no_texts, repr=False, compare=False)
 
     @cached_property
     def groups(self) -> tuple[ExampleGroup, ...]:
-        """The groups that show a finding best, five of each at most, with their texts: these are read at first use."""
-        return with_texts(self._groups, self._texts)
+        """The groups that show a finding best, at most five for each, with their texts, which are read from the log at
+        first use.
+        """
+        return completed(self._groups, self._texts)
 
     @cached_property
     def answers(self) -> Mapping[str, Any] | str | None:
-        """The groups from which a browser computes other settings, or a sentence on why there are none; None for a
-        report without its log.
+        """The data from which a browser computes other settings, or a sentence that says why there are none.
+
+        None for a report that was made without a log.
         """
         try:
             return None if self._facts is None else data_of(self._facts, self._facts.run.tables())
@@ -86,7 +73,10 @@ class AuditReport(Displayed):
             return f"{error}"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: the report with its texts, and without its log, which may not be there later."""
+        """Return what is pickled: the report with all that it reads from its log, and without that log.
+
+        Where the report is unpickled, the log may not be there.
+        """
         from_the_log = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts, "answers": self.answers}
         from_the_log |= {"recommended_forecast": self.recommended_forecast}
         return self.__dict__ | from_the_log | {"_facts": None}
@@ -97,12 +87,13 @@ class AuditReport(Displayed):
         weights: Mapping[str, float] | ArrayLike | None = None,
         convention: str | None = None,
     ) -> WhatIf:
-        """Compute the whole run under another method, other weights or another convention, beside what it had.
+        """Compute the figures of the whole run under another method, other weights or another convention, beside its
+        own.
 
         method: as in `gdpo_core.advantages`, but for papo, saw and sa_mrpo. weights: {reward: weight}; a reward without
         one has that of the run. convention: a key of `gdpo_core.CONVENTIONS`. An argument that is not given stays as
         the run has it. The log is read once more.
-        Raises InputError, also where the log changed since, or the report came here without it.
+        Raises InputError, also where the log has changed since the audit, or the report came here without its log.
         """
         if self._facts is None:
             made_here = "a report that gdpo_audit.audit made in this process (the audit takes what_if={...} itself)"
@@ -120,18 +111,20 @@ class AuditReport(Displayed):
         gate: Mapping[str, Any] | None = None,
         steps: int | None = None,
     ) -> Forecast:
-        """Forecast what each reward would have come to under another setting, with an 80 % interval.
+        """Forecast what the mean of each reward would have come to under another setting, with an 80 % interval.
 
-        method, weights: as in `what_if`; gate: {"reward": name, "on": name}, as a row of the plan has it: the reward
-        counts only where the other one reaches its `threshold`, else it is `otherwise`. steps: over which the means
-        are taken, as many as the log has by default. Raises InputError, as for a log of fewer than 20 steps.
+        method, weights: as in `what_if`. gate: {"reward": name, "on": name}, as a row of the plan has it: the reward
+        counts only where the reward `on` reaches its `threshold`, and is `otherwise` everywhere else. steps: the number
+        of steps over which the means are taken, by default as many as the log has. Raises InputError, also for a log of
+        fewer than 20 steps.
         """
         return forecast_of(self.facts_with_sample("forecast"), method, weights, gate, steps)
 
     def facts_with_sample(self, asked_by: str) -> Facts:
-        """Return the facts with a sample of the log, which is read once more; asked_by: the start of an error.
+        """Return the facts with a sample of the log, which is read once more.
 
-        Raises InputError where the report came here without its log.
+        asked_by: the name of what needs them, with which an error begins. Raises InputError where the report came here
+        without its log.
         """
         if self._facts is None:
             made_here = "a report that gdpo_audit.audit made in this process"
@@ -140,7 +133,10 @@ class AuditReport(Displayed):
 
     @cached_property
     def recommended_forecast(self) -> Forecast | None:
-        """The forecast of the setting that the plan recommends; None where none is, or the log does not tell enough."""
+        """The forecast under the setting that the plan recommends.
+
+        None where the plan recommends none, where the log does not tell enough, and where the log is no longer there.
+        """
         best = next((row for row in self.plan if row.recommended), None)
         if best is None or self._facts is None:
             return None
@@ -151,8 +147,9 @@ class AuditReport(Displayed):
 
     @property
     def forecast_note(self) -> str:
-        """Return in a sentence why the recommended setting has no forecast of the primary reward; empty if it has one,
-        or if no setting is recommended.
+        """A sentence that says why the recommended setting has no forecast of the primary reward.
+
+        Empty if it has one, if no setting is recommended, or if the log is not there.
         """
         primary = self.run["primary"]
         if primary is None or not any(row.recommended for row in self.plan):
@@ -164,20 +161,25 @@ class AuditReport(Displayed):
 
     @property
     def push(self) -> dict[str, dict[str, float]]:
-        """Return by method how much the update raises each reward, from −1 to 1: `gdpo_core.push` of the whole run."""
+        """The push on each reward under each method, {method: {reward: push}}: how much the update raises it, from −1
+        to 1.
+
+        It is `gdpo_core.push` of the whole run.
+        """
         return {m: {reward["name"]: reward["push"][m] for reward in self.rewards} for m in self.methods}
 
     @property
     def punished(self) -> dict[str, dict[str, float | None]]:
-        """Return by method the share with an advantage of 0 or less among the responses above their group's mean.
+        """The share of a reward's best responses that is punished, by method and reward: {method: {reward: share}}.
 
-        Each share is of one reward; it is NaN where no response is above the mean of its group in it.
+        Of the responses above their group's mean in the reward, it is the share with an advantage of 0 or less; NaN
+        where no response is above that mean.
         """
         return {m: {reward["name"]: reward["punished"][m] for reward in self.rewards} for m in self.methods}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Facts of the log that ask for nothing, such as what was left out of it: short sentences."""
+        """Facts of the log that ask for nothing, such as what was left out of it, in short sentences."""
         return tuple(self.source["notes"])
 
     @property
@@ -185,22 +187,17 @@ class AuditReport(Displayed):
         """The first lines of the report: what ran, whether that is certain, and what to do."""
         return f"{self.what_ran} {self.what_first}"
 
-    def links(self, finding: Finding) -> tuple[Link, ...]:
-        """Return links to pages about a finding: in the paper, and in the documentation of the run's framework."""
-        return links(finding.id, self.source["framework"], finding.fix is not None)
-
     def to_dict(self, groups: bool | int = False) -> dict[str, Any]:
         """Return the report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
 
-        groups: whether it holds the groups that show a finding best, with their texts; a number holds at most so many
-        of each finding.
+        groups: whether the groups that show a finding best are in it, with their texts; a number lets in at most so
+        many groups of each finding.
         """
-        findings = [asdict(x) | {"links": [asdict(link) for link in self.links(x)]} for x in self.findings]
         parts = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
         parts |= {
             "methods": self.methods,
-            "plan": [row.to_dict() for row in self.plan],
-            "findings": findings,
+            "plan": self.plan,
+            "findings": self.findings,
             "steps": self.steps.to_dicts(),
             "by": self.by,
             "prompts": self.prompts,
@@ -210,18 +207,18 @@ class AuditReport(Displayed):
             most = MOST if groups is True else groups
             parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
         if self.alternative is not None:
-            parts["what_if"] = self.alternative.to_dict()
+            parts["what_if"] = self.alternative
         return {name: jsonable(part) for name, part in parts.items()}
 
     def findings_table(self) -> pl.DataFrame:
-        """Return the findings as a table, one per row: id, severity, message and fix."""
+        """Return the findings as a table with a row for each, and the columns id, severity, message and fix."""
         return _table(self.findings, dict.fromkeys(("id", "severity", "message", "fix"), pl.String))
 
     def groups_table(self) -> pl.DataFrame:
-        """Return the groups that show a finding best, one a row, at most five of each finding, with lists of answers.
+        """Return the groups that show a finding best as a table with a row for each, at most five for each finding.
 
-        Columns: finding, step, group, rewards (answers × rewards), advantages (of the group alone, under the run's
-        method), logged, prompt, completions; null where the log has none.
+        Columns: finding, step, group, rewards (a list of answers, each a list of rewards), advantages (of this group
+        alone, under the run's method), logged (advantages), prompt and completions; null where the log has none.
 
         >>> from gdpo_audit import audit, read_run
         >>> rows = [(g, a, b) for g in "xy" for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
@@ -242,12 +239,14 @@ class AuditReport(Displayed):
 
 
 def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a table with a row for each of these records, and a column for each member in the schema."""
+    """Return a table with a row for each of some records; schema: the members that become its columns, with their
+    types.
+    """
     return pl.DataFrame([[getattr(row, name) for name in schema] for row in rows], schema=schema, orient="row")
 
 
 def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> AuditReport:
-    """Put the report together from facts, findings and plan."""
+    """Return the report that is put together from the facts of a run, its findings and its plan."""
     steps = over_time(f.basis, f.batches, f.alike)
     return AuditReport(
         source=_source(f),
@@ -269,6 +268,7 @@ def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) ->
 
 
 def _source(f: Facts) -> SourcePart:
+    """Return the part of a report about its log: where it is, what it holds, and what was not read."""
     parts = f.batches, f.repeated_batches, f.overwritten_batches
     return {
         "path": f.run.path,
@@ -289,6 +289,7 @@ def _source(f: Facts) -> SourcePart:
 
 
 def _run(f: Facts) -> RunPart:
+    """Return the part of a report about the recipe of the logged advantages, and about the weights of its figures."""
     recipe, without = f.recipe, dict.fromkeys(f.run.without_weight, 0.0)
     error = float(max(batches.logged.max_error.max(initial=-np.inf) for batches in (f.batches, f.overwritten_batches)))
     wrong = [batches.step[batches.logged.wrong > 0] for batches in (f.batches, f.overwritten_batches)]
@@ -321,13 +322,14 @@ def _run(f: Facts) -> RunPart:
 
 
 def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
-    """Return the phases of weights that change, without some in the middle where there are too many to list; none for
-    weights that do not change.
+    """Return the phases of a run whose weights change, of too many the first ones and the last one; [] for
+    one phase.
     """
     return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 
 
 def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
+    """Return the part of a report about the reward of index k; steps: the report's table of steps."""
     sums, several = f.totals.rewards, 2 <= len(f.rewards) <= CORRELATED
     present, means = int(sums.present[k]), series_of(steps, column(MEAN, f.rewards[k]))
     first, last = quarters(means)
@@ -348,8 +350,8 @@ def _reward(f: Facts, k: int, steps: pl.DataFrame) -> RewardPart:
     }
 
 
-def _method(f: Facts, m: str) -> dict[str, float]:
-    """Return one method's figures over the run, by name: ties, levels per group, silent groups, wrong order."""
+def _method(f: Facts, m: str) -> MethodPart:
+    """Return the part of a report with the figures of one method, m, over the whole run."""
     return {
         "groups_with_ties": f.ties(m),
         "tied_pairs": f.tied_pairs(m),
@@ -360,7 +362,7 @@ def _method(f: Facts, m: str) -> dict[str, float]:
 
 
 def _of_value(f: Facts, value_facts: ValueFacts) -> ByPart:
-    """Return the figures of one value of a column."""
+    """Return the part of a report about the groups with one value of a column, under the run's method."""
     method, here = f.method, value_facts.facts
     shares = here.shares(method)
 

@@ -19,8 +19,8 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.intervals import CONFIDENCE
 from gdpo_core.pushing import MEANING
 
-# The share of figures that was clear in simulated runs, of two single runs that differ in the seed alone: over all
-# set-ups that were tried, and in those with the fewest and the most. Of several runs a side it is at most
+# The share of the figures that were clear between two simulated runs that differ in their seeds alone: over all set-ups
+# that were tried, and in the set-ups with the fewest and the most. Between several runs a side it is at most
 # 1 − CONFIDENCE.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
 
@@ -28,7 +28,7 @@ FIGURES = ("mean", "constant groups", "share of the update", "push", "groups wit
 
 
 def _weights(run: RunPart) -> str:
-    """Return in words the weights that made the logged advantages; empty where the log shows none."""
+    """Return in words the weights that made the logged advantages of a run; empty where the log shows none."""
     if run["weights_in_turn"]:
         return weights_in_turn([(phase["step"], phase["weights"]) for phase in run["weights_in_turn"]])
     known = {name: w for name, w in (run["weights"] or {}).items() if w is not None}
@@ -49,21 +49,21 @@ MADE: dict[str, Callable[[AuditReport], str]] = {  # how a run was made, in word
 
 @dataclass(frozen=True)
 class Change:
-    """Hold one figure of both runs: means over the steps, their difference, and its interval."""
+    """One figure on both sides of a comparison: its means over steps or runs, their difference, and its interval."""
 
     figure: Annotated[str, Meta(examples=list(FIGURES))]
     reward: Annotated[str | None, Meta(description="null: of all rewards together.")]
     a: float | None
     b: float | None
     difference: Annotated[float | None, Meta(description="b - a")]
-    low: Annotated[float | None, Meta(description="Of the interval of the difference; null: too few steps or runs.")]
+    low: Annotated[float | None, Meta(description="The lower end of its interval; null: too few steps or runs.")]
     high: float | None
     clear: Annotated[bool, Meta(description="Whether the interval leaves out 0.")]
 
 
 @dataclass(frozen=True)
 class HowMade:
-    """Describe one difference in how two runs were made: its name, and its value in run a and in run b, in words."""
+    """One thing in which two runs were made differently: its name, and its value in run a and in run b, in words."""
 
     name: Annotated[str, Meta(examples=list(MADE))]
     a: str
@@ -72,10 +72,11 @@ class HowMade:
 
 @dataclass(frozen=True)
 class PooledSpeed:
-    """The speed at which one reward followed a push over several runs: logit a step for a push of one.
+    """The speed at which one reward followed a push over several runs.
 
-    error: its standard error. between: how far the runs differ beyond their errors. by_run: of each run by itself,
-    speed and error; None where the run has no such reward.
+    speed: how far the logit of the reward's rate moved in a step for a push of 1. error: the standard error of the
+    speed. between: how far the speeds of the runs differ beyond their errors. by_run: the speed and its error in each
+    run; None where a run does not tell it.
     """
 
     reward: str
@@ -85,36 +86,42 @@ class PooledSpeed:
     by_run: tuple[tuple[float, float] | None, ...]
 
     def of_runs(self, runs: slice) -> tuple[float, float] | None:
-        """Return the speed and its error over some of the runs; None where none of these has the reward."""
+        """Return the speed and its error over some of the runs, a slice of `by_run`; None where none of
+        these tells it.
+        """
         known = np.array([x for x in self.by_run[runs] if x is not None])
         return pool(known[:, 0], known[:, 1])[:2] if len(known) else None
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Hold all that changed from run a to run b: what `gdpo compare --json` writes."""
+    """All that changed from run a to run b, or from the runs a to the runs b: what `gdpo compare --json` writes."""
 
     schema: Literal[1] = field(default=1, kw_only=True)
     a: Annotated[str, Meta(description="The path of the first run; of several, with commas between them.")]
     b: str
     runs_a: Annotated[tuple[str, ...], Meta(description="The paths of the runs that a stands for.")]
     runs_b: tuple[str, ...]
-    method_a: Annotated[str, Meta(description="Under which ties, shares, pushes and silent groups of a are computed.")]
+    method_a: Annotated[
+        str, Meta(description="The method under which ties, shares, pushes and silent groups of a are computed.")
+    ]
     method_b: str
     settings: tuple[HowMade, ...]
     rewards_of_a: Annotated[tuple[str, ...], Meta(description="Rewards that b does not have.")]
     rewards_of_b: tuple[str, ...]
-    unit: Annotated[Literal["steps", "runs"], Meta(description="Over which the interval is taken.")]
-    paired: Annotated[bool, Meta(description="Step by step; else all of a beside all of b.")]
-    steps_a: Annotated[int, Meta(description="Rows of steps; of several runs, in the shortest.")]
+    unit: Annotated[Literal["steps", "runs"], Meta(description="What the interval is taken over.")]
+    paired: Annotated[bool, Meta(description="true: compared step by step; else all of a beside all of b.")]
+    steps_a: Annotated[int, Meta(description="Rows of steps; of several runs, those of the shortest.")]
     steps_b: int
-    groups: Annotated[int, Meta(description="In the run that has the fewest.")]
+    groups: Annotated[int, Meta(description="Those of the run that has the fewest.")]
     figures: tuple[Change, ...]
     speeds: Annotated[
         tuple[PooledSpeed, ...],
         Meta(description="How fast each reward follows a push, over all runs; empty where a log does not tell it."),
     ]
-    level: Annotated[float, Meta(description="Of the intervals.")] = field(default=CONFIDENCE, kw_only=True)
+    level: Annotated[float, Meta(description="The confidence of the intervals.")] = field(
+        default=CONFIDENCE, kw_only=True
+    )
     clear_by_seed: Annotated[
         float, Meta(description="Share of the figures that are clear in simulated runs which differ in the seed alone.")
     ]
@@ -128,7 +135,7 @@ class Changes:
 
 
 def headline(c: Changes) -> str:
-    """Say in a sentence or two what changed."""
+    """Return in a few sentences what changed."""
     names = [s.name for s in c.settings] + ["rewards"] * bool(c.rewards_of_a or c.rewards_of_b)
     made = f"differ in {listing(names)}" if names else "were made the same way"
     scatter = "scatter of their steps" if c.unit == "steps" else "scatter between runs of one side"
@@ -145,7 +152,7 @@ def headline(c: Changes) -> str:
 
 
 def settings_table(c: Changes) -> Table | None:
-    """Return a table of how the runs were made, where that differs; None where it does not."""
+    """Return a table of what differs in how the runs were made; None where nothing does."""
     rows = [[s.name, s.a, s.b] for s in c.settings]
     if c.rewards_of_a or c.rewards_of_b:
         rows.append(["rewards of one run", *(", ".join(r) or MISSING for r in (c.rewards_of_a, c.rewards_of_b))])
@@ -153,7 +160,7 @@ def settings_table(c: Changes) -> Table | None:
 
 
 def figures_table(c: Changes) -> Table:
-    """Return a table of the figures of both runs and their differences."""
+    """Return a table of the figures of both sides with their differences."""
     return Table(
         "What they did",
         ["figure", "reward", "A", "B", "B − A", f"{percent(CONFIDENCE)} interval", "clear"],
@@ -163,7 +170,9 @@ def figures_table(c: Changes) -> Table:
 
 
 def speeds_table(c: Changes) -> Table | None:
-    """Return a table of the speed of each reward in the runs of either side and over all; None where none is known."""
+    """Return a table of the speed of each reward in the runs of A, in those of B, and over all; None where none is
+    known.
+    """
     if not c.speeds:
         return None
     sides = (slice(len(c.runs_a)), slice(len(c.runs_a), None))
@@ -178,11 +187,12 @@ def speeds_table(c: Changes) -> Table | None:
 
 
 def _with_error(speed: tuple[float, float] | None) -> str:
-    """Return a speed with its standard error in words; a dash where it is not known."""
+    """Return a speed and its standard error as text; a dash where they are not known."""
     return MISSING if speed is None else f"{speed[0]:.3f} ± {speed[1]:.3f}"
 
 
 def _row(x: Change, unit: str) -> list[str]:
+    """Return the cells of one figure as text; unit: steps or runs, over which the interval is taken."""
     words = {"mean": number, "push": signed}.get(x.figure, percent)
     interval = MISSING if x.low is None else f"{words(x.low)} to {words(x.high)}"
     clear = f"too few {unit}" if x.low is None else "yes" if x.clear else "no"
@@ -190,12 +200,12 @@ def _row(x: Change, unit: str) -> list[str]:
 
 
 def figure_name(x: Change) -> str:
-    """Name a figure with its reward."""
+    """Return the name of a figure, with that of its reward if it is of one."""
     return f"{x.figure} of {x.reward}" if x.reward else x.figure
 
 
 def caveat(c: Changes) -> str:
-    """Say where the numbers of a comparison come from, and what they cannot tell."""
+    """Return sentences that say where the numbers of a comparison come from, and what they cannot tell."""
     if c.unit == "runs":
         how = (
             f"The figures are means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B. "

@@ -1,4 +1,4 @@
-"""The controls of a report: weights and a method that the reader sets; answers.js computes what they do."""
+"""The controls of a report with which a reader sets weights and a method; answers.js computes what they do."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,17 +13,19 @@ from gdpo_core._html import Html, fold, join, tag
 from gdpo_core._words import count, number, percent, signed
 from gdpo_core.conventions import COMPARED, NAMES
 
-_COLOURS = 4  # of rewards; they repeat
+_COLOURS = 4  # the number of colours for rewards
 
 
 def reward_look(k: int) -> str:
-    """Return the CSS class that colours the reward of index k; the colours repeat."""
+    """Return the CSS class that gives the reward of index k its colour; the colours repeat."""
     return f"r{k % _COLOURS}"
 
 
 def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool = False, folds: bool = True) -> Html:
-    """Return a table whose first column names the rows; a wide one scrolls, and folds on a phone if `folds`. prose:
-    whether the cells hold words, else numbers.
+    """Return a table, whose first column names the rows, in an element that scrolls if the table is wide.
+
+    prose: whether the cells hold words, else numbers. folds: whether a wide table has the cells of a row below each
+    other on a phone.
     """
     wide = folds and len(head) > (2 if prose else 4)
     drawn = _html.table(head, rows, " ".join(["runs"] * prose + ["wide"] * wide), folds=wide)
@@ -31,14 +33,15 @@ def table(head: Sequence[object], rows: Sequence[Sequence[object]], prose: bool 
 
 
 def depth(title: str, *content: object) -> Html:
-    """Return a part that waits behind its title on a phone and stands open on a wide screen."""
+    """Return content that is folded behind its title on a phone, and stands open below it on a wide screen."""
     return fold(title, tag("h3", title), *content, kind="depth")
 
 
 def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the sliders of weights: 0 and 1, or further out as far as twice each weight and named weights.
+    """Return the lower and the upper end of the sliders of the weights.
 
-    Named are the weights of the plan, and those above which no pair is in the wrong order; a fifth is added to these.
+    They are 0 and 1 at least, and reach as far as twice each weight of the run, and a fifth beyond each weight that the
+    report names: those of the plan, and those above which no pair is in the wrong order. weights: those of the run.
     """
     named = [w for row in report.plan for w in row.weights.values()]
     for finding in report.findings:
@@ -51,10 +54,11 @@ def slider_ends(report: AuditReport, weights: Sequence[float]) -> tuple[float, f
 
 
 def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
-    """Return the controls for another setting, beside the figures of the run; answers.js computes what they do.
+    """Return the controls for other settings, beside the figures of the run; answers.js computes what they do.
 
-    Where nothing can be computed, return a sentence that says why; empty for a report without its log. say: returns a
-    sentence of the audit as it reads where this stands.
+    Where nothing can be computed it is a sentence that says why, and for a report without its log it is empty. say:
+    rewrites a sentence of the audit for the place where it is shown, as the page has controls where a terminal has
+    options.
     """
     data = report.answers if comparable(report) else not_comparable(report)
     if data is None:
@@ -91,9 +95,10 @@ def answers(report: AuditReport, say: Callable[[str], str] = str) -> Html:
 
 
 def _reward_row(k: int, name: str, weight: float, had: Mapping[str, Any], ends: tuple[float, float]) -> list[object]:
-    """Return the cells of one reward: its name, the slider of its weight, and its figures as they would be and were.
+    """Return the cells of one reward: its name, the slider of its weight, and each figure twice, as it would be and as
+    it was.
 
-    k: its index; had: the figures of the run; ends: of the slider.
+    k: the index of the reward; had: the figures of the run; ends: the ends of the slider.
     """
     low, high = ends
     label_of = f"weight of {name}"
@@ -108,7 +113,8 @@ def _reward_row(k: int, name: str, weight: float, had: Mapping[str, Any], ends: 
     return row
 
 
-_ROUNDED = 1.01  # by so much at most a weight that a sentence names is rounded up
-NAMED = "break_even_"  # before the method, of the weight above which no pair is in the wrong order
+_ROUNDED = 1.01  # the largest factor by which a weight that a sentence names is rounded up
+# The start of the name, before the method, of the evidence that is a weight above which no pair is in the wrong order.
+NAMED = "break_even_"
 _HEAD = ("reward", "weight", "share of the update", "had", "push", "had", "punished", "had")
 _ANSWERS = "And with other weights, or another method?"

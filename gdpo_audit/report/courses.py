@@ -1,4 +1,4 @@
-"""Pictures of a run: how each reward went, on shared axes, and what a forecast says of one."""
+"""Pictures of the course of each reward over a run, on shared axes, and of the forecast of one reward."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,43 +16,50 @@ from gdpo_core._html import Html, fold, join, tag
 from gdpo_core._words import count, number, percent, signed
 from gdpo_core.conventions import NAMES
 
-DRAWN = 12  # rewards; of more the first are drawn
-POINTS = 200  # of a curve of a forecast, whose steps may be 100,000
-_ALIKE = 3  # times the size of the smallest reward: so large may the largest be where their means share an axis
-_LEFT, _TOP, _BOTTOM = 36, 18, 16  # around the area of a picture: numbers, a heading, numbers
+DRAWN = 12  # the most rewards that are drawn
+POINTS = 200  # the points at which the curve of a forecast is drawn, whose steps may be 100,000
+_ALIKE = 3  # how many times as large as the smallest the largest reward may be where their means share an axis
+_LEFT, _TOP, _BOTTOM = 36, 18, 16  # the room around the plot for the numbers, the heading, and the numbers below it
 
 
 @dataclass(frozen=True)
 class Axes:
-    """The axes of a picture: where steps and values stand in its width and height."""
+    """The axes of a picture: where a step and a value stand in it, in pixels.
+
+    steps, values: the ends of both axes; width, height: of the whole picture; right: what is left free on its right
+    side.
+    """
 
     steps: tuple[float, float]
     values: tuple[float, float]
     width: int = 200
     height: int = 88
-    right: int = 6  # beside the area
+    right: int = 6
 
     def x(self, step: float) -> float:
-        """Return where a step stands, in pixels from the left."""
+        """Return how far a step stands from the left of the picture, in pixels."""
         first, last = self.steps
         return _LEFT + (self.width - _LEFT - self.right) * (step - first) / max(last - first, 1e-300)
 
     def y(self, value: float) -> float:
-        """Return where a value stands, in pixels from the top."""
+        """Return how far a value stands from the top of the picture, in pixels."""
         low, high = self.values
         return _TOP + (self.height - _TOP - _BOTTOM) * (high - value) / (high - low)
 
     def point(self, step: float, value: float) -> str:
-        """Return a point as the paths of SVG have it, in pixels."""
+        """Return the place of a step and a value as text, in the form in which the paths of SVG name points."""
         return f"{self.x(step):.1f},{self.y(value):.1f}"
 
     def line(self, steps: Sequence[float], series: Series) -> Html:
-        """Draw the course of a series, which is interrupted where it has no number."""
+        """Draw the course of a series, one number for each of some steps; it is interrupted where there is
+        no number.
+        """
         parts = ("L".join(self.point(*pair) for pair in part) for part in _parts(steps, series))
-        return tag("path", kind="course", d="".join(f"M{part}h0" for part in parts))  # h0: a point alone is a dot
+        # h0 draws a point that stands alone as a dot.
+        return tag("path", kind="course", d="".join(f"M{part}h0" for part in parts))
 
     def band(self, steps: Sequence[float], series: Series, spread: float) -> Html:
-        """Draw the band around a series; spread: how far it reaches to either side."""
+        """Draw a band around the course of a series; spread: how far it reaches above and below."""
         drawn = []
         for part in _parts(steps, series):
             above = [self.point(step, value + spread) for step, value in part]
@@ -60,7 +67,7 @@ class Axes:
         return tag("path", kind="band", d="".join(drawn))
 
     def frame(self) -> Html:
-        """Draw the axes with the numbers at their ends, and a line at 0 where that lies between them."""
+        """Draw the axes with the numbers at their ends, and a line at the value 0 if that lies between the ends."""
         (first, last), (low, high) = self.steps, self.values
         left, right, bottom = _LEFT, self.width - self.right, self.height - _BOTTOM
         lines = [tag("path", kind="axis", d=f"M{left},{_TOP}V{bottom}H{right}")]
@@ -74,7 +81,7 @@ class Axes:
 
 
 def round_ends(low: float, high: float) -> tuple[float, float]:
-    """Return round numbers around the lowest and the highest value as the ends of an axis; they always differ.
+    """Return the ends of an axis: round numbers at or beyond the lowest and the highest value, which always differ.
 
     >>> round_ends(-0.13, 0.62), round_ends(0, 1), round_ends(1, 1), round_ends(118, 1240)
     ((-0.2, 0.7), (0.0, 1.0), (0.9, 1.1), (0.0, 1400.0))
@@ -89,7 +96,7 @@ def round_ends(low: float, high: float) -> tuple[float, float]:
 
 
 def _parts(steps: Sequence[float], series: Series) -> Iterator[list[tuple[float, float]]]:
-    """Yield the uninterrupted parts of a series, each as a list of steps with their numbers."""
+    """Yield the parts of a series between its missing numbers, each as a list of pairs of a step and its number."""
     part: list[tuple[float, float]] = []
     for step, value in zip(steps, series, strict=True):
         if value is not None:
@@ -106,7 +113,11 @@ def _parts(steps: Sequence[float], series: Series) -> Iterator[list[tuple[float,
 
 @dataclass(frozen=True)
 class Course:
-    """The course of one figure of a reward: its name and heading, its numbers and their noise, and when it changed."""
+    """The course of one figure of a reward over the steps of a run.
+
+    figure: mean, push or share; heading: what stands above its picture; series: its numbers, None where a step has
+    none; spread: the noise of a number; since: the step from which on it differs from before, None if there is none.
+    """
 
     figure: str
     heading: str
@@ -116,13 +127,13 @@ class Course:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the largest number that is drawn."""
+        """The least and the largest number that the picture has to hold, with the band around the course."""
         numbers = present(self.series) or [0.0]
         return min(numbers) - self.spread, max(numbers) + self.spread
 
 
 def courses(report: AuditReport) -> Html:
-    """Draw a picture for each reward and figure, with the numbers behind a fold; empty for a log of one step."""
+    """Draw the mean, push and share of each reward over the steps, with a table of the numbers; empty for one step."""
     steps, rewards = report.steps["step"].to_list(), courses_of(report)
     if len(steps) < 2 or not rewards:
         return Html()
@@ -142,9 +153,10 @@ def courses(report: AuditReport) -> Html:
 
 
 def courses_of(report: AuditReport) -> dict[str, list[Course]]:
-    """Return the series to draw of each reward, by its name: its mean, and push and share where methods are compared.
+    """Return the courses to draw of each reward, by its name: its mean, and its push and share where these mean
+    something.
 
-    Of many rewards the first `DRAWN` are drawn.
+    Where there are more than `DRAWN` rewards, they are those of the first ones.
     """
     method, drawn = shown_method(report)[0], {}
     for reward in report.rewards[:DRAWN]:
@@ -161,7 +173,7 @@ def courses_of(report: AuditReport) -> dict[str, list[Course]]:
 
 
 def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Html:
-    """Draw the mean of one reward over the steps, large; empty for a log of one step. more: what stands below it."""
+    """Draw the mean of one reward over the steps, large; empty for a log of a single step. more: stands below it."""
     k = [reward["name"] for reward in report.rewards].index(name)
     steps, reward = report.steps["step"].to_list(), report.rewards[k]
     if len(steps) < 2:
@@ -180,7 +192,7 @@ def course_picture(report: AuditReport, name: str, more: Html | str = "") -> Htm
 
 
 def alike(sizes: Sequence[float]) -> list[int]:
-    """Return a number for each size, the same for sizes that are about as large as each other.
+    """Return for each size the number of its class; sizes that are about as large as each other have one number.
 
     >>> alike([0.6, 4.5, 0.8, 1200.0, 0.0])
     [1, 2, 1, 3, 0]
@@ -196,9 +208,10 @@ def alike(sizes: Sequence[float]) -> list[int]:
 def _axes(
     steps: tuple[int, int], rewards: Sequence[Sequence[Course]], sizes: Sequence[int]
 ) -> dict[tuple[int, str], Axes]:
-    """Return the axes of every picture, by the number of the reward and the figure.
+    """Return the axes of each picture, by the index of the reward and the name of the figure.
 
-    Pushes and shares share theirs; means do among the rewards of about one size.
+    All pushes have the same axes, and so have all shares; means have the same axes where their rewards are of one size.
+    rewards: the courses of each reward; sizes: the number of its size, as `alike` returns it.
     """
     axes = {}
     for of_figure in zip(*rewards, strict=True):
@@ -216,7 +229,7 @@ def _axes(
 
 
 def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading: Html | None = None) -> Html:
-    """Draw one figure of one reward over the steps; heading: in place of the figure and its numbers."""
+    """Draw the course of one figure of a reward; heading: stands above it in place of the figure's name and numbers."""
     heading = heading or tag("text", f"{drawn.figure} ", tag("tspan", drawn.heading, kind="value"), x=0, y=11)
     lines = [axes.frame()]
     if drawn.since is not None:
@@ -228,13 +241,14 @@ def _picture(name: str, drawn: Course, axes: Axes, steps: Sequence[int], heading
 
 
 def _svg(axes: Axes, aria_label: str, *content: Html) -> Html:
+    """Return a picture with this content, in the size of its axes; aria_label: what a screen reader says of it."""
     return tag(
         "svg", *content, kind="plot", viewBox=f"0 0 {axes.width} {axes.height}", role="img", aria_label=aria_label
     )
 
 
 def _legend(report: AuditReport, shared: bool) -> str:
-    """Say what the pictures show; shared: whether the means of all rewards share an axis."""
+    """Return the sentences below the pictures that say what they show; shared: whether all means have the same axes."""
     says = [
         "Above each plot of a mean are its values in the first → last quarter of the run. The band is ± the noise of "
         "one step’s mean, estimated from how neighbouring steps differ."
@@ -255,7 +269,7 @@ def _legend(report: AuditReport, shared: bool) -> str:
 
 
 def _numbers(report: AuditReport, rewards: Mapping[str, Sequence[Course]]) -> Html:
-    """Return the numbers of the pictures as a table, with the std of the responses beside each mean."""
+    """Return a table of the numbers in the pictures, with the std of the responses beside each mean."""
     steps = report.steps
     words = {"mean": lambda x: number(x, 3), "push": signed, "share": percent}
     spans = zip(steps["step"].to_list(), steps["step_last"].to_list(), strict=True)
@@ -274,10 +288,10 @@ def _numbers(report: AuditReport, rewards: Mapping[str, Sequence[Course]]) -> Ht
 
 
 def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None = None) -> Html:
-    """Draw the course of one reward as it ran and as forecast under a setting, with the interval of its mean.
+    """Draw the course of one reward as it ran and as it is forecast under a setting, with its 80 % interval.
 
-    logged: the steps of the report, whose means are drawn behind the curves. A reward of which nothing can be said has
-    a sentence in place of a picture.
+    logged: the steps of the report, whose means are drawn as dots; None: without dots. Where the log tells no forecast,
+    a sentence stands in place of the picture.
     """
     told, setting = forecast.rewards[name], _setting(forecast)
     if told.difference is None or told.low is None or told.high is None:
@@ -296,7 +310,7 @@ def forecast_picture(forecast: Forecast, name: str, logged: pl.DataFrame | None 
 
 
 def no_forecast(forecast: Forecast, name: str) -> Html:
-    """Say why nothing can be said of a reward; empty where its forecast is known."""
+    """Return the sentence that says why a reward has no forecast; empty if it has one."""
     told = forecast.rewards[name]
     if told.difference is not None:
         return Html()
@@ -304,7 +318,7 @@ def no_forecast(forecast: Forecast, name: str) -> Html:
 
 
 def _setting(forecast: Forecast) -> str:
-    """Name the setting of a forecast: its method, weights and gate."""
+    """Return in words the setting that was forecast: its method, its weights, and its gate if it has one."""
     setting = f"{NAMES[forecast.method]}, weights {weights_in_words(forecast.weights, False)}"
     if gate := forecast.gate:
         setting += f", {gate['reward']} only where {gate['on']} reaches {number(float(gate['threshold']))}"
@@ -312,7 +326,11 @@ def _setting(forecast: Forecast) -> str:
 
 
 def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None, aria_label: str) -> Html:
-    """Draw both curves with the band of the forecast, and behind them the means of the log."""
+    """Draw the courses of a reward as it ran and as forecast, with the band of the forecast and the logged means as
+    dots.
+
+    told: the forecast of the reward; means: the logged means, None for no dots; aria_label: what a screen reader says.
+    """
     steps, (below, above) = forecast.steps, forecast_band(told)
     drawn = [*told.as_it_ran, *below, *above, *present(means or [])]
     axes = Axes((0, steps), round_ends(min(drawn), max(drawn)), width=460, height=180, right=116)
@@ -338,10 +356,11 @@ def _forecast_svg(forecast: Forecast, told: RewardForecast, means: Series | None
 
 
 def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
-    """Return the curves below and above a forecast; their means over the steps are the ends of its interval.
+    """Return the curves below and above the forecast of a reward, as two lists with a number for each step.
 
-    The interval is one of means. Where the two curves of a forecast lie apart the band is wide, and narrow where they
-    meet; where they are the same everywhere it widens with the steps.
+    The means of the curves over the steps are the ends of the forecast's interval. The band is wide where the forecast
+    lies far from the course as it ran, and narrow where the two meet; where they are the same everywhere, it widens
+    with the steps.
     """
     apart = [abs(after - before) for after, before in zip(told.forecast[1:], told.as_it_ran[1:], strict=True)]
     mean = sum(apart) / len(apart)
@@ -355,10 +374,12 @@ def forecast_band(told: RewardForecast) -> tuple[list[float], list[float]]:
 
 
 def _difference(difference: float, low: float, high: float, beside: Axes) -> Html:
-    """Draw the difference with its interval on an axis of its own, which holds 0, right of the curves of `beside`."""
+    """Draw a forecast difference and its interval on an axis of its own, which holds 0, at the right of the axes
+    `beside`.
+    """
     y = Axes((0, 1), (min(low, 0.0), max(high, 0.0)), beside.width, beside.height).y
     at, (above, below) = beside.width - 62, (y(high), y(low))
-    apart = max(0.0, 13 - (below - above)) / 2  # so that their numbers do not meet
+    apart = max(0.0, 13 - (below - above)) / 2  # moved apart so that their numbers do not overlap
     ends = ((high, above - apart), (low, below + apart))
     return join(
         tag("text", "difference", x=at - 24, y=11),
@@ -371,4 +392,5 @@ def _difference(difference: float, low: float, high: float, beside: Axes) -> Htm
 
 
 def _signed(x: float) -> str:
+    """Return a number as text with its sign, and with two significant digits, or four from 10 on."""
     return f"{'+' * (x > 0)}{number(x, 2 if abs(x) < 10 else 4)}"

@@ -1,4 +1,4 @@
-"""The groups that show a finding best, each as a table of its answers, for the terminal and for HTML."""
+"""Tables of the groups that show a finding best, one for each group, for the terminal and for HTML."""
 
 from gdpo_audit.findings.examples import MOST, PUNISHED, ExampleGroup
 from gdpo_audit.findings.finding import Finding
@@ -7,8 +7,8 @@ from gdpo_audit.report.summary import Table
 from gdpo_core._words import clip, count, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 
-MANY, ROWS = 16, 64  # answers above which equal ones share a row, and rows of a table
-MARKS = "●▲■◆★✚"  # one for each tie of a method
+MANY, ROWS = 16, 64  # the number of answers above which equal ones share a row, and the most rows of a table
+MARKS = "●▲■◆★✚"  # the answers of one tie share a mark
 PUNISHED_TITLE = "Where most answers are punished though better than their group"
 MEANING = (
     "The column of a method holds the advantages of this group alone, with the weights and the convention of the run. "
@@ -17,29 +17,37 @@ MEANING = (
 
 
 def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clipped: int = 60) -> list[Table]:
-    """Return tables of the first groups that show a finding, at most `most`; none where no group shows it, or for a
-    second finding of one id.
+    """Return tables of the first groups that show a finding, at most `most`.
 
-    clipped: characters of an answer; a prompt gets three times as many.
+    Empty where no group shows it, and for every finding after the first with the same id. clipped: the most characters
+    of an answer; a prompt may have three times as many.
     """
     first = next(earlier for earlier in report.findings if earlier.id == finding.id)
     return _tables(report, finding.id, most, clipped) if finding is first else []
 
 
 def punished_tables(report: AuditReport, most: int = 1, clipped: int = 60) -> list[Table]:
-    """Return tables of the groups with most answers that are punished though above the mean of the most important
-    reward; clipped: characters of an answer.
+    """Return tables of the groups with the most answers that are punished though they are above the mean of a reward.
+
+    The reward is the primary one, or else the first. most: the most tables; clipped: the most characters of an answer.
     """
     return _tables(report, PUNISHED, most, clipped)
 
 
 def _tables(report: AuditReport, finding: str, most: int, clipped: int) -> list[Table]:
+    """Return tables of the first groups that a report holds for a finding, by its id; most, clipped: as in
+    `group_tables`.
+    """
     groups = [group for group in report.groups if group.finding == finding]
     return [group_table(report, group, clipped) for group in groups[:most]]
 
 
 def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> Table:
-    """Return a table of one group: its answers with rewards and advantages; clipped: characters of an answer."""
+    """Return a table of one group with a row for each answer: its rewards, and its advantages.
+
+    These are the logged one, and those of this group alone under GRPO, GDPO and the run's method. In a group of many
+    answers, equal ones share a row. clipped: the most characters of an answer.
+    """
     methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))
     head = ["answer", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]
     answers: dict[object, list[int]] = {}
@@ -60,17 +68,21 @@ def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> 
 
 
 def _advantages(group: ExampleGroup, method: str) -> list[str]:
-    """Return each answer's advantage in this group alone as text, with a mark where different rewards share it."""
+    """Return the advantage of each answer in this group alone under a method, as text.
+
+    Answers that a method ties, though their rewards differ, have the same mark behind their advantage.
+    """
     ties = [MARKS[tie % len(MARKS)] if tie is not None else "" for tie in group.ties(method)]
     return [f"{signed(a)}{tie}" for a, tie in zip(group.advantages_under(method), ties, strict=True)]
 
 
 def title(report: AuditReport, group: ExampleGroup) -> str:
-    """Say which group of the run it is, and what it shows."""
+    """Return the title of a group: its step, its number, and what it shows."""
     return f"Step {group.step}, group {group.group}: {_shows(report, group)}"
 
 
 def _shows(report: AuditReport, group: ExampleGroup) -> str:
+    """Return in words what a group shows of its finding, such as the number of its tied pairs."""
     if group.finding == "reward-dominates":
         return f"{one_line(group.reward)} makes {percent(group.score)} of its update"
     if group.finding == PUNISHED:

@@ -1,10 +1,13 @@
-"""Reports as HTML: a fragment for any page, or one file that needs no network, with controls for other settings."""
+"""Reports as HTML: as a fragment for any page, or as one file that needs no network, with controls for
+other settings.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 import gdpo_core
 from gdpo_audit.findings.finding import Finding
@@ -37,23 +40,28 @@ SCRIPT = "".join(path.read_text(encoding="utf-8") for path in (_FORMULAS, Path(_
 CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 STYLE = style(CSS)
 _PAGE = _theme.css(":root") + (Path(__file__).parent / "document.css").read_text(encoding="utf-8")
-_SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
+_SHAPES = {  # the sign of each severity, 12 × 12 pixels; they are drawn so that they look the same everywhere
     "error": tag("path", d="M3.5,0H8.5L12,3.5V8.5L8.5,12H3.5L0,8.5V3.5Z"),
     "warning": tag("path", d="M6,.5L12,11.5H0Z"),
     "info": tag("circle", cx=6, cy=6, r=5, fill="none", stroke="currentcolor", stroke_width=2),
 }
 
-Guide = Callable[[Finding], Html]
-Say = Callable[[str], str]  # a sentence as it is shown: the page has controls where a terminal has options
+Guide = Callable[[Finding], Html]  # returns the way to where a finding is explained
+# Rewrites a sentence of the audit for the place where it is shown: the page has controls where a terminal has options.
+Say = Callable[[str], str]
 
 
 def _place(finding: Finding) -> Html:
-    """Name the chapter of the page, or section of docs/audit.md, that explains a finding: no file knows its address."""
+    """Return the name of the chapter of the page, or of the section of docs/audit.md, that explains a finding.
+
+    It is no link, because a file does not know the address of the page.
+    """
     return text(finding.read_more)
 
 
 @notebook_html.register
 def _(report: AuditReport | WhatIf) -> str:
+    """Return what a notebook shows of a report, or of a run under another setting, as HTML with its styles."""
     return f"{STYLE}{body(report) if isinstance(report, AuditReport) else what_if(report)}"
 
 
@@ -61,7 +69,7 @@ def _(report: AuditReport | WhatIf) -> str:
 
 
 def body(report: AuditReport, asks: Html | str = "") -> Html:
-    """Return the report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`.
+    """Return a whole report as an HTML fragment, all of it inside `<div class="audit">`, which `CSS` styles.
 
     asks: what stands before its findings, such as the controls that `asking` returns.
     """
@@ -81,10 +89,10 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
 
 
 def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say: Say = str) -> Html:
-    """Return what the page shows first as HTML, in the order of `body` and with lines to copy, down to the findings.
+    """Return what the page shows of a report at first, down to its findings, as HTML.
 
-    guide: returns the way to what the page itself says about a finding; asks: what stands before the findings; say:
-    returns a sentence of the audit as it reads on the page.
+    It is in the order of `body`, with buttons that copy lines. guide: returns a link to what the page itself says about
+    a finding; asks: what stands before the findings; say: rewrites a sentence of the audit for the page.
     """
     cards = []
     for finding in report.findings:
@@ -97,17 +105,24 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
-    """Return a function for each part behind the first screen, which builds it, by the title of the fold."""
+    """Return a function for each fold that the page shows below `front`, by the title of the fold.
+
+    The function builds the content of the fold. say: as in `front`.
+    """
     return {fold: partial(_behind, report, fold, say) for fold in (RUN, TABLES, NOTES)}
 
 
 def _behind(report: AuditReport, fold: str, say: Say) -> Html:
+    """Return the sections of a report that belong in one fold of the page, as HTML; say: as in `front`."""
     behind = (section for section in sections(report) if section.fold == fold)
     return tag("div", *(_section(section, say=say) for section in behind), kind="audit")
 
 
 def asking(report: AuditReport, say: Say = str) -> Html:
-    """Return the controls for another setting, with the data that `SCRIPT` computes from; empty without any."""
+    """Return the controls for other settings, with the data from which `SCRIPT` computes them, as HTML.
+
+    Where they cannot be computed, a sentence says why; empty for a report without its log. say: as in `front`.
+    """
     data = report.answers if comparable(report) else None
     written = json.dumps(data, separators=(",", ":")) if isinstance(data, Mapping) else None
     drawn = answers(report, say)
@@ -115,18 +130,24 @@ def asking(report: AuditReport, say: Say = str) -> Html:
 
 
 def what_if(w: WhatIf) -> Html:
-    """Return a run as it was and under another setting, as an HTML fragment styled by `CSS`."""
+    """Return a run as it was, beside the same run under another setting, as an HTML fragment that `CSS` styles."""
     return tag("div", _section(what_if_section(w)), kind="audit")
 
 
 def _first(report: AuditReport, say: Say = str) -> Html:
-    """Draw what comes first: what to do, what ran, and the picture of what the update pushes."""
+    """Return what comes first in a report: what to do, what ran, and the picture of pushes and shares; say: as in
+    `front`.
+    """
     verdict = tag("p", say(report.what_first), kind="verdict-line")
     return join(verdict, tag("p", report.what_ran, kind="what-ran"), opening(report))
 
 
 def _section(section: Section, box: Callable[[str, str], Html] | None = None, say: Say = str) -> Html:
-    """Draw one section of a report; box: draws lines of configuration, given these and what they do, else plainly."""
+    """Return one section of a report as HTML.
+
+    box: draws lines of configuration, given the lines and what they do; None draws them without a button. say: as in
+    `front`.
+    """
     box = box or (lambda lines, _: _lines(lines))
     facts = [tag("div", tag("dt", name), tag("dd", _with_lines(say(fact)))) for name, fact in section.facts.items()]
     return join(
@@ -139,10 +160,12 @@ def _section(section: Section, box: Callable[[str, str], Html] | None = None, sa
 
 
 def _with_lines(fact: str) -> Html:
+    """Return a text as HTML, in which its line breaks stay line breaks."""
     return tag("br").join(map(text, fact.split("\n")))
 
 
 def _table(t: Table) -> Html:
+    """Return a table of a report as HTML, with its title and meaning, and without its columns of block characters."""
     heading, meaning = tag("h3", t.title) if t.title else "", tag("p", t.meaning) if t.meaning else ""
     kept = [i for i, name in enumerate(t.head) if name not in t.blocks]
     head, *rows = ([row[i] for i in kept] for row in (t.head, *t.rows))
@@ -151,13 +174,14 @@ def _table(t: Table) -> Html:
 
 
 def _lines(fix: str | None) -> Html:
-    """Draw lines of configuration, of which a click marks all; empty without lines."""
+    """Return lines of configuration as HTML, in a box that the keyboard reaches; empty without lines."""
     return tag("pre", tag("code", fix), tabindex=0) if fix else Html()
 
 
 def copy_box(lines: str, purpose: str) -> Html:
-    """Draw lines of configuration with a button that copies them, on a page whose script handles `data-copy`. purpose:
-    what the lines do, for the button's label.
+    """Return lines of configuration with a button that copies them, on a page whose script handles `data-copy`.
+
+    purpose: what the lines do, for the label of the button.
     """
     button = tag("button", "Copy", type="button", data_copy=lines, aria_label=f"Copy: {purpose}")
     return tag("div", tag("pre", tag("code", lines), tabindex=0), button, kind="copied")
@@ -167,23 +191,30 @@ def copy_box(lines: str, purpose: str) -> Html:
 
 
 def _findings(report: AuditReport, cards: Sequence[Html]) -> Html:
+    """Return the findings of a report under a heading that counts them; cards: the findings as HTML. Empty
+    without any.
+    """
     return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards) if cards else Html()
 
 
 def _figure(key: str, x: object) -> str:
-    """Return a piece of evidence as text; a weight that is enough is rounded up, as in the finding's sentence."""
+    """Return the value of a piece of evidence as text; key: its name.
+
+    A weight that is enough for something is rounded up, as it is in the sentence of the finding.
+    """
     return value(round_up(x) if key.startswith(NAMED) and isinstance(x, float) else x)
 
 
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
-    """Return a finding in one line, which opens to all of it: what it is, what to do about it, and where to read more.
+    """Return a finding as a line that opens to all of it: what it is, what changes it, its figures, and where to read
+    more.
 
-    way: leads to what we say about the finding; fix: draws the lines that change it; more: follows the figures; opened:
+    way: leads to what we say about the finding; fix: draws the lines that change it; more: follows its figures; opened:
     whether it is open at first.
     """
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
-    pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in report.links(finding)]
+    pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in finding.links]
     ways = [part for part in (way, *pages) if part]
     figures = table(["figure", "value"], [[label(key), _figure(key, x)] for key, x in finding.evidence.items()])
     parts = [
@@ -197,7 +228,7 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
 
 
 def _groups(report: AuditReport, finding: Finding) -> Html:
-    """Draw the groups that show a finding best, behind a fold; empty where no group shows it."""
+    """Return a fold with tables of the groups that show a finding best; empty where no group shows it."""
     tables = group_tables(report, finding, clipped=300)
     several = len(tables) > 1
     title = f"The {count(len(tables), 'group')} that show it best" if several else "The group that shows it best"
@@ -205,7 +236,9 @@ def _groups(report: AuditReport, finding: Finding) -> Html:
 
 
 def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
-    """Draw tables of groups behind a fold; empty without any. label: the title for a screen reader."""
+    """Return a fold with tables of groups, which opens on a click; empty without tables. label: its title for a screen
+    reader.
+    """
     groups = []
     for t in tables:
         groups += [tag("h5", t.title), tag("p", t.meaning) if t.meaning else "", table(t.head, t.rows)]
@@ -216,9 +249,10 @@ def _opened(title: str, tables: Sequence[Table], label: str) -> Html:
 
 
 def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:
-    """Return a complete HTML document of one report, or of several, each below the one before.
+    """Return a complete HTML document with one report, or with several one below the other.
 
-    note: text about the log that stands first, such as where it comes from. Raises InputError where there is no report.
+    note: a text about the log that stands first, such as where it comes from. Raises InputError where there is no
+    report.
     """
     reports = [reports] if isinstance(reports, AuditReport) else list(reports)
     expect(len(reports) > 0, "reports", "at least one", "none")
@@ -234,13 +268,13 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
 
 
 def comparison_document(c: Changes) -> str:
-    """Return a complete HTML document of what changed between runs."""
+    """Return a complete HTML document about what changed between runs."""
     parts = [tag("p", headline(c), kind="verdict-line"), *map(_section, changes_sections(c))]
     return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), tag("div", *parts, kind="audit")])
 
 
 def _whole(title: str, parts: Sequence[Html]) -> str:
-    """Return a complete HTML document with this title and these parts."""
+    """Return a complete HTML document with a title and some content; it needs no other file."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

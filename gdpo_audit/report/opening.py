@@ -1,4 +1,4 @@
-"""The picture that opens a report: what the update pushes, as it ran and as recommended, and the primary reward."""
+"""The picture that opens a report: the push and share of each reward, and the forecast of the primary one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,22 +16,31 @@ from gdpo_core.pushing import MEANING
 
 @dataclass(frozen=True)
 class Bars:
-    """The pushes and shares of all rewards under one setting, with its name in the key and the look of its bars."""
+    """The push and the share of each reward under one setting, with the name of the setting and the look of
+    its bars.
+    """
 
     name: str
-    look: str  # the class of its bars
+    look: str  # the CSS class of its bars
     push: Sequence[float | None]
     share: Sequence[float | None]
 
 
 def opening(report: AuditReport) -> Html:
-    """Return the bars of all rewards beside the primary reward's forecast, or its course; empty if neither is known."""
+    """Draw the bars of all rewards, and beside them the forecast of the primary reward, or its course without a
+    forecast.
+
+    Empty where neither is known.
+    """
     parts = [part for part in (_bars(report), _primary(report)) if part]
     return tag("div", *parts, kind="opening") if parts else Html()
 
 
 def _primary(report: AuditReport) -> Html:
-    """Draw the forecast of the primary reward as recommended, or else its course; empty without a primary reward."""
+    """Draw the forecast of the primary reward under the recommended setting; without a forecast, its course.
+
+    Empty without a primary reward.
+    """
     primary, forecast = report.run["primary"], report.recommended_forecast
     if primary is None:
         return Html()
@@ -44,10 +53,10 @@ def _primary(report: AuditReport) -> Html:
 
 
 def bars_of(report: AuditReport) -> list[Bars]:
-    """Return what is drawn as bars: the run as it was, and the recommended setting if there is one.
+    """Return the pushes and shares that are drawn as bars, for one setting or two.
 
-    Both are rows of the plan, which were tried on the same responses. Where none is recommended, the run alone is
-    drawn; the list is empty where shares and pushes mean nothing.
+    Where the plan recommends a setting, they are those of the run as it was and of that setting, both as tried on the
+    same responses; else those of the whole run. Empty where shares and pushes mean nothing, as with a single reward.
     """
     method, why = shown_method(report)
     if method is None or not comparable(report):
@@ -67,7 +76,9 @@ def bars_of(report: AuditReport) -> list[Bars]:
 
 
 def _bars(report: AuditReport) -> Html:
-    """Draw a table with two cells of bars for each reward: its push and its share of the update; empty without bars."""
+    """Draw a table with two cells of bars for each reward, its push and its share of the update; empty without
+    `bars_of`.
+    """
     drawn = bars_of(report)
     if not drawn:
         return Html()
@@ -93,7 +104,10 @@ def _bars(report: AuditReport) -> Html:
 
 
 def _bar(look: str, value: float | None, words: str, least: float) -> Html:
-    """Draw a bar from 0 to the value on an axis from `least` to 1, and the value in words; look: its CSS class."""
+    """Draw a bar from 0 to a value, on an axis from `least` to 1, and write the value beside it.
+
+    look: the CSS class of the bar; words: the value in words. Without a value only the axis is drawn.
+    """
     unit = 100 / (1 - least)
     zero = -least * unit
     drawn = [tag("path", kind="axis", d=f"M0,12H100M{zero:.4g},0V12")]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SampleScore:
-    """The part that each reward of a sample would have in the update, and how much the update would raise it.
+    """The share of the update and the push of each reward of a sample, under what a configuration runs.
 
-    update_share, push: by reward; None where every advantage is 0. notes: what the figures stand on, in sentences.
+    update_share, push: by reward; None where every advantage is 0. notes: what the figures rest on, in sentences.
     """
 
     path: str

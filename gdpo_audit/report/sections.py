@@ -1,4 +1,4 @@
-"""The sections of a report beside its findings, listed once: the terminal and HTML each draw them."""
+"""The sections of a report other than its findings: listed here once, and drawn by the terminal and by HTML each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,18 +18,20 @@ PLAN, RUN, TABLES, NOTES = "Plan", "What the run did", "Tables", "How it was com
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a report: facts by their names, a list, tables, or lines of configuration."""
+    """A section of a report, which holds facts by their names, a list of sentences, tables, and lines of
+    configuration.
+    """
 
     title: str = ""
-    fold: str = ""  # of the page, that it stands in
+    fold: str = ""  # the fold of the page in which it stands
     facts: Mapping[str, str] = field(default_factory=dict)
     items: Sequence[str] = ()
-    tables: Sequence[Table | None] = ()  # None: there is nothing to show
-    lines: Mapping[str, str] = field(default_factory=dict)  # of configuration, by what they set
+    tables: Sequence[Table | None] = ()  # None in place of a table: there is nothing to show
+    lines: Mapping[str, str] = field(default_factory=dict)  # lines of configuration, by what they do
 
 
 def sections(report: AuditReport) -> list[Section]:
-    """Return the sections of a report, in order."""
+    """Return all sections of a report, in the order in which they are shown."""
     return [
         _plan(report),
         *([what_if_section(report.alternative)] if report.alternative else []),
@@ -44,20 +46,25 @@ def sections(report: AuditReport) -> list[Section]:
 
 
 def above_and_below(report: AuditReport) -> tuple[list[Section], list[Section]]:
-    """Return the sections above the findings, and those below."""
+    """Return two lists: the sections that stand above the findings of a report, and those that stand below them."""
     every = sections(report)
     return [s for s in every if s.fold in (PLAN, "")], [s for s in every if s.fold not in (PLAN, "")]
 
 
 def _plan(report: AuditReport) -> Section:
-    """Return the plan and the lines of each of its settings, those of the recommended one first."""
+    """Return the section with the plan, and with the lines of configuration of each setting, the
+    recommended one first.
+    """
     rows = sorted(report.plan[1:], key=lambda row: not row.recommended)
     lines = {row.do: row.lines or "# no lines are known" for row in rows}
     return Section(fold=PLAN, tables=[summary.plan_table(report)], lines=lines)
 
 
 def _formulas(report: AuditReport) -> Section:
-    """Return the formulas of the run's own method, or those of GDPO where it is not known."""
+    """Return the section with the formulas of the method and the convention that made the run's advantages.
+
+    Where the log does not show the method, the formulas are those of GDPO.
+    """
     method, convention = report.run["method"], ALL_CONVENTIONS[report.run["convention_used"]]
     title = "How the run’s advantages are computed" if method else "How GDPO computes them; the log shows no method"
     if method and report.run["convention"] is None:
@@ -69,12 +76,12 @@ def _formulas(report: AuditReport) -> Section:
 
 
 def what_if_section(w: WhatIf) -> Section:
-    """Return the section about a run as it was and under another setting."""
+    """Return the section that shows a run as it was beside the same run under another setting."""
     return Section(tables=[summary.what_if_table(w)], lines={"What changes it": w.fix} if w.fix else {})
 
 
 def changes_sections(c: Changes) -> list[Section]:
-    """Return the sections of a comparison of runs."""
+    """Return the sections that show a comparison of runs: their paths, and the tables of what differs."""
     named = (("A", c.a, c.runs_a), ("B", c.b, c.runs_b))
     runs = {side: "\n".join(paths) if len(paths) > 1 else name for side, name, paths in named}
     return [Section(facts=runs), Section(tables=[settings_table(c), figures_table(c), speeds_table(c)])]

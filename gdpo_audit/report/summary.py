@@ -1,6 +1,6 @@
-"""The text of a report: what ran, and its tables. The sentences of findings stand with them, in `gdpo_audit/findings/`.
+"""The text of a report: facts about log and run, and its tables. The sentences of findings stand with the findings.
 
-Names and texts of a log stand as they are: the terminal and HTML make them harmless.
+Names and texts of a log are left as they are: the terminal and HTML make them harmless.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 from gdpo_core.pushing import MEANING
 from gdpo_core.successors import TITLES
 
-_SHOWN = 12  # items of a list
+_SHOWN = 12  # the most items of a list that are written out
 
 
 def value(x: object) -> str:
-    """Return a piece of evidence as short text.
+    """Return the value of a piece of evidence as short text.
 
     >>> value([1, 0.333333]), value({"a": None}), value(True), value([])
     ('1, 0.3333', 'a –', 'yes', 'none')
@@ -43,7 +43,7 @@ def value(x: object) -> str:
 
 
 def label(key: str) -> str:
-    """Name a piece of evidence in words.
+    """Return the name of a piece of evidence in words.
 
     >>> label("update_share"), label("inversions")
     ('update share', 'wrong order')
@@ -52,7 +52,7 @@ def label(key: str) -> str:
 
 
 def source_facts(report: AuditReport) -> dict[str, str]:
-    """Return facts about the log, each under its name: where it is, what it holds, and what was not read."""
+    """Return facts about the log in words, by their names: where it is, what it holds, and what was not read."""
     s = report.source
     size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
     counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
@@ -71,22 +71,29 @@ def source_facts(report: AuditReport) -> dict[str, str]:
 
 
 def _window(steps: Sequence[int] | None) -> str:
+    """Return in words to which steps a report is limited; empty without a limit. steps: the first and the
+    last of them.
+    """
     return "" if steps is None else f"; this report is of steps {steps[0]} to {steps[1]} alone"
 
 
 def writer(report: AuditReport) -> str:
-    """Name the program that wrote the log."""
+    """Return the name of the program that wrote the log."""
     framework = FRAMEWORKS[report.source["framework"]]
     return framework.log_title or framework.title
 
 
 def answered(report: AuditReport, finding: Finding) -> str:
-    """Name the row of the plan that answers a finding; empty where none was tried that does."""
+    """Return in words which row of the plan answers a finding; empty where no setting that was tried does."""
     return "" if finding.row is None else f"Plan, row {finding.row}: {report.plan[finding.row].title}."
 
 
 def run_facts(report: AuditReport) -> dict[str, str]:
-    """Return facts about how the run was computed, each under its name, that `AuditReport.what_ran` leaves out."""
+    """Return facts about how the run was computed in words, by their names.
+
+    They are those that `AuditReport.what_ran` does not hold: its convention, the weights used if they are others, and
+    the method that was asked for.
+    """
     run, rows = report.run, {}
     if run["convention"]:
         convention = ALL_CONVENTIONS[run["convention"]]
@@ -100,21 +107,24 @@ def run_facts(report: AuditReport) -> dict[str, str]:
 
 
 def own_method(report: AuditReport) -> str | None:
-    """Return the method that made the advantages if the report compares it with others, else None."""
+    """Return the method that made the advantages; None if the log does not show it, or the report has no
+    figures of it.
+    """
     method = report.run["method"]
     return method if method is not None and method in report.methods else None
 
 
 def none_made_it(report: AuditReport) -> str:
-    """Say that no method of a report made the logged advantages; empty where one did, or where none are logged."""
+    """Return the sentence that no method here made the logged advantages; empty if one did, or if that is not known."""
     if report.run["method"] or report.run["reproduced"] is not False:
         return ""
     return f"None of these methods made the logged advantages (weights {WEIGHTS_FROM[report.run['weights_from']]})."
 
 
 def shown_method(report: AuditReport) -> tuple[str | None, str]:
-    """Return the method whose shares are shown, and why: the run's own, else the one asked for, else the first; None in
-    its place if the report has none.
+    """Return the method whose shares a report shows, and why in words.
+
+    It is the run's own, else the one asked for, else the first that the report has; None if it has no method.
     """
     if ran := own_method(report):
         return ran, "the run’s method"
@@ -132,16 +142,19 @@ _NOT_SINGLE = frozenset({"no-components", "reward-columns-merged", "score-not-a-
 
 
 def comparable(report: AuditReport) -> bool:
-    """Return whether ties and shares of the update mean anything: not for one column, nor one that mixes rewards."""
+    """Return whether ties and shares of the update mean anything: not of a single reward, nor if a column mixes
+    several.
+    """
     return len(report.rewards) > 1 and not _mixes_rewards(report)
 
 
 def _mixes_rewards(report: AuditReport) -> bool:
+    """Return whether an error among the findings says that a column is not one reward."""
     return any(f.id in _NOT_SINGLE and f.severity == "error" for f in report.findings)
 
 
 def not_comparable(report: AuditReport) -> str:
-    """Say why a report has no ties, no shares of the update and no comparison of methods."""
+    """Return the sentence that says why a report has no ties, no shares of the update and no other methods."""
     if _mixes_rewards(report):
         return (
             "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
@@ -162,7 +175,7 @@ LIMITS = (
 
 
 def severity_counts(report: AuditReport) -> str:
-    """Say how many findings there are of each severity.
+    """Return in words how many findings of each severity a report has.
 
     >>> from types import SimpleNamespace as N
     >>> severity_counts(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
@@ -184,7 +197,7 @@ EXPLAINED = (
 
 @dataclass(frozen=True)
 class Table:
-    """A table of numbers as text, and what its columns mean."""
+    """A table of texts, with a title and the meaning of its columns; the first column names the rows."""
 
     title: str
     head: Sequence[str]
@@ -192,13 +205,13 @@ class Table:
     meaning: str = ""
     prose: bool = False  # whether its cells hold words, else numbers
     on_screen: int | None = None  # the rows that a terminal shows; the HTML shows all
-    blocks: Sequence[str] = ()  # columns of block characters, for a terminal: HTML draws these courses
-    deep: bool = False  # in HTML on a phone it waits behind its title
-    folds: bool = True  # on a phone, if it is wide; else what comes first stands there, and the rest is scrolled to
+    blocks: Sequence[str] = ()  # columns of block characters, which only a terminal shows: HTML draws the courses
+    deep: bool = False  # whether it is folded behind its title in HTML on a phone
+    folds: bool = True  # whether the cells of a row stand below each other on a phone if it is wide; else it scrolls
 
 
 def rewards_table(report: AuditReport) -> Table:
-    """Return a table of what each reward did: its part of the update, the push on it, and how its mean went."""
+    """Return a table of what each reward did: the push on it, its share of the update, and how its mean went."""
     rewards, (method, why) = report.rewards, shown_method(report)
     columns = {"reward": [r["name"] for r in rewards]}
     meaning = not_comparable(report)
@@ -226,7 +239,7 @@ def rewards_table(report: AuditReport) -> Table:
 
 
 def plan_table(report: AuditReport) -> Table | None:
-    """Return a table of the settings that were tried, and what the log shows under each; None where none could be."""
+    """Return a table of the settings that were tried, with what the log shows under each; None where none was tried."""
     if not report.plan:
         return None
     primary, rows = report.run["primary"], []
@@ -249,7 +262,9 @@ def plan_table(report: AuditReport) -> Table | None:
 
 
 def _meaning_of_plan(report: AuditReport, forecast: str | None) -> str:
-    """Return the sentences below the plan; forecast: the reward whose change its rows forecast, if they do."""
+    """Return the sentences below the plan; forecast: the primary reward if rows of the plan have forecasts of it, or
+    None.
+    """
     tried, responses = report.plan[0].tried_on, report.source["responses"]
     where = "this log" if tried >= responses else f"{count(tried)} of its {count(responses)} responses"
     recommended = any(row.recommended for row in report.plan)
@@ -268,15 +283,19 @@ def _meaning_of_plan(report: AuditReport, forecast: str | None) -> str:
 
 
 def _forecast_of(row: Setting, name: str) -> str:
-    """Return as text how the mean of a reward is forecast to change, with the interval; a dash where that is open."""
-    x = (row.forecast or {}).get(name) or {}
-    if x.get("difference") is None:
+    """Return in words how the mean of a reward is forecast to change, with the interval; a dash where that is not
+    known.
+    """
+    x = row.forecast[name] if row.forecast else None
+    if x is None or x["difference"] is None:
         return MISSING
     return f"{signed(x['difference'], 3)} ({signed(x['low'], 3)} to {signed(x['high'], 3)})"
 
 
 def correlations_table(report: AuditReport) -> Table | None:
-    """Return a table of the correlations of all rewards, and with the length; None for one reward, and for many."""
+    """Return a table of the correlations of all rewards, and with the length if that is known; None where there are
+    none.
+    """
     rewards, lengths = report.rewards, report.lengths
     if not any(r["correlations"] for r in rewards):
         return None
@@ -289,7 +308,9 @@ def correlations_table(report: AuditReport) -> Table | None:
 
 
 def taught(report: AuditReport) -> list[str]:
-    """Return sentences on how much of the run taught nothing, which prompts that were, and how long completions are."""
+    """Return sentences on how much of the run taught nothing, and how long its completions are, as far as that is
+    known.
+    """
     sentences, responses, prompts = [], report.run["silent_responses"], report.prompts
     if responses:
         share = percent(responses / report.source["responses"])
@@ -317,7 +338,9 @@ def taught(report: AuditReport) -> list[str]:
 
 
 def prompts_table(report: AuditReport) -> Table | None:
-    """Return a table of the prompts that wasted most; None where no response was wasted, or none are known."""
+    """Return a table of the prompts that wasted most responses; None where none were wasted, or prompts are
+    not known.
+    """
     if not report.prompts or not report.prompts["worst"]:
         return None
     rows = [
@@ -332,7 +355,7 @@ def prompts_table(report: AuditReport) -> Table | None:
 
 
 def by_table(report: AuditReport) -> Table | None:
-    """Return a table with a row per value of a column: the mean and the share of each reward; None without a column."""
+    """Return a table with a row for each value of a column: each reward's mean and share; None without a column."""
     if not report.by:
         return None
     column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]
@@ -350,11 +373,14 @@ def by_table(report: AuditReport) -> Table | None:
 
 
 def _of_reward(reward: ByRewardPart, several: bool) -> str:
+    """Return the mean of a reward as text, and its share of the update if shares mean anything; several: whether they
+    do.
+    """
     return number(reward["mean"], 3) + f" · {percent(reward['update_share'])}" * several
 
 
 def what_if_table(w: WhatIf) -> Table:
-    """Return a table of what a setting changes, a row each, and of every figure before and after."""
+    """Return a table of all that another setting changes, and of each figure of the run without and with it."""
     sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
     rows = [["method", *(TITLES[side["method"]] for side in sides)]]
     rows.append(["convention", *(ALL_CONVENTIONS[side["convention"]].name for side in sides)])

@@ -1,4 +1,4 @@
-"""Audit reports, and the numbers of one computation, as text and tables for a terminal."""
+"""Audit reports, and the numbers of one computation, printed in a terminal as text and tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -27,11 +27,13 @@ from gdpo_core.steps import Explanation
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
 _TEXT = 100  # characters per line of a paragraph on a screen
 _NAME, _PROSE = 22, 24  # characters per line of a row's name, and of a cell that holds words
-_COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # of the severities
+_COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # the style of each severity
 
 
 def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
-    """Print the reports, each with its findings; groups: how many groups that show a finding are printed, at most."""
+    """Print some reports, each with at most `groups` of the groups that show a finding best; file: where they are
+    printed.
+    """
     console = console_of(file)
     for report in reports:
         if len(reports) > 1:
@@ -41,7 +43,7 @@ def show(reports: Sequence[AuditReport], file: TextIO, groups: int = 0) -> None:
 
 
 def show_changes(c: Changes, file: TextIO) -> None:
-    """Print what changed between runs."""
+    """Print what changed between runs; file: where it is printed."""
     console = console_of(file)
     _paragraph(console, headline(c), "bold")
     for section in changes_sections(c):
@@ -49,13 +51,16 @@ def show_changes(c: Changes, file: TextIO) -> None:
 
 
 def console_of(file: TextIO) -> Console:
-    """Return the console on which a report is printed; it takes nothing of a log for markup."""
+    """Return a console that prints to a file or a screen, and takes nothing in a log for markup."""
     width = None if file.isatty() else _WIDE
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
 def print_report(console: Console, report: AuditReport, groups: int = 0) -> None:
-    """Print what to do, what ran, the findings, and all sections but the formulas."""
+    """Print one report: what to do, what ran, the findings, and all sections but the formulas.
+
+    groups: the most groups that are printed for each finding.
+    """
     _paragraph(console, report.what_first, "bold")
     _paragraph(console, report.forecast_note)
     _paragraph(console, report.what_ran)
@@ -83,7 +88,7 @@ def print_report(console: Console, report: AuditReport, groups: int = 0) -> None
 
 
 def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
-    """Print a finding: all of it, or the first line alone where it is no more than information."""
+    """Print a finding: all of it, or only its first line if its severity is info."""
     if finding.severity != "info" and finding is not report.findings[0]:
         console.print()
     name = (f"{finding.severity}  {printable(finding.id)}", _COLOURS[finding.severity])
@@ -95,6 +100,7 @@ def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
 
 
 def _groups(console: Console, tables: Sequence[Table]) -> None:
+    """Print tables of groups, and below them what their columns mean; nothing without tables."""
     for table in tables:
         _table(console, table)
     if tables:
@@ -102,6 +108,7 @@ def _groups(console: Console, tables: Sequence[Table]) -> None:
 
 
 def _section(console: Console, section: Section) -> None:
+    """Print a section of a report, without the tables that a terminal does not show; nothing if it is empty then."""
     tables = [table for table in section.tables if table and table.on_screen != 0]
     if not (section.facts or section.items or tables):
         return
@@ -123,7 +130,7 @@ def _section(console: Console, section: Section) -> None:
 
 
 def _lines(console: Console, fix: str | None, title: str = "what changes it") -> None:
-    """Print lines of configuration under a title; nothing without lines."""
+    """Print lines of configuration under a title, unwrapped; print nothing without lines."""
     if fix:
         console.print(printable(f"{title}:"), style="dim")
         # The lines are not wrapped, so that they can be copied.
@@ -131,6 +138,7 @@ def _lines(console: Console, fix: str | None, title: str = "what changes it") ->
 
 
 def _paragraph(console: Console, words: str, style: str = "") -> None:
+    """Print words as a paragraph, wrapped on a screen and in one line elsewhere; nothing without words."""
     text = Text(printable(words), style)
     if not words:
         return
@@ -141,7 +149,7 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
 
 
 def _table(console: Console, table: Table) -> None:
-    """Print a table, in several parts if the screen is too narrow for one."""
+    """Print a table, in several parts below each other if the screen is too narrow for one."""
     widths = [_width(table, k) for k in range(len(table.head))]
     for part, columns in enumerate(_parts(widths, console.width)):
         title = table.title if part == 0 else None
@@ -164,14 +172,21 @@ def _table(console: Console, table: Table) -> None:
 
 
 def _width(table: Table, k: int) -> int:
-    """Return the characters that a column needs: a heading may break between words, names and prose anywhere."""
+    """Return how many characters wide the column with index k must be at least.
+
+    A heading may break between words; names of rows and words in cells may break anywhere.
+    """
     lines = [*table.head[k].split(), *(line for row in table.rows for line in row[k].split("\n"))]
     longest = max((len(printable(line)) for line in lines), default=0)
     return min(longest, _NAME) if k == 0 else min(longest, _PROSE) if table.prose else longest
 
 
 def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
-    """Yield the numbers of the columns of each part of a table: the first is in every part, others as there is room."""
+    """Yield the indices of the columns in each part of a table that is too wide for the screen.
+
+    The first column is in every part; the others are in turn, as many as fit. widths: those of all columns; room: the
+    width of the screen, in characters.
+    """
     columns: list[int] = [0]
     taken = widths[0] + 2
     for k, width in enumerate(widths[1:], start=1):
@@ -187,7 +202,10 @@ def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
 
 
 def show_check(check: ConfigCheck, sample: SampleScore | None, file: TextIO) -> None:
-    """Print what a configuration will run, its traps, and what a sample, if there is one, would do under it."""
+    """Print what a configuration will run, its traps, and what a sample, if there is one, would do under it.
+
+    file: where it is printed.
+    """
     console = console_of(file)
     _section(console, Section(listing(check.files, most=4), facts=check.facts))
     for line in check.lines:
@@ -206,6 +224,7 @@ def show_check(check: ConfigCheck, sample: SampleScore | None, file: TextIO) -> 
 
 
 def _show_sample(console: Console, sample: SampleScore) -> None:
+    """Print a table of what the rewards of a sample would do under a configuration, and the notes on it."""
     rows = [
         [name, number(weight), percent(sample.update_share[name]), signed(sample.push[name])]
         for name, weight in sample.weights.items()
@@ -221,8 +240,10 @@ def _show_sample(console: Console, sample: SampleScore) -> None:
 
 
 def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]], file: TextIO) -> None:
-    """Print every number of a computation. prompts: the prompt of each response. ties: the numbers, from 0, of the
-    responses that share an advantage though their rewards differ, a list for each tie.
+    """Print every number of a computation. prompts: the number of the prompt of each response.
+
+    ties: a list for each tie with the indices, from 0, of the responses that share an advantage though their rewards
+    differ. file: where it is printed.
     """
     console = console_of(file)
     _paragraph(console, f"{NAMES[e.method]}, convention {e.convention.name} ({e.convention.source})")
@@ -239,7 +260,7 @@ def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequ
 
 
 def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
-    """Yield the lines below the tables: the batch step, the ties, and what the formulas leave out."""
+    """Yield the lines below the tables of a computation: its batch step, its ties, and what its formulas leave out."""
     if isinstance(e.batch_mean, float) and isinstance(e.batch_std, float):
         over = "tokens" if e.convention.last_step == "tokens" else "responses"
         [mean], [std] = raw_column([e.batch_mean]), raw_column([e.batch_std])
@@ -250,8 +271,10 @@ def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
 
 
 def _steps(e: Explanation, rows: Sequence[int], group: int) -> Table:
-    """Return a table of the responses of one prompt, a column per step, and below each column what normalised it; rows:
-    the numbers of these responses, group: that of the prompt.
+    """Return a table of the responses of one prompt: a column for each step, and below it the mean and std that
+    normalised it.
+
+    rows: the indices of these responses; group: the index of the prompt.
     """
     rewards = [f"r{k + 1}" for k in range(len(e.weights))]
     columns = {name: [raw(x) for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}

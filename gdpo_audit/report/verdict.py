@@ -1,4 +1,4 @@
-"""The verdict of a report: what ran, whether that is certain, and what to do first."""
+"""The verdict of a report: what ran, whether that is certain, and what to do first, in sentences."""
 
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_UP, Context
@@ -14,12 +14,12 @@ from gdpo_audit.findings.words import some, weights_in_turn, weights_in_words
 from gdpo_core._words import count, listing, number, power_of_ten, signed
 from gdpo_core.conventions import NAMES
 
-# This stands in place of a verdict that all is well, which no report gives without a primary reward.
+# What is said in place of “all is well”, which no report says without a primary reward.
 NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
 
 
 def what_ran(f: Facts) -> str:
-    """Say what made the logged advantages, or why the log does not show it."""
+    """Return in a sentence what made the logged advantages, or why the log does not show it."""
     if f.recipe is None:
         if f.only_round_off:
             few = "The rewards differ by little more than float32's round-off"
@@ -53,7 +53,7 @@ def what_ran(f: Facts) -> str:
 
 
 def _off_by(f: Facts) -> str:
-    """Say how far the advantages that the recipe makes are from the logged ones, at most."""
+    """Return in words how far the advantages that the recipe makes are from the logged ones, at most."""
     up, logged = Context(prec=1, rounding=ROUND_UP), f.totals.logged
     residue = int(logged.residue_groups)
     error = logged.max_error_live if residue and logged.max_error_live >= 0 else logged.max_error
@@ -66,7 +66,10 @@ def _off_by(f: Facts) -> str:
 
 
 def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -> str:
-    """Say what to do first: mend the log, follow the plan or decide something; or that nothing asks for a change."""
+    """Return in sentences what the owner of a run should do first.
+
+    That is to mend the log, to follow the plan or to decide something; or they say that nothing asks for a change.
+    """
     errors = [x.to_do for x in findings if x.severity == "error"]
     urgent = errors[:1] or [x.to_do for x in findings if x.severity == "warning" and KINDS[x.id].first][:1]
     best = [f"{row.do}: {row.why}. {row.cost}" for row in plan if row.recommended]
@@ -76,12 +79,16 @@ def what_first(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) -
 
 
 def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
-    """Yield the questions between settings that only the owner of the run can decide."""
+    """Yield sentences with the questions that only the owner of the run can decide: what is primary, and whether to
+    gate.
+    """
     if f.basis.primary is None and plan:
         now = plan[0].push
         moved = [(abs(push - now[name]), name, row) for row in plan for name, push in row.push.items()]
         most = max((size for size, _, _ in moved if size >= MOVED), default=inf)
-        for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][:1]:  # the first that does about as much
+        for _, name, row in [x for x in moved if x[0] >= most - MOVED / 2][
+            :1
+        ]:  # the first one that moves a push about as far as any does
             yield (
                 f"Open: name the reward that matters most (--primary): {listing(f.rewards, 'or', most=6)}. {row.do}, "
                 f"and the push on {name} goes from {signed(now[name])} to {signed(row.push[name])}; whether that is "
@@ -97,7 +104,7 @@ def _to_decide(f: Facts, plan: Sequence[Setting]) -> Iterator[str]:
 
 
 def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
-    """Say that nothing asks for a change, or what has to be known before that can be said."""
+    """Return the sentence that nothing has to be changed, or what has to be known before that can be said."""
     none = "No finding asks for a change" if findings else "There is no finding"
     if lost := f.run.lost:
         was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
@@ -110,7 +117,7 @@ def _nothing_to_do(f: Facts, findings: Sequence[Finding]) -> str:
 
 
 def caution(f: Facts) -> str:
-    """Return the words before every verdict on a few groups; empty where there are enough."""
+    """Return the words that stand before the verdict on a log of few groups; an empty text where there are enough."""
     groups, responses = f.totals.groups, count(f.totals.responses, "response")
     few = (
         f"This log is too short to judge ({responses} in {count(groups, 'group')}); take what follows as a first hint. "
@@ -119,5 +126,5 @@ def caution(f: Facts) -> str:
 
 
 def logged_count(f: Facts) -> int:
-    """Count the logged advantages, also those of batches that the figures leave out."""
+    """Return the number of logged advantages, also of batches that an evaluation or another method made."""
     return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())

@@ -1,0 +1,58 @@
+"""The push on each reward under GDPO, beside the push under the methods that GDPO is compared with."""
+
+from dataclasses import dataclass
+from math import isnan, nan
+
+from gdpo_audit.findings.thresholds import PUSH_MOVED, push_noise
+from gdpo_audit.report.audit_report import AuditReport
+
+
+@dataclass(frozen=True)
+class PushChange:
+    """The push on one reward under GDPO, and under GRPO or the method that runs, whichever of them pushes it more."""
+
+    name: str
+    method: str  # the method beside GDPO
+    before: float  # the push under that method
+    after: float  # the push under GDPO
+    noise: float  # by how much two pushes may differ by chance
+
+    @property
+    def sign(self) -> int:
+        """1 where the push under GDPO is larger by more than noise, -1 where it is smaller by more than
+        noise, else 0.
+        """
+        return (self.after - self.before > self.noise) - (self.before - self.after > self.noise)
+
+
+def push_changes(report: AuditReport) -> list[PushChange]:
+    """Return the change of the push on each reward, for all rewards whose push is known under every compared method."""
+    known = [
+        (r["name"], {m: nan_if_none(r["push"][m]) for m in (*compared_methods(report), "gdpo")}) for r in report.rewards
+    ]
+    noise = PUSH_MOVED if report.source["groups"] == 1 else push_noise(report.source["responses"])
+    changes = []
+    for name, push in known:
+        after = push.pop("gdpo")
+        best = max(push, key=lambda method: push[method])
+        if not any(isnan(x) for x in (after, *push.values())):
+            changes.append(PushChange(name, best, push[best], after, noise))
+    return changes
+
+
+def change_of_primary(report: AuditReport) -> PushChange | None:
+    """Return the change of the push on the primary reward.
+
+    None where no reward is primary, or where the push on it is not known.
+    """
+    return next((change for change in push_changes(report) if change.name == report.run["primary"]), None)
+
+
+def compared_methods(report: AuditReport) -> list[str]:
+    """Return the methods that GDPO is compared with: GRPO, and the method that runs if it is neither of the two."""
+    return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
+
+
+def nan_if_none(x: float | None) -> float:
+    """Return a number, and NaN for None."""
+    return nan if x is None else x

@@ -1,0 +1,55 @@
+"""Responses, weights and lengths as they are typed after `gdpo explain`."""
+
+import re
+from collections.abc import Sequence
+
+from gdpo_core._errors import expect
+from gdpo_core._parse import parse_number
+from gdpo_core._words import count
+
+
+def rewards_and_prompts(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
+    """Return the rewards of each response, and the number of the prompt that it answers, from 1. Raises InputError.
+
+    responses: for each response its rewards, as "10" or "0,0.5"; a "/" stands between the responses of two prompts.
+
+    >>> rewards_and_prompts(["10", "0,0.5", "/", "11"])
+    ([[1.0, 0.0], [0.0, 0.5], [1.0, 1.0]], [1, 1, 2])
+    """
+    rows: list[list[float]] = []
+    prompts: list[int] = []
+    prompt = 1
+    for text in responses:
+        if text == "/":
+            expect(prompt in prompts, f"prompt {prompt}", "at least one response", "none")
+            prompt += 1
+            continue
+        expect(not text.startswith("--"), "option", "--method, --convention, --weights or --lengths", repr(text))
+        name = f"response {len(rows) + 1}"
+        rows.append([float(mark) for mark in text] if re.fullmatch("[01]+", text) else _numbers(text, name))
+        prompts.append(prompt)
+        first = f"{count(len(rows[0]), 'reward')}, as response 1, {responses[0]!r}"
+        expect(len(rows[-1]) == len(rows[0]), name, first, f"{len(rows[-1])}, {text!r}")
+    expect(prompt in prompts, f"prompt {prompt}", "at least one response", "none")
+    return rows, prompts
+
+
+def _numbers(text: str, name: str) -> list[float]:
+    """Return the numbers in a text, which commas separate. Raises InputError; name: what they are, for the error."""
+    numbers = [parse_number(part) for part in text.split(",")]
+    expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
+    expect(None not in numbers, name, expected, repr(text))
+    return [number for number in numbers if number is not None]
+
+
+def numbers_of(text: str | None, name: str, size: int, thing: str) -> list[float] | None:
+    """Return the numbers in a text, which commas separate; None for None. Raises InputError, also if there are not
+    `size` of them.
+
+    name, thing: what the numbers are, and what has one of them each, for the errors.
+    """
+    if text is None:
+        return None
+    numbers = _numbers(text, name)
+    expect(len(numbers) == size, name, f"{count(size, 'number')}, one per {thing}", f"{len(numbers)}, {text!r}")
+    return numbers
