@@ -7,6 +7,7 @@ logged advantages can judge it.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import numpy as np
 import polars as pl
@@ -14,10 +15,10 @@ import polars as pl
 from gdpo_audit.logs.behaviour import not_rewards, same_order
 from gdpo_audit.logs.columns import REWARDS
 from gdpo_audit.logs.names import reward_options
+from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.roles import OVERLONG, REWARD_WORDS, SETTINGS, SURE, role, total_rank, words_of
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.score import Score, weights_of
-from gdpo_core._errors import InputError
 from gdpo_core._words import listing
 
 LARGEST = 100  # the largest reward in whole numbers; larger ones look like a count
@@ -75,7 +76,7 @@ def choose(
     clear = [name for name in numbers if role(name) != "metric"]
     metrics = [name for name in numbers if name not in clear]
     if metrics and not clear and named is None:
-        raise _no_reward(where, f"columns that look like metrics: {listing(metrics, most=8)}", metrics)
+        _refuse_no_reward(where, f"columns that look like metrics: {listing(metrics, most=8)}", metrics)
     clear = _without_settings(clear, sample)
     if named is not None:
         if len(named) == 1 and total_rank(named[0]) is not None:
@@ -92,7 +93,7 @@ def choose(
     clear = [name for name in clear if name not in reasons]
     if not clear:
         got = f"columns that are none: {listing((f'{name} ({why})' for name, why in reasons.items()), most=8)}"
-        raise _no_reward(where, got, reasons)
+        _refuse_no_reward(where, got, reasons)
     choice = _near_total(table, clear, flags, where, asks and not judged)
     if choice is None:
         choice = RewardChoice(tuple(clear), issues=_holds_one(table, clear, flags))
@@ -102,10 +103,10 @@ def choose(
     return replace(choice, issues=(*choice.issues, *_left_out(reasons)))
 
 
-def _no_reward(where: str, got: str, columns: Iterable[str]) -> InputError:
-    """Return the InputError for a log without a reward column; it names the options that make these columns rewards."""
+def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
+    """Raise InputError for a log without a reward column; it names the options that make these columns rewards."""
     wanted = "at least one column of numbers that is a reward"
-    return InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(columns)}")
+    refuse(where, wanted, f"{got}; name those that are, of {reward_options(columns)}")
 
 
 def _totals_among(names: Sequence[str]) -> list[str]:
@@ -268,7 +269,7 @@ def _beside_open_score(
     return RewardChoice(kept or plain, fitted, score, (issue, *_left_out(reasons)))
 
 
-def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> None:
+def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> NoReturn:
     """Raise InputError for columns that may be rewards or not; it names all candidates as a command line takes them.
 
     what: what these columns may be, in words. clear: the candidates.
@@ -276,8 +277,8 @@ def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) ->
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
     if len(columns) == 1:
         each = f"{columns[0]!r}, which may be"
-    wanted = "columns that are clearly rewards"
-    raise InputError(f"{where}: expected {wanted}, got {each} {what}: name all rewards, out of {reward_options(clear)}")
+    got = f"{each} {what}: name all rewards, out of {reward_options(clear)}"
+    refuse(where, "columns that are clearly rewards", got)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

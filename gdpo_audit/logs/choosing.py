@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from shlex import quote
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from gdpo_audit.logs.conversions import BINARY, TENSORS, advice
+from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.unpack import format_suffix, unpacked_name
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS
 
@@ -97,15 +98,16 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     if not logs and states:
         return Chosen(states[-1:])  # where no completions were logged, what was
     if not logs:
-        raise _no_log(visible, where)
+        _refuse_no_log(visible, where)
     logs, left_out = _without_evaluations(logs)
     depth = min(_depth(folder) for folder, _ in logs)
     nearest = {key: files for key, files in logs.items() if _depth(key[0]) == depth}
     if len(nearest) > 1:
-        raise _several(nearest, where, inside)
+        _refuse_several(nearest, where, inside)
     [files] = nearest.values()
     twice = [name for name, times in Counter(map(unpacked_name, files)).items() if times > 1]
-    expect(not twice, where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
+    if twice:
+        refuse(where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
     return Chosen(files, left_out)
 
 
@@ -252,14 +254,14 @@ def _replaced(name: str, word: str) -> str:
     return _EVALUATION.sub(lambda match: word + re.sub(r"[a-z]+", "", match[0], flags=re.IGNORECASE), name)
 
 
-def _several(logs: Logs, where: str, inside: str) -> InputError:
-    """Return the error where several logs lie side by side; it names a file or folder of each that can be given."""
+def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
+    """Raise InputError where several logs lie side by side; it names a file or folder of each that can be given."""
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
     way = "unpack it and name one of them"
     if inside:
         listed, way = [quote(inside + _path_of(key, logs)) for key in sorted(logs)], "name one of them"
     which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
-    return InputError(f"{where}: expected the log of one run, got several, {way}: {which}")
+    refuse(where, "the log of one run", f"several, {way}: {which}")
 
 
 def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]) -> str:
@@ -277,9 +279,9 @@ def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]
     return files[0] if len(files) == 1 else f"{glob.escape(''.join(beside))}*.{suffix}"
 
 
-def _no_log(names: Sequence[str], where: str) -> NoLog:
-    """Return the error where no file can be a log; for files that only Python reads it says how to convert them."""
+def _refuse_no_log(names: Sequence[str], where: str) -> NoReturn:
+    """Raise NoLog where no file can be a log; for files that only Python reads it says how to convert them."""
     got = listing(sorted(names), most=5) if names else "no files"
-    text = f"{where}: expected a log: files that end in {', '.join((*TABLES, *TENSORS))}, got {got}"
     dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]
-    return NoLog(f"{text}; {advice(f'{where}/{dumps[0]}')}" if dumps else text)
+    got += f"; {advice(f'{where}/{dumps[0]}')}" if dumps else ""
+    refuse(where, f"a log: files that end in {', '.join((*TABLES, *TENSORS))}", got, NoLog)

@@ -10,9 +10,10 @@ import polars as pl
 from gdpo_audit.logs import tables as of_files
 from gdpo_audit.logs.clues import Mask
 from gdpo_audit.logs.names import reward_options
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_audit.logs.window import Steps, validate_window
-from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._errors import is_whole
 from gdpo_core._words import listing
 
 REWARDS = 100  # the most rewards: the work grows with their pairs, and no run has as many
@@ -53,21 +54,29 @@ class ReadOptions:
     def __post_init__(self) -> None:
         steps, last = validate_window(self.steps, self.last)
         named = {} if self.columns is None else self.columns
-        expect(isinstance(named, Mapping), "columns", "names of columns by step, advantage or length", repr(named))
+        refuse_unless(
+            isinstance(named, Mapping), "columns", "names of columns by step, advantage or length", repr(named)
+        )
         odd = next((what for what in named if what not in NAMED), None)
-        expect(odd is None, "columns", "step, advantage or length", repr(odd))
+        if odd is not None:
+            refuse("columns", "step, advantage or length", repr(odd))
         for argument, name in {**named, "by": self.by}.items():
             right = isinstance(name, str) and (name != "" or argument == "by")  # by="" asks for no column
-            expect(right or (name is None and argument not in named), argument, "the name of a column", repr(name))
+            refuse_unless(
+                right or (name is None and argument not in named), argument, "the name of a column", repr(name)
+            )
         groups = (self.group,) if isinstance(self.group, str) else self.group
         right = groups is None or (isinstance(groups, list | tuple) and all(isinstance(x, str) and x for x in groups))
-        expect(right and groups != (), "group", "the name of a column", repr(self.group))
+        refuse_unless(right and groups != (), "group", "the name of a column", repr(self.group))
         groups = None if groups is None else tuple(dict.fromkeys(groups))
         taken = [*(reward_names(self.rewards) or ()), *named.values()]  # the length may be a reward too
         twice = next((name for what, name in named.items() if what != "length" and taken.count(name) > 1), None)
-        expect(twice is None, "columns", "a column of its own for each", f"{twice!r} twice")
+        if twice is not None:
+            refuse("columns", "a column of its own for each", f"{twice!r} twice")
         size = self.group_size
-        expect(size is None or (is_whole(size) and size > 0), "group_size", "a positive whole number", repr(size))
+        refuse_unless(
+            size is None or (is_whole(size) and size > 0), "group_size", "a positive whole number", repr(size)
+        )
         plain = {
             "rewards": reward_names(self.rewards),
             "group": groups if groups is None or len(groups) > 1 else groups[0],
@@ -150,8 +159,8 @@ def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
         return None
     names = (rewards,) if isinstance(rewards, str) or not isinstance(rewards, Iterable) else tuple(rewards)
     fits = len(names) > 0 and all(isinstance(name, str) for name in names)
-    expect(fits, "rewards", "names of columns", repr(rewards))
-    expect(len(set(names)) == len(names), "rewards", "each column once", repr(names))
+    refuse_unless(fits, "rewards", "names of columns", repr(rewards))
+    refuse_unless(len(set(names)) == len(names), "rewards", "each column once", repr(names))
     return names
 
 
@@ -159,7 +168,7 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
     """Raise InputError for the first of these names that is no column."""
     for name in names:
         if name not in columns:
-            raise InputError(f"{where}: expected a column {name!r}, got {_listing(columns)}")
+            refuse(where, f"a column {name!r}", _listing(columns))
 
 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
@@ -167,10 +176,10 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 
     A column that is a reward is not read as the length too.
     """
-    expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
+    refuse_unless(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     wanted = f"at most {REWARDS} rewards; name those that are, as {reward_options(columns.rewards[:1])}"
-    expect(len(columns.rewards) <= REWARDS, where, wanted, got)
+    refuse_unless(len(columns.rewards) <= REWARDS, where, wanted, got)
     return replace(columns, length=None) if columns.length in columns.rewards else columns
 
 
@@ -196,13 +205,13 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
             # Naming rewards does not help if the column that some tables lack is no reward.
             hint = f"; name those of all: {reward_options(common)}" if name in columns.rewards and common else ""
             got = f"others: {name} only in {has[0].name}{hint}"
-            raise InputError(f"{lacks.name}: expected the columns of {has[0].name}, got {got}")
+            refuse(lacks.name, f"the columns of {has[0].name}", got)
     for name in columns.numbers:
         first = next((table for table in tables if is_number_type(table.schema.get(name))), None)
         for table in tables if first else ():
             kind = table.schema.get(name, pl.Null())
             fits = is_number_type(kind) or kind == pl.Null or name in table.odd
-            expect(fits, table.name, f"numbers in {name!r}, as in {first and first.name}", f"{kind}")
+            refuse_unless(fits, table.name, f"numbers in {name!r}, as in {first and first.name}", f"{kind}")
 
 
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
@@ -240,10 +249,8 @@ def refuse_numeric_texts(
             if texts and (_NUMBERS.search(name) or all(map(is_numeric_text, texts))):
                 helps = bool(rewards) and name.lower() not in needed
                 hint = f", or name the rewards: {reward_options(rewards)}" * helps
-                raise InputError(
-                    f"{table.name}, column {name!r}: expected numbers, got text {texts[0][:60]!r}; "
-                    f"write it as numbers{hint}"
-                )
+                got = f"text {texts[0][:60]!r}; write it as numbers{hint}"
+                refuse(location(table.name, column=name), "numbers", got)
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:

@@ -19,8 +19,9 @@ import polars as pl
 
 from gdpo_audit.logs.choosing import NoLog, choose, is_table, natural
 from gdpo_audit.logs.conversions import PICKLES, ZIP, is_torch, pickled
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.unpack import ENDING, FREE, MAX_RATIO, REFUSED, unpack, unpacked_name
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._errors import reason
 from gdpo_core._words import count
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
@@ -79,7 +80,7 @@ class LogFile:
             with self.path.open("rb") as file:
                 yield unpack(file, self.name, MAX_BYTES)
         except OSError as error:
-            raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
+            refuse(self.name, "a file that can be read", error.strerror)
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ def find_files(path: object) -> LogFiles:
         return _at(os.fspath(path))
     if not isinstance(path, Sequence) or not all(isinstance(p, str | os.PathLike) for p in path):
         wanted = "a path, several paths, names with bytes, or a table (polars, pandas, Arrow or a list of dicts)"
-        raise InputError(f"path: expected {wanted}, got {type(path).__name__}")
-    expect(len(path) > 0, "path", "at least one file", "none")
+        refuse("path", wanted, type(path).__name__)
+    refuse_unless(len(path) > 0, "path", "at least one file", "none")
     parts = [_at(os.fspath(p)) for p in path]
     # A file is one entry, however its path is spelled.
     files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
@@ -129,9 +130,10 @@ def format_of(file: LogFile) -> str:
     if file.frame is not None:
         return "parquet"
     start = file.start(4096)
-    expect(len(start) > 0, file.name, "a log", "an empty file")
+    refuse_unless(len(start) > 0, file.name, "a log", "an empty file")
     refused = next((form for magic, form in REFUSED.items() if start.startswith(magic)), None)
-    expect(refused is None, file.name, "a log", f"{refused}")
+    if refused is not None:
+        refuse(file.name, "a log", refused)
     name = unpacked_name(file.name).lower()
     by_ending = _FORMATS.get(name.rpartition(".")[2])
     if start.startswith(b"PAR1"):
@@ -140,16 +142,18 @@ def format_of(file: LogFile) -> str:
         return "trackio"
     if is_torch(name, start):
         return "torch"
-    expect(not name.endswith(PICKLES), file.name, "a log that can be read without running it", pickled(file.name))
+    if name.endswith(PICKLES):
+        refuse(file.name, "a log that can be read without running it", pickled(file.name))
     if name.endswith(".table.json") or _TABLE_START.match(start):
         return "wandb"
-    expect(by_ending != "parquet", file.name, "a Parquet file", "a file that does not begin as one")
+    if by_ending == "parquet":
+        refuse(file.name, "a Parquet file", "a file that does not begin as one")
     if by_ending:
         return by_ending
     first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if first in (b"{", b"["):
         return "jsonl" if first == b"{" else "json"
-    raise InputError(f"{file.name}: expected a file that ends in {', '.join(_FORMATS)}, got one that does not")
+    refuse(file.name, f"a file that ends in {', '.join(_FORMATS)}", "one that does not")
 
 
 # --- on disk ---------------------------------------------------------------------------------------------------------
@@ -157,7 +161,7 @@ def format_of(file: LogFile) -> str:
 
 def _at(path: str) -> LogFiles:
     """Return the log at a path or a glob. Raises InputError where there is none, or it cannot be read."""
-    expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
+    refuse_unless(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
     here = expand_home(path)
     database, separator, run = path.partition("::")
     try:
@@ -170,11 +174,12 @@ def _at(path: str) -> LogFiles:
             return _file(here)
         matches = sorted(glob.glob(str(here), recursive=True), key=natural) if glob.has_magic(path) else []
     except OSError as error:
-        raise InputError(f"{path}: expected a file or directory that can be read, got {error.strerror}") from None
+        refuse(path, "a file or directory that can be read", error.strerror)
     url = re.match(r"\w+://", path)
-    expect(url is None, path, "a file or directory, or a URL of hf://, s3:// or gs://", f"one of {url and url[0]}")
+    if url is not None:
+        refuse(path, "a file or directory, or a URL of hf://, s3:// or gs://", f"one of {url[0]}")
     if not matches:
-        raise NoLog(f"{path}: expected a file or directory, got nothing of that name")
+        refuse(path, "a file or directory", "nothing of that name", NoLog)
     if len(matches) == 1:
         return _at(matches[0])
     # A file has one path, though a link may lead back to a folder above it.
@@ -202,7 +207,7 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
         names += [(below / file).as_posix() for file in files if os.path.isfile(os.path.join(where, file))]
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
-        raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
+        refuse(_spelt(folder), "a directory that can be read", got)
     chosen = choose(names, _spelt(folder), f"{_spelt(folder).rstrip('/')}/")
     log_files = tuple(_on_disk(folder / name) for name in chosen.files)
     return LogFiles(log_files, _spelt(folder), _args_near((folder / chosen.files[0]).parent), chosen.left_out)
@@ -241,11 +246,11 @@ def _args_near(folder: Path) -> LogFile | None:
 
 def _log_of_upload(files: Mapping) -> LogFiles:
     """Return the log among files and zips that were handed over by name. Raises InputError."""
-    expect(len(files) > 0, "path", "at least one file", "none")
+    refuse_unless(len(files) > 0, "path", "at least one file", "none")
     loads: dict[str, Callable[[], bytes]] = {}
     for name, content in files.items():
         fits = isinstance(name, str) and isinstance(content, bytes | bytearray | memoryview)
-        expect(fits, "path", "names with bytes", f"{type(name).__name__} with {type(content).__name__}")
+        refuse_unless(fits, "path", "names with bytes", f"{type(name).__name__} with {type(content).__name__}")
         content = bytes(content)
         if name.lower().endswith(".zip"):
             loads |= {f"{name}:{member}": load for member, load in _members(name, content).items()}
@@ -260,7 +265,8 @@ def _log_of_upload(files: Mapping) -> LogFiles:
     log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
     read = {file.name for file in log.files}
     for name in files:  # a directory may hold other files too, but a file that is handed over is meant to be read
-        expect(name in read or not is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
+        if name not in read and is_table(name):
+            refuse(name, f"a file of the same log as {log.files[0].name}", "another")
     return log
 
 
@@ -282,34 +288,44 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
         infos = [info for info in archive.infolist() if not info.is_dir()]
     except IndexError:  # zipfile asked whether '' is a directory
-        raise InputError(f"{name}: expected files with names, got one without") from None
+        refuse(name, "files with names", "one without")
     except _BAD_ZIP as error:
-        raise InputError(f"{name}: expected a zip, got one that cannot be read: {reason(error)}") from None
-    expect(len(infos) > 0, name, "a zip with files in it", "an empty one")
-    expect(len(infos) <= MAX_FILES, name, f"a zip of at most {count(MAX_FILES, 'file')}", count(len(infos)))
+        refuse(name, "a zip", f"one that cannot be read: {reason(error)}")
+    refuse_unless(len(infos) > 0, name, "a zip with files in it", "an empty one")
+    if len(infos) > MAX_FILES:
+        refuse(name, f"a zip of at most {count(MAX_FILES, 'file')}", count(len(infos)))
     for info in infos:
         _check_member(name, info)
     total = sum(info.file_size for info in infos)
     most = MAX_IN_MEMORY if isinstance(source, bytes) else MAX_BYTES
-    expect(total <= most, name, f"at most {count(most, 'byte')} unpacked", count(total))
+    if total > most:
+        refuse(name, f"at most {count(most, 'byte')} unpacked", count(total))
     repeated = len(infos) - len({info.filename for info in infos})
-    expect(repeated == 0, name, "a zip in which every name occurs once", f"{repeated} repeated")
+    if repeated:
+        refuse(name, "a zip in which every name occurs once", f"{repeated} repeated")
     # The zip is opened once, because each opening parses the list of all names again.
     return {info.filename: partial(_unpack, name, archive, info) for info in infos}
 
 
 def _check_member(name: str, info: zipfile.ZipInfo) -> None:
     """Raise InputError for a member of a zip that no log has: a link, encrypted, too large, or with a path out."""
-    where, path = f"{name}: {info.filename!r}", PurePosixPath(info.filename.replace("\\", "/"))
+    where, path = location(name, member=info.filename), PurePosixPath(info.filename.replace("\\", "/"))
     outside = not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]
     outside = outside or "\0" in info.orig_filename
-    expect(not outside, where, "a name inside the zip's own folder", "one that leads elsewhere")
-    expect(not stat.S_ISLNK(info.external_attr >> 16), where, "a file", "a symbolic link")
-    expect(not info.flag_bits & 0x1, where, "a file that is not encrypted", "an encrypted one")
-    expect(info.compress_type in PACKINGS, where, "a file that is stored or deflated, as zip does", "another packing")
-    expect(path.suffix.lower() != ".zip", where, "a file of a log", "a zip inside the zip")
+    if outside:
+        refuse(where, "a name inside the zip's own folder", "one that leads elsewhere")
+    if stat.S_ISLNK(info.external_attr >> 16):
+        refuse(where, "a file", "a symbolic link")
+    if info.flag_bits & 0x1:
+        refuse(where, "a file that is not encrypted", "an encrypted one")
+    refuse_unless(
+        info.compress_type in PACKINGS, where, "a file that is stored or deflated, as zip does", "another packing"
+    )
+    if path.suffix.lower() == ".zip":
+        refuse(where, "a file of a log", "a zip inside the zip")
     bomb = info.file_size > max(FREE, MAX_RATIO * info.compress_size)
-    expect(not bomb, where, f"at most {MAX_RATIO} times its packed size", f"{count(info.file_size, 'byte')} unpacked")
+    if bomb:
+        refuse(where, f"at most {MAX_RATIO} times its packed size", f"{count(info.file_size, 'byte')} unpacked")
 
 
 def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -321,5 +337,4 @@ def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> byt
         with archive.open(member) as file:
             return file.read(member.file_size)
     except _BAD_ZIP as error:
-        where = f"{name}: {member.filename!r}"
-        raise InputError(f"{where}: expected a file that can be unpacked, got {reason(error)}") from None
+        refuse(location(name, member=member.filename), "a file that can be unpacked", reason(error))

@@ -7,10 +7,10 @@ import polars as pl
 
 from gdpo_audit.logs.columns import Columns, ReadOptions
 from gdpo_audit.logs.names import FILE, ROW
+from gdpo_audit.logs.refusals import location, refuse
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.tables import Schema, Table
-from gdpo_core._errors import InputError
 
 
 def as_it_is(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -100,7 +100,7 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
         if (sizes[name] != sizes[by]).any():
             row = (sizes[name] != sizes[by]).arg_max() or 0
             got = f"{sizes[by][row]} in {by!r}, {sizes[name][row]} in {name!r}"
-            raise InputError(f"{table.name}, row {row + 1}: expected lists of one length, got {got}")
+            refuse(location(table.name, row=row), "lists of one length", got)
 
 
 def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:

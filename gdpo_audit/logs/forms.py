@@ -23,11 +23,11 @@ from gdpo_audit.logs.form import (
 )
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, MADE_STEP, ROW, reward_options
 from gdpo_audit.logs.objects import is_called_reward, is_numbers
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.roles import ADVANTAGES
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.tables import Schema, Table, is_number_type, one_of_each
 from gdpo_audit.logs.verifiers import verifiers
-from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing
 from gdpo_core.frameworks import FRAMEWORKS, READABLE
 
@@ -65,7 +65,9 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
     """Return the form of TRL's table of completions: a row per response, a table per logged step. Raises InputError."""
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
-    expect(fits, tables[0].name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(names))
+    refuse_unless(
+        fits, tables[0].name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(names)
+    )
     tables, evaluations = _of_training(tables, step)
     columns = others_in(names, options)
     cut = sum(table.height == WANDB_ROWS for table in tables if table.kind == "wandb")
@@ -122,7 +124,7 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
     Raises InputError.
     """
     fits = {"input", "output", "score"} <= {*names}
-    expect(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
+    refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
     key = options.key or ("uid" if "uid" in names else "input")
     prompt = pl.col("uid").cast(pl.String).str.replace("(_[^_]*){1,2}$", "").alias("uid")
     return Form(
@@ -148,14 +150,14 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     step = options.named("step") or next((name for name in ("step", "gen_step") if name in names), None)
     if step is None or not {"prompt", "completion"} <= {*names}:
         wanted = "ms-swift's columns step or gen_step, prompt, completion"
-        raise InputError(f"{tables[0].name}: expected {wanted}, got {', '.join(names)}")
+        refuse(tables[0].name, wanted, ", ".join(names))
     event = any(isinstance(names.get(name), pl.List) for name in (step, "completion"))
     lists = [n for n, kind in names.items() if isinstance(kind, pl.List) and n != "messages"] if event else []
     for table in tables if event else ():
         empty = f"lists that are empty in {table.height} log events"
         lists_of_steps = isinstance(table.schema.get(step), pl.List)
-        expect(lists_of_steps, table.name, f"lists of one length, also in {step!r}", "1 value")
-        expect(sizes_of(table, [step])[step].sum() > 0, table.name, "at least one response", empty)
+        refuse_unless(lists_of_steps, table.name, f"lists of one length, also in {step!r}", "1 value")
+        refuse_unless(sizes_of(table, [step])[step].sum() > 0, table.name, "at least one response", empty)
         expect_one_length(table, [name for name in lists if name in table.schema], step)
     size = args.get("num_generations")
     return Form(
@@ -187,7 +189,7 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)
-    expect(fits, tables[0].name, "NeMo-RL's column rewards", ", ".join(names))
+    refuse_unless(fits, tables[0].name, "NeMo-RL's column rewards", ", ".join(names))
     expect_columns(rewards, list(names), tables[0].name)
     lists = []
     if isinstance(names[rewards[0]], pl.List):
@@ -314,7 +316,7 @@ def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
                 members = f" of {listing(kind.to_schema(), most=5)}" if isinstance(kind, pl.Struct) else ""
                 wanted = "one column of numbers per reward"
                 got = f"nested values{members}; write each number in a column of its own{hint}"
-                raise InputError(f"{table.name}, column {name!r}: expected {wanted}, got {got}")
+                refuse(location(table.name, column=name), wanted, got)
 
 
 def _plain(name: str) -> str:
@@ -327,10 +329,8 @@ def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
     for name in steps:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
         if _all_differ(first_values(table, [name], 5_000)[name] for table in there):
-            raise InputError(
-                f"{tables[0].name}: expected a row per response, got one per step ({name!r}), as of a tracker: these "
-                "are means per step, not responses; log the completions, each with its rewards"
-            )
+            got = f"one per step ({name!r}), as of a tracker: these are means per step, not responses"
+            refuse(tables[0].name, "a row per response", f"{got}; log the completions, each with its rewards")
 
 
 def _all_differ(lists: Iterable[Sequence]) -> bool:
@@ -380,8 +380,9 @@ def framework_of(tables: Sequence[Table], where: str) -> str:
     first, framework = tables[0], _framework(tables[0])
     for table in one_of_each(tables)[1:]:
         next_framework = _framework(table)
-        got = f"{framework} in {first.name} and {next_framework} in {table.name}; name one of them"
-        expect(next_framework == framework, where, "the log of one run", got)
+        if next_framework != framework:
+            got = f"{framework} in {first.name} and {next_framework} in {table.name}; name one of them"
+            refuse(where, "the log of one run", got)
     return framework
 
 

@@ -10,7 +10,8 @@ import polars as pl
 
 from gdpo_audit.logs.files import LogFile, LogFiles
 from gdpo_audit.logs.json_values import column, records, table_of
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_audit.logs.refusals import refuse
+from gdpo_core._errors import InputError, reason
 from gdpo_core._words import clip
 
 NAME = "table"  # the name of the table in messages
@@ -43,7 +44,8 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
     """
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         no_name = next((name for row in data for name in row if not isinstance(name, str)), None)
-        expect(no_name is None, NAME, "texts as names of columns", repr(no_name))
+        if no_name is not None:
+            refuse(NAME, "texts as names of columns", repr(no_name))
         return records(data, odd)
     import narwhals as nw  # the import is slow, and most runs are read from files
     from narwhals.exceptions import DuplicateError
@@ -56,15 +58,13 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
         return _in_polars(table, odd)
     except DuplicateError as error:
         names = re.findall(r"- ('.*?') \d+ times", str(error))
-        raise InputError(
-            f"{NAME}: expected columns of different names, got {', '.join(names)} more than once"
-        ) from None
+        refuse(NAME, "columns of different names", f"{', '.join(names)} more than once")
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException) as error:  # the library of the table may raise anything
         if isinstance(error, TypeError) and not hasattr(data, "columns"):
             return None
-        raise InputError(f"{NAME}: expected {_NO_TABLE}, got {clip(reason(error), 200)}") from None
+        refuse(NAME, _NO_TABLE, clip(reason(error), 200))
 
 
 def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
@@ -85,9 +85,10 @@ def _scan(url: str) -> pl.LazyFrame:
     scheme, rest = url.split("://", 1)
     url = f"{scheme.lower()}://{rest}"
     ending = re.search(r"\.(jsonl|ndjson|json|[ct]sv)$", url, re.IGNORECASE)
-    expect(ending is None, url, "Parquet behind a URL; download other files", f"one of {ending and ending[0]}")
+    if ending is not None:
+        refuse(url, "Parquet behind a URL; download other files", f"one of {ending[0]}")
     try:
         whole = _HUB_DATASET.fullmatch(url) or not re.search(r"[*?\[]|\.\w+$", url.rpartition("/")[2])
         return pl.scan_parquet(f"{url.rstrip('/')}/**/*.parquet" if whole else url)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, ImportError) as error:
-        raise InputError(f"{url}: expected a table that polars can read, got {clip(reason(error), 200)}") from None
+        refuse(url, "a table that polars can read", clip(reason(error), 200))

@@ -4,17 +4,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from shlex import quote
+from typing import NoReturn
 
 import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.clues import Grouping, in_words
 from gdpo_audit.logs.columns import ReadOptions
+from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.run import SAMPLE, Blocks, LogIssue, Run, size_at, spread
 from gdpo_audit.logs.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_audit.logs.window import select_steps, window_of
 from gdpo_core import config_lines
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError
 
 BATCHES = 200  # the number of batches whose advantages are examined
 MANY = 0.5  # The share of groups of an unusual size from which on groups have not lost rows but differ in size.
@@ -60,7 +62,7 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
         return _in_blocks(run, ((0, size),))
     inferred = infer(sizes, rows.advantages, ids)
     if inferred is None:
-        raise no_groups(run)
+        refuse_groups(run)
     return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.smaller)
 
 
@@ -102,7 +104,7 @@ def with_clues(run: Run) -> Run:
             yield table
 
     sample = spread(seen(), SAMPLE)
-    expect(bool(sizes), run.path, "at least one response", "0 rows")
+    refuse_unless(bool(sizes), run.path, "at least one response", "0 rows")
     some = tuple(advantages[:BATCHES])
     return replace(run, _rows=replace(rows, sizes=pl.concat(sizes), advantages=some, sample=tuple(sample)))
 
@@ -125,7 +127,7 @@ def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
     """Raise InputError for the first of these batches, whose rows make no whole groups."""
     if len(ragged):
         file, rows, step = run.files[ragged["_file"][0]], ragged["rows"][0], ragged["step"][0]
-        raise InputError(f"{file}: expected {wanted}, got {rows} in step {step}")
+        refuse(file, wanted, f"{rows} in step {step}")
 
 
 def _in_blocks(run: Run, blocks: Blocks) -> Run:
@@ -237,16 +239,17 @@ def _with_sample(run: Run) -> Run:
     return replace(run, issues=(*run.issues, LogIssue("groups-sampled", details)))
 
 
-def no_groups(run: Run) -> NoGroups:
-    """Return the error where nothing shows the groups; it names the setting, if any, that makes a log a sample."""
+def refuse_groups(run: Run) -> NoReturn:
+    """Raise NoGroups where nothing shows the groups; it names the setting, if any, that makes a log a sample."""
     setting = config_lines.log_whole_groups(run.framework)
     whole = f"log all rows, with {setting.splitlines()[0]}, or " if setting else ""
     prompt = quote(run._source.prompt_column or "NAME")
-    return NoGroups(
-        f"{run.path}: expected groups that can be told from prompts or advantages, got none, as of rows that are "
-        f"a sample or shuffled; {whole}give group_size, the responses per prompt, as --group-size N, or the column "
-        f"that identifies the prompt, as --group {prompt} (rewards: {', '.join(run.rewards)})"
+    got = (
+        f"none, as of rows that are a sample or shuffled; {whole}give group_size, the responses per prompt, as "
+        f"--group-size N, or the column that identifies the prompt, as --group {prompt} (rewards: "
+        f"{', '.join(run.rewards)})"
     )
+    refuse(run.path, "groups that can be told from prompts or advantages", got, NoGroups)
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.names import MADE
-from gdpo_core._errors import InputError, expect
+from gdpo_audit.logs.refusals import refuse
 from gdpo_core._words import clip, count, listing
 
 COLUMNS = 5_000  # the most columns of a table
@@ -23,18 +23,22 @@ def document(file: LogFile, wanted: str) -> object:
     try:
         return json.loads(file.content().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{file.name}: expected {wanted}, got broken JSON: {clip(str(error), 100)}") from None
+        refuse(file.name, wanted, f"broken JSON: {clip(str(error), 100)}")
 
 
 def expect_names(names: Collection[str], where: str) -> None:
     """Raise InputError for names that no column can have, that come twice, or that are more than any log has."""
-    expect(len(names) <= COLUMNS, where, f"at most {COLUMNS} columns", len(names))
+    if len(names) > COLUMNS:
+        refuse(where, f"at most {COLUMNS} columns", len(names))
     repeated = [repr(clip(name)) for name, times in Counter([*names]).items() if times > 1]
-    expect(not repeated, where, "columns of different names", f"{listing(repeated, most=5)} more than once")
+    if repeated:
+        refuse(where, "columns of different names", f"{listing(repeated, most=5)} more than once")
     longest = max(map(len, names), default=0)
-    expect(longest <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(longest))
+    if longest > NAME:
+        refuse(where, f"names of columns of at most {count(NAME, 'character')}", count(longest))
     taken = next((name for name in names if _is_pattern(name) or name.startswith(MADE)), None)
-    expect(taken is None, where, "columns of other names", f"one called {taken!r}")
+    if taken is not None:
+        refuse(where, "columns of other names", f"one called {taken!r}")
 
 
 def _is_pattern(name: str) -> bool:
@@ -48,7 +52,8 @@ def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFra
     Raises InputError for too many columns.
     """
     names = dict.fromkeys(name for item in items for name in item)
-    expect(len(names) <= COLUMNS, "table", f"at most {COLUMNS} columns", len(names))
+    if len(names) > COLUMNS:
+        refuse("table", f"at most {COLUMNS} columns", len(names))
     return table_of(column(name, [item.get(name) for item in items], odd) for name in names)
 
 

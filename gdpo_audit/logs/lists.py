@@ -11,9 +11,9 @@ import polars as pl
 
 from gdpo_audit.logs.names import ROWS_OF_A_FILE
 from gdpo_audit.logs.objects import is_called_reward
+from gdpo_audit.logs.refusals import location, refuse
 from gdpo_audit.logs.roles import ADVANTAGES, role
 from gdpo_audit.logs.tables import Schema, Table, is_number_type, is_unread
-from gdpo_core._errors import InputError
 
 LINE = "__line"  # the column that tells the lines of a log, where these are groups
 KEYED_BY = "the lines of the log"
@@ -52,11 +52,11 @@ def lists_of_answers(
     if lacks is not None:
         has = next(table for table in tables if isinstance(table.schema.get(rewards[0]), pl.List))
         got = f"others: lists in {rewards[0]!r} only in {has.name}; name one of them"
-        raise InputError(f"{lacks.name}: expected the columns of {has.name}, got {got}")
+        refuse(lacks.name, f"the columns of {has.name}", got)
     sizes = pl.concat([_sizes(table, lists) for table in tables])
     filled = sizes.filter(pl.col(rewards[0]) > 0)
     if not len(filled):
-        raise InputError(f"{tables[0].name}: expected a value in the lists of {rewards[0]!r}, got empty ones alone")
+        refuse(tables[0].name, f"a value in the lists of {rewards[0]!r}", "empty ones alone")
     shares = {name: _share(filled, name, rewards[0]) for name in lists}
     chosen = [name for name in lists if shares[name] >= MOSTLY and not _is_chat(schema[name])]
     several = bool((filled[rewards[0]] > 1).any())
@@ -226,5 +226,5 @@ def _expect_one_length(tables: Sequence[Table], sizes: pl.DataFrame, name: str, 
     got = f"{sizes[by][at] or 0} in {by!r}, {sizes[name][at]} in {name!r}"
     for table in tables:
         if at < table.height:
-            raise InputError(f"{table.name}, row {at + 1}: expected lists of one length, got {got}")
+            refuse(location(table.name, row=at), "lists of one length", got)
         at -= table.height

@@ -11,8 +11,8 @@ import polars as pl
 
 from gdpo_audit.logs.columns import SAMPLE, first_values
 from gdpo_audit.logs.json_values import column
+from gdpo_audit.logs.refusals import location, refuse
 from gdpo_audit.logs.tables import Schema, Table, fields_of, is_number_type
-from gdpo_core._errors import expect
 from gdpo_core._words import clip
 
 _REWARDS = re.compile(r"(^|_)(rewards?|scores?)($|_)|^components$", re.IGNORECASE)
@@ -152,10 +152,10 @@ def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
     columns = list[pl.Series]()
     for name in names:
         values = list[dict | None]()
-        for row, text in enumerate(table.collected(table.fresh.select(name))[name].to_list(), start=1):
+        for row, text in enumerate(table.collected(table.fresh.select(name))[name].to_list()):
             value = None if text is None else _object(text)
-            got = repr(clip(text)) if isinstance(text, str) else ""
-            expect(value is not None or text is None, f"{table.name}, row {row}", f"an object in {name!r}", got)
+            if value is None and text is not None:
+                refuse(location(table.name, row=row), f"an object in {name!r}", repr(clip(text)))
             values.append(value)
         columns.append(column(name, values))
     return columns

@@ -11,8 +11,8 @@ import polars as pl
 from gdpo_audit.logs.columns import Columns, reward_names, validate_columns
 from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.names import ROWS_OF_A_FILE, reward_column, reward_columns
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.run import Rows, Run
-from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing, number
 
 MOST = 12  # the most parts, whose passes have 4,096 sums
@@ -28,11 +28,12 @@ def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
     {'correct': 1.0, 'format': 0.5}
     """
     named = isinstance(parts, Mapping) and 0 < len(parts) <= MOST
-    expect(named, "parts", f"pays of 1 to {MOST} parts, such as correct=1,format=0.5", repr(parts))
+    refuse_unless(named, "parts", f"pays of 1 to {MOST} parts, such as correct=1,format=0.5", repr(parts))
     for name, pay in parts.items():
-        expect(name != "", "parts", "a name for each part", "one called ''")
+        if name == "":
+            refuse("parts", "a name for each part", "one called ''")
         fits = isinstance(name, str) and isinstance(pay, Real) and not isinstance(pay, bool)
-        expect(fits and 0 < float(pay) <= 1e30, f"parts, {name!r}", "a pay above 0, at most 1e30", repr(pay))
+        refuse_unless(fits and 0 < float(pay) <= 1e30, f"parts, {name!r}", "a pay above 0, at most 1e30", repr(pay))
     return {name: float(pay) for name, pay in parts.items()}
 
 
@@ -73,7 +74,7 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
     total_column, rows = run.rewards[0], run._source
     got = f"the rewards {listing(run.rewards, most=8)}" + f" and their total {total}" * (total is not None)
     alone = len(run.rewards) == 1 and total in (None, total_column)
-    expect(alone, run.path, "one column of totals where --parts is given", got)
+    refuse_unless(alone, run.path, "one column of totals where --parts is given", got)
     return replace(
         run,
         rewards=rewards,
@@ -108,7 +109,7 @@ class _PassReader:
                 pays = listing(map(number, self.pays), most=8)
                 wanted = f"a sum of some of the pays {pays} (--parts) in {self.total!r}"
                 got = table[totals][first]
-                raise InputError(f"{self.files[file]}, row {row + 1}: expected {wanted}, got {got}")
+                refuse(location(self.files[file], row=row), wanted, got)
             without_total = table.drop(totals).with_columns(_open=pl.Series(ways > 1))
             yield without_total.hstack(pl.DataFrame(passes, schema=reward_columns(self.rewards)))
 

@@ -24,10 +24,11 @@ from gdpo_audit.logs.configuration import SWIFTS_METHODS, settings_in
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.forms import FORMS, PLACES
-from gdpo_audit.logs.grouping import NoGroups, no_groups, regrouped, with_clues, with_groups
+from gdpo_audit.logs.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
 from gdpo_audit.logs.identity import identity_of
 from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_options
 from gdpo_audit.logs.parts import with_parts
+from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.roles import lost
 from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
@@ -37,7 +38,7 @@ from gdpo_audit.logs.standard_rows import as_text
 from gdpo_audit.logs.tables import Table, tables_of
 from gdpo_audit.logs.trackers import expect_one_run
 from gdpo_audit.logs.window import Steps
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError
 from gdpo_core._words import listing
 from gdpo_core.frameworks import framework_named
 
@@ -97,7 +98,7 @@ def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
     """
     with one_error(files.name):
         log = _tables(files, options)
-        expect(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
+        refuse_unless(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
     return _Reading(files, log, known, options).run()
 
 
@@ -138,7 +139,7 @@ def _grouped_by_clues(run: Run) -> Run:
     if not groupings and not run.has_advantage and run.prompt_column and _in_whole_runs(run._source.prompts):
         groupings = [Grouping(columns=(run.prompt_column,))]
     if not groupings:
-        raise no_groups(run)
+        refuse_groups(run)
     return regrouped(run, groupings[0], "")
 
 
@@ -192,7 +193,8 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
                 raise InputError(f"{error}{LEAVES_OUT * (len(files.files) > 1)}") from None
     if not kept:
         raise next(iter(bad.values()))
-    expect(len(databases) < 2, files.name, "the database of one project", ", ".join(databases[:5]))
+    if len(databases) > 1:
+        refuse(files.name, "the database of one project", ", ".join(databases[:5]))
     return _Log(kept, tuple(bad), unfinished, sum(broken.values()))
 
 
@@ -288,9 +290,9 @@ def _with_rewards(
     identity = identity_of(beside, partial(in_batches, form))
     form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=identity)
     form = cols.validate_columns(form, logged, where)
-    nameless = options.rewards is None and "" in form.rewards
-    wanted = f"columns of other names, or the rewards named: {reward_options(form.rewards)}"
-    expect(not nameless, where, wanted, "one called ''")
+    if options.rewards is None and "" in form.rewards:
+        wanted = f"columns of other names, or the rewards named: {reward_options(form.rewards)}"
+        refuse(where, wanted, "one called ''")
     cols.expect_in_every_table(form.tables, form)
     return form, chosen
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.sizes import WHOLE
-from gdpo_core._errors import InputError
 
 ROUNDED = 1e-3  # The part of the sizes of a group's advantages by which rounding may keep their sum from 0.
 
@@ -80,8 +80,6 @@ def _expect_one_run(rows: pl.DataFrame, files: Sequence[str]) -> None:
     again = _groups_again(rows, "_file")
     if len(again):
         a, b = (files[i] for i in again.filter(pl.struct("step", "_key").rank("dense") == 1)["_file"][:2])
-        raise InputError(
-            f"{b}: expected the log of one run, got step {again['step'][0]} with the same groups of "
-            f"{min(again['rows'].mode())} rows as in {a}: give one run's files, or join files that hold parts of one "
-            "group, in the order of their steps"
-        )
+        got = f"step {again['step'][0]} with the same groups of {min(again['rows'].mode())} rows as in {a}"
+        hint = "give one run's files, or join files that hold parts of one group, in the order of their steps"
+        refuse(b, "the log of one run", f"{got}: {hint}")

@@ -11,10 +11,11 @@ import polars as pl
 
 from gdpo_audit.logs.clues import Clues
 from gdpo_audit.logs.names import reward_columns, with_bare_names
+from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.tables import DAMAGED
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.logs.window import select_steps
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._errors import reason
 
 IN_MEMORY = 300_000_000  # bytes: the numbers of four million responses with three rewards
 PROMPTS = 10_000  # rows: of so many the prompts are examined
@@ -161,8 +162,8 @@ class Run:
                 values = sum(int(table[name].is_not_nan().sum()) for name in reward_columns(self.rewards))
             yield table
         clear = " of a group whose totals are sums of the pays in one way alone" * (self.weights_by == "parts")
-        expect(responses > 0, self.path, f"at least one response{clear}", "0 rows")
-        expect(values > 0, self.path, f"a value in {', '.join(self.rewards)}", "every one missing")
+        refuse_unless(responses > 0, self.path, f"at least one response{clear}", "0 rows")
+        refuse_unless(values > 0, self.path, f"a value in {', '.join(self.rewards)}", "every one missing")
 
     @property
     def sample(self) -> list[pl.DataFrame]:
@@ -234,8 +235,7 @@ def one_error(where: str) -> Iterator[None]:
     try:
         yield
     except DAMAGED as error:
-        why = reason(error)[:200]
-        raise InputError(f"{where}: expected a log that can be read as a table, got {why}") from None
+        refuse(where, "a log that can be read as a table", reason(error)[:200])
 
 
 # --- tables ---

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.tables import Table, is_number_type
-from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, percent
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.means import METHODS, Scalars, bound_shares
@@ -38,12 +38,12 @@ def refuse_means(tables: Sequence[Table], size: int | None) -> None:
     framework = "ms_swift" if "global_step/max_steps" in names else "trl"
     line = FRAMEWORKS[framework].lines.log_every_step
     rewards = listing(dict.fromkeys(match["reward"] for match in matches), most=5)
-    got = f"one per step of a tracker: these are means per step, not responses, of {rewards}"
-    text = (
-        f"{tables[0].name}: expected a row per response, got {got}. A mean does not say which responses were compared "
+    got = (
+        f"one per step of a tracker: these are means per step, not responses, of {rewards}. A mean does not say which "
+        "responses were compared with which, so a log of means shows neither shares nor ties. "
+        f"{_follows(tables, matches, size)} To log the completions, each with its rewards: {line}"
     )
-    text += f"with which, so a log of means shows neither shares nor ties. {_follows(tables, matches, size)} To log "
-    raise InputError(f"{text}the completions, each with its rewards: {line}")
+    refuse(tables[0].name, "a row per response", got)
 
 
 def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: int | None) -> str:

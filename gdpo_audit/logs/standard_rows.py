@@ -7,8 +7,8 @@ import polars as pl
 from gdpo_audit.logs import tables as of_files
 from gdpo_audit.logs.columns import Columns
 from gdpo_audit.logs.names import EVENT, FILE, ROW, ROWS_OF_A_FILE, reward_column
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.tables import is_number_type
-from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip
 
 
@@ -46,10 +46,8 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
         read_from["advantage"] = columns.advantage
     for name, column in read_from.items():
         if (row := _first(rows[name].is_infinite())) is not None:
-            where = f"{_at(frame, row, files)}, step {rows['step'][row]}" if columns.step else _at(frame, row, files)
-            raise InputError(
-                f"{where}: expected finite numbers in {column!r}, or NaN for missing, got {rows[name][row]}"
-            )
+            where = _at(frame, row, files, step=rows["step"][row] if columns.step else None)
+            refuse(where, f"finite numbers in {column!r}, or NaN for missing", rows[name][row])
     return rows
 
 
@@ -63,9 +61,9 @@ def _first(flags: pl.Series) -> int | None:
     return flags.arg_max() if flags.any() else None
 
 
-def _at(frame: pl.DataFrame, row: int, files: Sequence[str]) -> str:
-    """Return the file of a row and its number in that file, from 1, in words."""
-    return f"{files[frame[FILE][row]]}, row {frame[ROW][row] + 1}"
+def _at(frame: pl.DataFrame, row: int, files: Sequence[str], step: int | None = None) -> str:
+    """Return words for the file that row number `row` of a frame stands in, its number there, and its step if given."""
+    return location(files[frame[FILE][row]], row=frame[ROW][row], step=step)
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
@@ -80,7 +78,7 @@ def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> Non
     if row is None:
         return
     value = str(frame[name].slice(row, 1).to_list()[0])[:60]
-    raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
+    refuse(_at(frame, row, files), f"a number in {name!r}", f"{value!r} ({kind})")
 
 
 def _holds_lists(kind: pl.DataType | None) -> bool:
@@ -97,11 +95,9 @@ def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Da
     filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
     low, high = filled.list.min(), filled.list.max()
     if (row := _first((low != high).fill_null(False))) is not None:
-        got = clip(str(frame[name].slice(row, 1).to_list()[0]), 60)
-        raise InputError(
-            f"{_at(frame, row, files)}: expected one number per response in {name!r}, got {got}: advantages are lists "
-            "of different numbers per token"
-        )
+        shown = clip(str(frame[name].slice(row, 1).to_list()[0]), 60)
+        got = f"{shown}: advantages are lists of different numbers per token"
+        refuse(_at(frame, row, files), f"one number per response in {name!r}", got)
     return frame.with_columns(high.fill_null(lists.list.max()).alias(name))
 
 
@@ -121,13 +117,13 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Ex
     steps = frame[name]
     wanted = f"whole numbers in the column of steps, {name!r}"
     fits = is_number_type(steps.dtype) or steps.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
-    expect(fits, files[frame[FILE][0]] if len(frame) else "", wanted, f"{steps.dtype}")
+    refuse_unless(fits, files[frame[FILE][0]] if len(frame) else "", wanted, f"{steps.dtype}")
     numbers = steps
     if not steps.dtype.is_integer():
         numbers = (steps if is_number_type(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
     whole = numbers.cast(pl.Int64, strict=False)
     if (row := _first(whole.is_null() | (whole != numbers))) is not None:
-        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got {steps[row]!r}")
+        refuse(_at(frame, row, files), wanted, repr(steps[row]))
     return pl.lit(whole)
 
 
@@ -136,7 +132,7 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
     missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
-        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got a missing one")
+        refuse(_at(frame, row, files), wanted, "a missing one")
     return hash_column(frame, name)
 
 
@@ -158,8 +154,8 @@ def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
     missing. Raises InputError for a column of other values.
     """
     kind = frame.schema.get(name, pl.Null())
-    where = f"{files[frame[FILE][0]] if len(frame) else ''}, column {name!r}"
-    expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
+    where = location(files[frame[FILE][0]] if len(frame) else "", column=name)
+    refuse_unless(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
     column = (pl.col(name) if name in frame.columns else pl.lit(None, pl.String)).cast(pl.String)
     return column.replace("NaN", None).str.strip_suffix(".0") if kind.is_float() else column
 

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import polars as pl
 
 from gdpo_audit.logs import torch_files
 from gdpo_audit.logs.files import LogFile, format_of
 from gdpo_audit.logs.json_values import document, expect_names, is_number, records, table_of
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.trackers import trackio, wandb
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._errors import reason
 from gdpo_core._words import clip
 
 Schema: TypeAlias = Mapping[str, pl.DataType]  # the columns of a table, or the fields of an object
@@ -70,7 +71,7 @@ class Table:
         try:
             columns = self.fresh.collect_schema()
         except BROKEN as error:
-            raise self.unreadable(error) from None
+            self._refuse(error)
         expect_names(columns, self.name)
         return _shared(tuple(columns.items()))
 
@@ -85,7 +86,7 @@ class Table:
             return rows.collect()
         except BROKEN as error:
             if isinstance(error, DAMAGED) or not self.is_whole:
-                raise self.unreadable(error) from None
+                self._refuse(error)
             raise
 
     @property
@@ -98,12 +99,12 @@ class Table:
             return False
         return True
 
-    def unreadable(self, error: BaseException) -> InputError:
-        """Return the error of a table whose rows cannot be read."""
+    def _refuse(self, error: BaseException) -> NoReturn:
+        """Raise InputError for a table whose rows polars could not read; error: the one that polars raised."""
         why = reason(error)[:200]
         if self.kind != "parquet":
-            return InputError(f"{self.name}: expected a table that can be read, got {why}")
-        return InputError(f"{self.name}: expected a whole Parquet file, got one that is cut or damaged: {why}")
+            refuse(self.name, "a table that can be read", why)
+        refuse(self.name, "a whole Parquet file", f"one that is cut or damaged: {why}")
 
 
 def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
@@ -113,8 +114,8 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
     errors. texts: whether the long texts are read, not only their lengths.
     """
     kind, odd = format_of(file), {*file.odd}
-    if file.run is not None:
-        expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
+    if file.run is not None and kind != "trackio":
+        refuse(f"{file.name}::{file.run}", "a trackio database before ::", "another file")
     if kind == "parquet":
         table_kind = "table" if file.frame is not None else kind
         scanned = file.plain_path if file.frame is None else None
@@ -157,7 +158,7 @@ def one_of_each(tables: Sequence[Table]) -> list[Table]:
 
 def _checked(table: Table) -> Table:
     """Return the table if it has columns that can be read. Raises InputError."""
-    expect(bool(table.schema) or table.kind != "jsonl", table.name, "at least one response", "0 rows")
+    refuse_unless(bool(table.schema) or table.kind != "jsonl", table.name, "at least one response", "0 rows")
     return table
 
 
@@ -199,14 +200,15 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
     kind: csv or tsv. odd: filled with the columns of text that are mostly numbers. Raises InputError for broken text.
     """
     content = file.content().removeprefix(_BOM)
-    first = f"{file.name}, line 1"
-    expect(b"\0" not in content[: 1 << 16], first, kind.upper(), "bytes that are no text")
-    expect(b"\n" in content or b"\r" not in content, first, r"lines that end in \n or \r\n", r"\r alone")
+    first = location(file.name, line=1)
+    if b"\0" in content[: 1 << 16]:
+        refuse(first, kind.upper(), "bytes that are no text")
+    refuse_unless(b"\n" in content or b"\r" not in content, first, r"lines that end in \n or \r\n", r"\r alone")
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{file.name}, line {line}: expected UTF-8 text, got other bytes") from None
+        refuse(location(file.name, line=line), "UTF-8 text", "other bytes")
     separator = _separator(text, kind)
     del text
     records = _records(file, kind, content, separator)
@@ -247,14 +249,14 @@ def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterat
         for record in reader:
             if record:
                 names = names or _names(file, record)
-                wanted = f"{len(names)} values, one per column"
-                expect(len(record) == len(names), f"{file.name}, line {line}", wanted, len(record))
-                unclear = empty and len(names) == 1
-                expect(not unclear, file.name, "a value in every line", "an empty line, which may be a missing one")
+                if len(record) != len(names):
+                    refuse(location(file.name, line=line), f"{len(names)} values, one per column", len(record))
+                if empty and len(names) == 1:
+                    refuse(file.name, "a value in every line", "an empty line, which may be a missing one")
                 yield record
             empty, line = bool(names) and not record, reader.line_num + 1
     except csv.Error as error:
-        raise InputError(f"{file.name}, line {line}: expected {kind.upper()}, got {error}") from None
+        refuse(location(file.name, line=line), kind.upper(), error)
 
 
 def _names(file: LogFile, names: list[str]) -> list[str]:
@@ -262,7 +264,8 @@ def _names(file: LogFile, names: list[str]) -> list[str]:
     expect_names(names, file.name)
     numbers = (name for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", name, re.I))
     number = next(numbers, None)
-    expect(number is None, f"{file.name}, line 1", "names of columns", f"the number {number}")
+    if number is not None:
+        refuse(location(file.name, line=1), "names of columns", f"the number {number}")
     return names
 
 
@@ -327,7 +330,8 @@ def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterat
             continue
         bad += 1
         got = got or repr(clip(line.decode("utf-8", "replace").strip()))
-        expect(broken is not None, f"{name}, line {number}", "a JSON object", got)
+        if broken is None:
+            refuse(location(name, line=number), "a JSON object", got)
     if broken is not None:
         broken[name] = bad
 
@@ -345,9 +349,9 @@ def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
         content = content["log_history"]
     if not isinstance(content, list):
         got = "one object" if isinstance(content, dict) else type(content).__name__
-        raise InputError(f"{file.name}: expected {wanted}, got {got}")
-    for number, item in enumerate(content, start=1):
+        refuse(file.name, wanted, got)
+    for number, item in enumerate(content):
         if not isinstance(item, dict):
-            raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
-    expect(len(content) > 0, file.name, "at least one response", "0 rows")
+            refuse(location(file.name, item=number), "an object", type(item).__name__)
+    refuse_unless(len(content) > 0, file.name, "at least one response", "0 rows")
     return records(content, odd)

@@ -14,7 +14,8 @@ import polars as pl
 
 from gdpo_audit.logs.conversions import ZIP, advice
 from gdpo_audit.logs.json_values import records
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_audit.logs.refusals import refuse, refuse_unless
+from gdpo_core._errors import reason
 from gdpo_core._words import clip, count
 
 MAX_BYTES = 1 << 30  # the most bytes of a file
@@ -33,28 +34,29 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
 
     Raises InputError for a file without rows, with advice on how to convert it.
     """
-    expect(path is not None, name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
+    if path is None:
+        refuse(name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
     content = _loaded(name, path)
     rows = _rows(content, name)
     if rows is None:
         got = type(content).__name__
         if isinstance(content, Mapping):
             got = f"an object of {clip(', '.join(map(str, content)), 200) or 'nothing'}"
-        raise InputError(f"{name}: expected {_NO_ROWS}, got {got}; {advice(name)}")
-    expect(len(rows) > 0, name, "at least one response", "0 rows")
+        refuse(name, _NO_ROWS, f"{got}; {advice(name)}")
+    refuse_unless(len(rows) > 0, name, "at least one response", "0 rows")
     left = [MAX_VALUES]
     plain = [_plain(row, name, left) for row in rows]
     return records(plain, odd)
 
 
-def _loaded(name: str, path: Path | None) -> Any:
+def _loaded(name: str, path: Path) -> Any:
     """Load a file with torch.load, which then runs none of its code. Raises InputError."""
-    assert path is not None
     _expect_small(name, path)
     import torch  # the import takes seconds, and most logs are none of torch's files
 
     version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
-    expect(version >= _SAFE_SINCE, name, "torch 2.6 or newer, whose torch.load is safe", f"torch {torch.__version__}")
+    if version < _SAFE_SINCE:
+        refuse(name, "torch 2.6 or newer, whose torch.load is safe", f"torch {torch.__version__}")
     content = path.read_bytes()
     try:
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -63,9 +65,9 @@ def _loaded(name: str, path: Path | None) -> Any:
     except Exception as error:  # pickle, zip and torch raise errors of many classes for a broken file
         why = clip(re.split(r"\(Could this|Please file|Check the doc", reason(error))[0].strip(" ."), 120)
         if content.startswith(ZIP) and not zipfile.is_zipfile(path):
-            raise InputError(f"{name}: expected a whole file of torch.save, got one without its end") from None
+            refuse(name, "a whole file of torch.save", "one without its end")
         wanted = "tensors and plain values that torch.load reads with weights_only=True"
-        raise InputError(f"{name}: expected {wanted}, got {why}; {advice(name)}") from None
+        refuse(name, wanted, f"{why}; {advice(name)}")
 
 
 def _expect_small(name: str, path: Path) -> None:
@@ -77,7 +79,8 @@ def _expect_small(name: str, path: Path) -> None:
                 size = max(size, sum(info.file_size for info in archive.infolist()))
     except (OSError, zipfile.BadZipFile, ValueError):
         return  # torch says what is wrong with the file
-    expect(size <= MAX_BYTES, name, f"at most {count(MAX_BYTES, 'byte')} in a file of torch", count(size))
+    if size > MAX_BYTES:
+        refuse(name, f"at most {count(MAX_BYTES, 'byte')} in a file of torch", count(size))
 
 
 def _dense(value: Any, name: str) -> Any:
@@ -87,9 +90,12 @@ def _dense(value: Any, name: str) -> Any:
     """
     if not hasattr(value, "to_dense"):
         return value
-    expect(not value.is_meta, name, "tensors with values", "one on the device meta")
-    expect(not value.is_nested, name, "tensors whose rows have one length", "a nested one; save it as a list")
-    expect(value.numel() <= MAX_VALUES, name, f"at most {count(MAX_VALUES, 'value')}", "more")
+    if value.is_meta:
+        refuse(name, "tensors with values", "one on the device meta")
+    if value.is_nested:
+        refuse(name, "tensors whose rows have one length", "a nested one; save it as a list")
+    if value.numel() > MAX_VALUES:
+        refuse(name, f"at most {count(MAX_VALUES, 'value')}", "more")
     value = value.dequantize() if value.is_quantized else value
     value = value if str(value.layout) == "torch.strided" else value.to_dense()
     return value if value.ndim else value.item()
@@ -119,8 +125,8 @@ def _rows(content: Any, where: str) -> list | None:
     for name, values in columns.items():
         close = len(values) != usual and _CLOSE * usual < len(values) < usual / _CLOSE
         numbers = not any(isinstance(value, str) for value in values)
-        wanted = f"{usual} values in {name!r}, as many as there are responses"
-        expect(not (close and numbers), where, wanted, f"{len(values)}")
+        if close and numbers:
+            refuse(where, f"{usual} values in {name!r}, as many as there are responses", len(values))
     columns = {name: values for name, values in columns.items() if len(values) == usual}
     return [{**same, **dict(zip(columns, row, strict=True))} for row in zip(*columns.values(), strict=True)]
 
@@ -144,14 +150,14 @@ def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
 
     Raises InputError for more, and for values that are nested too deep.
     """
-    expect(depth < DEPTH, name, f"at most {DEPTH} levels of lists", "more")
+    if depth >= DEPTH:
+        refuse(name, f"at most {DEPTH} levels of lists", "more")
     value = _dense(value, name)
+    left[0] -= value.numel() if hasattr(value, "numel") else 1
+    if left[0] < 0:
+        refuse(name, f"at most {count(MAX_VALUES, 'value')}", "more")
     if hasattr(value, "tolist"):
-        left[0] -= value.numel() if hasattr(value, "numel") else 1
-        expect(left[0] >= 0, name, f"at most {count(MAX_VALUES, 'value')}", "more")
         return value.tolist()
-    left[0] -= 1
-    expect(left[0] >= 0, name, f"at most {count(MAX_VALUES, 'value')}", "more")
     if isinstance(value, Mapping):
         return {str(key): _plain(inner, name, left, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple | set):

@@ -5,7 +5,8 @@ import io
 from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_audit.logs.refusals import refuse
+from gdpo_core._errors import reason
 from gdpo_core._words import count
 
 ENDING = ".gz"
@@ -62,8 +63,9 @@ class _BoundedReader(io.RawIOBase):
         try:
             part = self.packed.read(len(buffer))
         except Exception as error:  # gzip and zlib raise errors of their own
-            raise InputError(f"{self.name}: expected a file that can be unpacked, got {reason(error)}") from None
+            refuse(self.name, "a file that can be unpacked", reason(error))
         self.got += len(part)
-        expect(self.got <= self.limit, self.name, f"at most {count(self.limit, 'byte')} unpacked", "more")
+        if self.got > self.limit:
+            refuse(self.name, f"at most {count(self.limit, 'byte')} unpacked", "more")
         buffer[: len(part)] = part
         return len(part)

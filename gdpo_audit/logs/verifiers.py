@@ -12,10 +12,10 @@ from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.form import Form, numbered, renumbered
 from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.names import FILE, MADE, ROW
+from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.standard_rows import place
 from gdpo_audit.logs.tables import Schema, Table, fields_of, is_number_type
-from gdpo_core._errors import expect
 from gdpo_core._words import count
 
 # Where a trace has what every log has. No reward or metric can have these names, or the names of columns made here.
@@ -102,17 +102,18 @@ class _Traces:
         rewards, where = self.kinds.get("rewards", pl.Null()), self.where
         fits = bool(self.kinds) and (isinstance(rewards, pl.Struct) or rewards == pl.Null)
         got = f"{rewards if self.kinds else self.trace}"
-        expect(fits, where, f"{_EPISODE}, with traces and their rewards by name", got)
+        refuse_unless(fits, where, f"{_EPISODE}, with traces and their rewards by name", got)
         for name in self.scored:
             kind = fields_of(rewards)[name]
             fits = isinstance(kind, pl.Struct) or kind == pl.Null
-            expect(fits, where, f"{_EPISODE}, with a score in {name!r}", f"{kind}")
+            refuse_unless(fits, where, f"{_EPISODE}, with a score in {name!r}", f"{kind}")
         logged = list(dict.fromkeys((*self.scored, *self.measured)))
         wanted = "at least one column of numbers that is a reward"
-        expect(bool(self.scored), where, wanted, ", ".join(logged) or "no columns")
+        refuse_unless(bool(self.scored), where, wanted, ", ".join(logged) or "no columns")
         expect_names(logged, where)
         taken = next((name for name in logged if name in (STEP, GROUP, ADVANTAGE, LENGTH)), None)
-        expect(taken is None, where, "rewards and metrics of other names", f"one called {taken!r}")
+        if taken is not None:
+            refuse(where, "rewards and metrics of other names", f"one called {taken!r}")
         return logged
 
     def value(self, *path: str, numbers: bool = False) -> pl.Expr:
@@ -167,7 +168,7 @@ class _Traces:
         """Return all responses without their messages. Raises InputError if there are none."""
         parts = [self.responses(numbered(table, n)).drop("messages", strict=False) for n, table in enumerate(tables)]
         seen = pl.concat(parts, how="vertical_relaxed").collect()
-        expect(len(seen) > 0, self.where, "a trace of an agent that is trained", "none")
+        refuse_unless(len(seen) > 0, self.where, "a trace of an agent that is trained", "none")
         return seen
 
 
@@ -196,7 +197,8 @@ def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> d
     """Return the different weights of each reward, by its name. Raises InputError for one that is not finite."""
     weights = {name: rows[_WEIGHT + name].drop_nulls().unique(maintain_order=True).to_list() for name in rewards}
     odd = [name for name, values in weights.items() if not all(map(isfinite, values))]
-    expect(not odd, where, f"finite numbers in the weights of {', '.join(odd)}", "others")
+    if odd:
+        refuse(where, f"finite numbers in the weights of {', '.join(odd)}", "others")
     return weights
 
 
@@ -237,7 +239,7 @@ def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False)
             return pl.lit(None, pl.Float64 if numbers else pl.Null)
         value, kind = pl.col(name) if value is None else value.struct.field(name), fields_of(kind)[name]
     fits = not numbers or is_number_type(kind) or kind == pl.Null
-    expect(fits, where, f"{_EPISODE}, with numbers in {'.'.join(path)}", f"{kind}")
+    refuse_unless(fits, where, f"{_EPISODE}, with numbers in {'.'.join(path)}", f"{kind}")
     return pl.lit(None) if value is None else value
 
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_audit.logs.refusals import refuse, refuse_unless
+from gdpo_core._errors import is_whole
 from gdpo_core._words import count
 
 Steps = tuple[int | None, int | None]  # the first and the last step; None: as far as the log goes
@@ -15,17 +16,18 @@ def validate_window(steps: object, last: object) -> tuple[Steps | None, int | No
 
     Raises InputError.
     """
-    expect(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
+    refuse_unless(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
     if steps is None:
         return None, None if last is None else int(last)  # type: ignore[call-overload]
-    expect(last is None, "last", "none beside steps", repr(last))
+    if last is not None:
+        refuse("last", "none beside steps", repr(last))
     wanted = "the first and the last step, (100, 150), of which one may be None"
     pair = steps if isinstance(steps, Sequence) and not isinstance(steps, str) and len(steps) == 2 else (None, None)
     whole = all(end is None or is_whole(end) for end in pair) and any(end is not None for end in pair)
-    expect(whole, "steps", wanted, repr(steps))
+    refuse_unless(whole, "steps", wanted, repr(steps))
     low, high = (None if end is None else int(end) for end in pair)
     in_order = low is None or high is None or low <= high
-    expect(in_order, "steps", "a first step that is not after the last", f"{low} and {high}")
+    refuse_unless(in_order, "steps", "a first step that is not after the last", f"{low} and {high}")
     return (low, high), None
 
 
@@ -52,7 +54,7 @@ def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | No
             if len(there) == 1
             else f"{count(len(there), 'step')} from {there[0]} to {there[-1]}"
         )
-        raise InputError(f"{where}: expected steps of {asked} in the log, got {got}")
+        refuse(where, f"steps of {asked} in the log", got)
     return chosen[0], chosen[-1]
 
 
