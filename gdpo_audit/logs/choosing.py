@@ -1,6 +1,7 @@
-"""The choice of files: those of a directory that are the log of one run.
+"""The choice of files: which files of a directory are the log of one run.
 
-Known names come first, then files of one kind; a folder, or a key of W&B, may hold each step.
+Files that are named as a trainer names its logs come first, and then files of any one format. The steps of a run may
+lie in folders of their own, or, in W&B, under keys of their own.
 """
 
 import glob
@@ -25,7 +26,7 @@ UNRELATED = re.compile(
     r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata"
     r"|logtree|timing_spans|checkpoints|materialized_inputs|rollouts_failures)\b.*$"
 )
-STATE = "trainer_state.json"  # of TRL and ms-swift: each checkpoint holds what was logged of all steps before it
+STATE = "trainer_state.json"  # TRL and ms-swift write into it, at each checkpoint, what they logged of all steps so far
 # Words in the names of files that a run saves of its model.
 _MODELS = re.compile(r"model|optim|sched|rng|state|args|ckpt|checkpoint|weight|adapter|consolidated|embed", re.I)
 # The names of logs of trainers that are read as any table is. Only of these may a folder hold several runs, which the
@@ -50,23 +51,23 @@ _ROLLOUTS = re.compile(r"(?<![a-z])rollouts?(?![a-z])", re.IGNORECASE)  # a fold
 _EVALUATION = re.compile(r"(?<![a-z])(?:evaluation|evals?|validation|valid|val|test)(?![a-z])[-_.]?", re.IGNORECASE)
 _TRAINING = re.compile(r"(?:^|/)train(?:ing)?(?![a-z])[^/]*$", re.IGNORECASE)
 
-Logs: TypeAlias = dict[tuple[str, str], list[str]]  # files by the folder of their run, and their kind
+Logs: TypeAlias = dict[tuple[str, str], list[str]]  # the paths of files by the folder of their run and their kind
 
 
 class NoLog(InputError):
-    """Raised where there is no log, or only files of other kinds: the program that writes it may not have begun."""
+    """Raised where there is no file of a log, perhaps because the program that writes it has not begun to."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The files of a log in their order, and in words the files beside it that were left out."""
+    """The files of a log in their order, and in words which files beside them were left out."""
 
     files: Sequence[str]
     left_out: tuple[str, ...] = ()
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a sort key that orders the numbers in names by size.
+    """Return a key that sorts names with the numbers in them by size.
 
     >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
     ['9.jsonl', '10.jsonl', 'b/1.jsonl']
@@ -75,9 +76,11 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
-    """Return the files of a directory that make up one log. Raises InputError for none, and for several logs.
+    """Return the files of a directory that make up one log.
 
-    inside: the start of the path of each, by which a reader can name it; empty where none can be named.
+    Raises NoLog if there is no log, and InputError if there are several, or if a file is there both packed and not.
+    names: the paths of all files inside the directory. where: the name of the directory, for errors.
+    inside: what stands before these paths where a user can name one of them, for errors; empty where nobody can.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
     ['run/completions.jsonl']
@@ -96,7 +99,7 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     logs = logs or logs_by(lambda name: f"*{format_suffix(name)}" if _is_dump(name) else None)
     states = [name for name in visible if name.rpartition("/")[2] == STATE]
     if not logs and states:
-        return Chosen(states[-1:])  # where no completions were logged, what was
+        return Chosen(states[-1:])  # no completions were logged, but means are there
     if not logs:
         _refuse_no_log(visible, where)
     logs, left_out = _without_evaluations(logs)
@@ -112,7 +115,9 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
 
 
 def step_in(name: str) -> int | None:
-    """Return the step that the folders around a file are named after; None if they name none.
+    """Return the number of the step after which a folder around a file is named; None if no folder is.
+
+    Folders count that are called like a step, and folders of plain numbers in one that is called like rollouts.
 
     >>> step_in("out/step_12/rows.jsonl"), step_in("rollout/3/17.jsonl"), step_in("seed_3/rows.jsonl")
     (12, 3, None)
@@ -128,7 +133,7 @@ def step_in(name: str) -> int | None:
 
 
 def is_table(name: str) -> bool:
-    """Return whether a file with this name may be a log."""
+    """Return whether a file with this name may be a log: it ends like a table, and is not named like other JSON."""
     base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
     return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
 
@@ -137,8 +142,10 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return the names of files that are of some kind, by the folder of their run and the kind; kind_of: returns the
-    kind of a file by its name, or None.
+    """Return those of the files that are of some kind, listed by the folder of their run and by their kind.
+
+    names: the paths of the files in the directory `where`.
+    kind_of: returns the kind of a file for its path, or None for a file that is left out.
     """
     logs: Logs = {}
     for name in names:
@@ -151,14 +158,17 @@ def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | 
 
 
 def _run_around(inside: re.Match[str]) -> str:
-    """Return the run that the name of an artifact begins with; empty for any other folder inside a run."""
+    """Return what stands in a path for a folder inside a run: the run's name, if an artifact's folder begins with it.
+
+    For any other folder inside a run it is the empty text. inside: a match of `_INSIDE_A_RUN`.
+    """
     return inside[1] + inside[2] if inside[2] else ""
 
 
 def _home(folder: str, where: str) -> str:
     """Return the path of a folder with # in the place of a step's number, which does not tell one run from another.
 
-    where: the path of the folder that holds it, whose name may say that the folders in it are steps of AReaL.
+    where: the path of the directory around it; the folders in one that is called like rollouts are steps.
     """
     parts = folder.split("/") if folder else []
     above = [where.rstrip("/").rpartition("/")[2], *parts]
@@ -169,13 +179,18 @@ def _home(folder: str, where: str) -> str:
 
 
 def _wandb_key(wanted: str, name: str) -> str | None:
-    """Return the name that tables of W&B have under the wanted key, in which # is the number of a step, or None."""
+    """Return the key of a table of W&B, with # for numbers and "of W&B" behind it; None for any other file.
+
+    wanted: a pattern that the whole key must match. name: the path of the file.
+    """
     table = WANDB_TABLE.search(unpacked_name(name))
     return f"{key_of(table)} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
 
 
 def key_of(table: re.Match[str]) -> str:
-    """Return the key of a table of W&B with # in the place of numbers: keys that differ in these alone are one run's.
+    """Return the key of a table of W&B with # in the place of numbers, so that all keys of one run are equal.
+
+    table: a match of `WANDB_TABLE`.
 
     >>> key_of(WANDB_TABLE.search("completions_step=12_12_00fe52.table.json"))
     'completions_step=#'
@@ -184,7 +199,10 @@ def key_of(table: re.Match[str]) -> str:
 
 
 def _framework(name: str) -> str | None:
-    """Return the trainer that gives its logs such names, with the run if the name tells it; None if no trainer does."""
+    """Return the trainer that names its logs like this file; None if no trainer does.
+
+    Where the name of the file tells the run, it stands behind the trainer: "open-instruct's RUN".
+    """
     name = unpacked_name(name)
     for title, pattern in _OTHER_TRAINERS.items():
         if match := pattern.search(name):
@@ -193,17 +211,17 @@ def _framework(name: str) -> str | None:
 
 
 def _is_dump(name: str) -> bool:
-    """Return whether a file of torch may hold responses: one that is not named like a model."""
+    """Return whether a file that torch.save wrote may hold responses, because it is not named like a model."""
     return format_suffix(name) in TENSORS and not _is_of_a_model(name)
 
 
 def _is_of_a_model(name: str) -> bool:
-    """Return whether the name of a file, without its folders, says that it is a model's or an optimizer's."""
+    """Return whether the name of a file says that it holds a model or an optimizer; its folders do not count."""
     return bool(_MODELS.search(name.rpartition("/")[2]))
 
 
 def _depth(folder: str) -> int:
-    """Return how many folders deep a folder lies."""
+    """Return how many folders deep a folder lies: 0 for the empty path."""
     return folder.count("/") + bool(folder)
 
 
@@ -211,10 +229,10 @@ def _depth(folder: str) -> int:
 
 
 def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
-    """Return the logs without files of evaluations, and in words how many files were left out.
+    """Return the logs without files of evaluations, and in words which files were left out.
 
-    Also left out is what prime-rl's training dropped. An evaluation is left out only where files of training lie beside
-    it.
+    An evaluation is left out only where files of training lie beside it. Of prime-rl, the files of all episodes are
+    left out where files of the episodes that were trained on lie beside them.
     """
     patterns = {re.sub(r"\d+", "#", name) for files in logs.values() for name in files}
     trains = {name.rpartition("/")[0] for name in patterns if _TRAINING.search(name)}
@@ -235,10 +253,11 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 
 
 def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
-    """Return whether a file is an evaluation's, by its name.
+    """Return whether a file holds an evaluation: its name says so, and a file of training lies beside it.
 
-    Then another file has the same name but for that word, or begins with train in the same folder. names: those of all
-    files, with # for numbers; trains: the folders that hold files of training.
+    A file of training has the same name but for the word for an evaluation, or begins with train in the same folder.
+    name: the path of the file, with # for numbers. names: the paths of all files, with # for numbers.
+    trains: the folders in which a file begins with train.
     """
     if not _EVALUATION.search(name):
         return False
@@ -250,12 +269,15 @@ def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
 
 
 def _replaced(name: str, word: str) -> str:
-    """Return the name with this word in the place of the word for an evaluation."""
+    """Return the name with `word` in the place of the word for an evaluation."""
     return _EVALUATION.sub(lambda match: word + re.sub(r"[a-z]+", "", match[0], flags=re.IGNORECASE), name)
 
 
 def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
-    """Raise InputError where several logs lie side by side; it names a file or folder of each that can be given."""
+    """Raise InputError for several logs that lie side by side; it names a path of each that a user can give.
+
+    inside: what stands before the paths of files where a user can name them; empty where nobody can.
+    """
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
     way = "unpack it and name one of them"
     if inside:
@@ -265,7 +287,9 @@ def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
 
 
 def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]) -> str:
-    """Return the path of one of several logs, each known by its folder and kind: a folder, a file or a glob.
+    """Return a path that leads to one of several logs alone: a folder, a file or a glob.
+
+    log: the folder and the kind of this log, by which `logs` lists its files.
 
     >>> logs = {("a", "TRL"): ["a/completions/1.parquet"], ("b", "*.csv"): ["b/x.csv"]}
     >>> logs |= {("b", "*.ab"): ["b/1.ab", "b/2.ab"]}
@@ -280,7 +304,7 @@ def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]
 
 
 def _refuse_no_log(names: Sequence[str], where: str) -> NoReturn:
-    """Raise NoLog where no file can be a log; for files that only Python reads it says how to convert them."""
+    """Raise NoLog for files of which none can be a log; it says how to convert files that only Python reads."""
     got = listing(sorted(names), most=5) if names else "no files"
     dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]
     got += f"; {advice(f'{where}/{dumps[0]}')}" if dumps else ""

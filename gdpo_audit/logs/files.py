@@ -1,4 +1,4 @@
-"""The files of a log: from a path, a directory, a glob, a zip, several of these, or bytes in memory."""
+"""The files of a log, found by a path, a directory, a glob, a zip, several of these, or given as bytes in memory."""
 
 import glob
 import io
@@ -27,24 +27,26 @@ from gdpo_core._words import count
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
 
 DEPTH = 6  # how many levels of folders are searched below the folder that was given
-# the start of a table of W&B
+# The first bytes of a table of W&B.
 _TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 MAX_FILES = 20_000  # the most files in a zip, which anyone can upload
 MAX_BYTES = 1 << 30  # the most bytes of a whole zip, unpacked
-MAX_IN_MEMORY = 1 << 28  # the most of a zip that is no file on disk
-# other packings unpack a whole block at once, however large it is
+MAX_IN_MEMORY = 1 << 28  # the same for a zip that is no file on disk
+# The packings of a zip that are read. Others unpack a whole block at once, however large it is.
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file of a log: its name in messages, and its path, or a function that returns its bytes, or its rows.
+    """A file of a log, which has a path or a function `load` that returns its bytes; or a log that is no file.
 
-    run: the run that was named, where the file can hold several.
-    odd: the columns of its rows that are text, but mostly numbers.
+    A log that is no file, such as a DataFrame, has its rows as `frame`, and neither path nor `load`.
+    name: the name of the file in messages.
+    run: the run that the caller named in this file, if it is a database that can hold several.
+    odd: the columns of `frame` that are text although most of their values are numbers.
     """
 
     name: str
@@ -56,7 +58,7 @@ class LogFile:
 
     @property
     def plain_path(self) -> Path | None:
-        """The path of the file; None where the file is packed or has no path."""
+        """The path of the file; None if the file is packed or has no path."""
         return None if self.path is None or self.name.lower().endswith(ENDING) else self.path
 
     def content(self) -> bytes:
@@ -65,13 +67,13 @@ class LogFile:
             return file.read()
 
     def start(self, size: int) -> bytes:
-        """Return the first bytes of the file, unpacked, at most `size`."""
+        """Return the first bytes of the file, unpacked, and at most `size` of them."""
         with self._open() as file:
             return file.read(size)
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
-        """Open the file, unpacked. Raises InputError where it cannot be read."""
+        """Open the file for the time of a `with` block, unpacked. Raises InputError if it cannot be read."""
         if self.load is not None:
             yield unpack(io.BytesIO(self.load()), self.name, MAX_IN_MEMORY)
             return
@@ -85,9 +87,9 @@ class LogFile:
 
 @dataclass(frozen=True)
 class LogFiles:
-    """The files of a log in reading order, a name for all of them, and the args.json near them, if there is one.
+    """The files of a log in reading order, a name for the whole, and the args.json near them, if there is one.
 
-    left_out: the files beside them that are no part of the log, in words.
+    left_out: in words, the files beside them that are no part of the log.
     """
 
     files: tuple[LogFile, ...]
@@ -99,7 +101,7 @@ class LogFiles:
 def find_files(path: object) -> LogFiles:
     """Return the files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
 
-    Raises InputError if there is no log, or if several logs lie side by side.
+    Raises InputError for any other `path`, if there is no log, or if several logs lie side by side.
     """
     if isinstance(path, Mapping):
         return _log_of_upload(path)
@@ -110,7 +112,7 @@ def find_files(path: object) -> LogFiles:
         refuse("path", wanted, type(path).__name__)
     refuse_unless(len(path) > 0, "path", "at least one file", "none")
     parts = [_at(os.fspath(p)) for p in path]
-    # A file is one entry, however its path is spelled.
+    # Two spellings of one path must not make two files.
     files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
     name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
     args = next((part.args for part in parts if part.args), None)
@@ -119,10 +121,10 @@ def find_files(path: object) -> LogFiles:
 
 
 def format_of(file: LogFile) -> str:
-    """Return the format of a file, by its first bytes and its ending.
+    """Return the format of a file, as its first bytes or the ending of its name show it.
 
-    The formats are parquet, csv, tsv, jsonl, json, wandb, trackio and torch. Rows that need no parsing count as
-    parquet, because both have columns with types. Raises InputError for other formats.
+    The formats are parquet, csv, tsv, jsonl, json, wandb, trackio and torch. Rows that came from no file count as
+    parquet, because both have columns with types. Raises InputError for any other format.
 
     >>> format_of(LogFile("log.txt", load=lambda: b'{"a": 1}'))
     'jsonl'
@@ -160,7 +162,10 @@ def format_of(file: LogFile) -> str:
 
 
 def _at(path: str) -> LogFiles:
-    """Return the log at a path or a glob. Raises InputError where there is none, or it cannot be read."""
+    """Return the log at a path, at a glob, or of one run in a database, DATABASE::RUN.
+
+    Raises NoLog if nothing is there, and InputError if it cannot be read or holds several logs.
+    """
     refuse_unless(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
     here = expand_home(path)
     database, separator, run = path.partition("::")
@@ -182,7 +187,7 @@ def _at(path: str) -> LogFiles:
         refuse(path, "a file or directory", "nothing of that name", NoLog)
     if len(matches) == 1:
         return _at(matches[0])
-    # A file has one path, though a link may lead back to a folder above it.
+    # A link may lead back to a folder above it, so that a glob finds one file under several paths.
     once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
     paths = [str(file) for file in reversed(once.values()) if file.is_file()]
     if not paths:  # the matches are folders, such as one per step
@@ -192,12 +197,15 @@ def _at(path: str) -> LogFiles:
 
 
 def expand_home(path: str) -> Path:
-    """Return a path in which a first ~ is replaced by a user's home, if there is such a user."""
+    """Return a path in which a leading ~ is replaced by the home of its user, if there is such a user."""
     return Path(os.path.expanduser(path))
 
 
 def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
-    """Return the log in a directory. within: the folders in it that are looked at. Raises InputError."""
+    """Return the log in a directory, which is searched `DEPTH` levels deep. Raises InputError without exactly one log.
+
+    within: the folders of the directory that are searched, as paths inside it; by default all of it is.
+    """
     names: list[str] = []
     errors: list[OSError] = []
     for where, folders, files in chain(*(os.walk(folder / start, onerror=errors.append) for start in within)):
@@ -214,7 +222,7 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
 
 
 def _file(path: Path) -> LogFiles:
-    """Return the log that is one file, or the log inside it if it is a zip."""
+    """Return the log that is a single file; of a zip, the log inside it."""
     file, name = _on_disk(path), _spelt(path)
     start = file.start(4096)
     if path.suffix.lower() == ".zip" or (start.startswith(ZIP) and not is_torch(name, start)):
@@ -223,18 +231,21 @@ def _file(path: Path) -> LogFiles:
 
 
 def _on_disk(path: Path) -> LogFile:
-    """Return the file at a path; if the path is not UTF-8, which polars cannot open, its bytes are read here."""
+    """Return the file at a path; without the path, but with a function that reads the bytes, if it is not UTF-8.
+
+    polars cannot open a path that is not UTF-8.
+    """
     name = _spelt(path)
     return LogFile(name, path) if name == str(path) else LogFile(name, load=path.read_bytes)
 
 
 def _spelt(path: Path | str) -> str:
-    """Return a path as text in which bytes that are no UTF-8 are spelled out."""
+    """Return a path as text, in which bytes that are no UTF-8 are written as escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _args_near(folder: Path) -> LogFile | None:
-    """Return the run's configuration, args.json, from the folder of its log or the folder above; None without one."""
+    """Return args.json, ms-swift's configuration of a run, from the folder of its log or the one above, or None."""
     for near in (folder, *folder.absolute().parents[:1]):
         if (near / "args.json").is_file():
             return _on_disk(near / "args.json")
@@ -245,7 +256,10 @@ def _args_near(folder: Path) -> LogFile | None:
 
 
 def _log_of_upload(files: Mapping) -> LogFiles:
-    """Return the log among files and zips that were handed over by name. Raises InputError."""
+    """Return the log among uploaded files and zips. Raises InputError if there is none, or more than one.
+
+    files: the bytes of each file by its name; DATABASE::RUN names a run in a single database.
+    """
     refuse_unless(len(files) > 0, "path", "at least one file", "none")
     loads: dict[str, Callable[[], bytes]] = {}
     for name, content in files.items():
@@ -271,7 +285,11 @@ def _log_of_upload(files: Mapping) -> LogFiles:
 
 
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
-    """Return the log among files in memory, whose names are archive:folder/file."""
+    """Return the log among files in memory. Raises InputError if there is none, or more than one.
+
+    loads: functions that return the bytes of the files, by names such as archive:folder/file. where: a name for the
+    whole.
+    """
     inner = {name.rpartition(":")[2]: name for name in loads}
     chosen = choose(list(inner), where)
     args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
@@ -283,7 +301,11 @@ def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
 
 
 def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
-    """Return, for each name inside a zip, a function that reads this file. Raises InputError for no zip of a log."""
+    """Return functions that each return the bytes of one file in a zip, by the names of these files in the zip.
+
+    name: the name of the zip, for errors. source: its path or its bytes. Raises InputError for a file that is no zip,
+    and for a zip that is too large, or that holds what no log has.
+    """
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
         infos = [info for info in archive.infolist() if not info.is_dir()]
@@ -308,7 +330,11 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
 
 
 def _check_member(name: str, info: zipfile.ZipInfo) -> None:
-    """Raise InputError for a member of a zip that no log has: a link, encrypted, too large, or with a path out."""
+    """Raise InputError for a file in a zip that no log needs and that may do harm.
+
+    Such a file is a link, encrypted, packed in an unusual way, a zip itself, far larger once it is unpacked, or has a
+    name that leads out of the zip's folder. name: the name of the zip. info: what the zip says of the file.
+    """
     where, path = location(name, member=info.filename), PurePosixPath(info.filename.replace("\\", "/"))
     outside = not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]
     outside = outside or "\0" in info.orig_filename
@@ -329,9 +355,9 @@ def _check_member(name: str, info: zipfile.ZipInfo) -> None:
 
 
 def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of one member of a zip, as many as its header says.
+    """Return the bytes of one file in a zip, as many as its header says. name: the name of the zip.
 
-    The header may be false; then the checksum does not fit, which raises InputError.
+    Raises InputError if the file cannot be unpacked. A false header shows in the checksum, which then does not fit.
     """
     try:
         with archive.open(member) as file:

@@ -21,7 +21,10 @@ _NO_TABLE = "a table whose columns polars can take"
 
 
 def log_of(source: object) -> LogFiles | None:
-    """Return the log in a table or behind URLs; None for a source of another kind. Raises InputError."""
+    """Return the log in a table in memory, or behind URLs of hf://, s3:// or gs://; None for any other source.
+
+    Raises InputError if polars cannot take the table or read the URL.
+    """
     urls = [source] if isinstance(source, str) else source
     if isinstance(urls, list | tuple) and urls and all(isinstance(u, str) and REMOTE.match(u) for u in urls):
         name = urls[0] if len(urls) == 1 else f"{urls[0]} and {len(urls) - 1} more"
@@ -37,10 +40,11 @@ def log_of(source: object) -> LogFiles | None:
 
 
 def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
-    """Return a DataFrame of any library that narwhals knows, or rows as dicts, in polars; None for anything else.
+    """Return a table in memory as a DataFrame of polars; None if `data` is no table.
 
-    odd: filled with the columns that are numbers but for a few values. Raises InputError if polars cannot take the
-    data, or if two columns have one name.
+    data: a table of any library that narwhals knows, such as pandas or Arrow, or a sequence of dicts, one per row.
+    Raises InputError if polars cannot take the data, or if two columns have one name.
+    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
     """
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         no_name = next((name for row in data for name in row if not isinstance(name, str)), None)
@@ -68,7 +72,11 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
 
 
 def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
-    """Return a table of narwhals in polars; value by value where pyarrow is missing or refuses a column of pandas."""
+    """Return a table of narwhals as a DataFrame of polars.
+
+    It is copied value by value where pyarrow is missing or refuses a column of pandas.
+    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
+    """
     try:
         return table.to_polars()
     except (ImportError, TypeError, ValueError):
@@ -76,11 +84,12 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
 
 
 def _scan(url: str) -> pl.LazyFrame:
-    """Return the plan that reads a table on the Hugging Face Hub, in S3 or in Google Cloud. Raises InputError.
+    """Return a lazy frame of the Parquet files behind a URL: a file, a glob, or all files of a folder or a dataset.
 
-    Of a dataset or a folder the plan reads all Parquet files.
+    The URL leads to the Hugging Face Hub, to S3 or to Google Cloud. Raises InputError for another format, and if polars
+    refuses the URL.
     """
-    # polars warns that it has to look for the region of a bucket, which is no user's concern.
+    # polars warns that it has to look for the region of a bucket, which does not concern a user.
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)
     scheme, rest = url.split("://", 1)
     url = f"{scheme.lower()}://{rest}"

@@ -1,6 +1,6 @@
 """Files of torch.save as tables: rows in a list, or tensors and lists with a value per response.
 
-A file is loaded as torch loads what it does not trust: tensors and plain values, none of which runs anything.
+torch.load reads them as files that it does not trust: it makes tensors and plain values, and runs none of their code.
 """
 
 import io
@@ -23,16 +23,18 @@ MAX_VALUES = 50_000_000  # the most values of a file, once its lists are written
 DEPTH = 20  # the most levels of lists and objects
 _SAFE_SINCE = (2, 6)  # in older versions a file could run code in spite of weights_only
 _ROWS = ("samples", "rows", "rollouts", "trajectories", "data")  # the names of a list of rows, slime's first
-# The share of the number of responses from which on a column lacks some values; a column of prompts has at most half as
-# many.
+# Two columns whose lengths differ by less than this factor were meant to have one length, so that values are missing. A
+# column of prompts is half as long as the others, or shorter, because a group has two responses or more.
 _CLOSE = 3 / 4
 _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
 
 
 def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
-    """Return the rows in a file of torch; odd: filled with the columns that are numbers but for a few values.
+    """Return the rows in a file that torch.save wrote, as a table.
 
-    Raises InputError for a file without rows, with advice on how to convert it.
+    path: the path of the file; None for a file that is not on this machine's disk, which is refused.
+    Raises InputError for a file without rows, too, and says how to convert it.
+    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
     """
     if path is None:
         refuse(name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
@@ -50,7 +52,7 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
 
 
 def _loaded(name: str, path: Path) -> Any:
-    """Load a file with torch.load, which then runs none of its code. Raises InputError."""
+    """Return what torch.load finds in a file, whose code it does not run. Raises InputError if it cannot be read."""
     _expect_small(name, path)
     import torch  # the import takes seconds, and most logs are none of torch's files
 
@@ -71,7 +73,7 @@ def _loaded(name: str, path: Path) -> Any:
 
 
 def _expect_small(name: str, path: Path) -> None:
-    """Raise InputError for a file that is too large, also once it is unpacked."""
+    """Raise InputError for a file of more than `MAX_BYTES`, as it is or once it is unpacked."""
     try:
         size = path.stat().st_size
         if zipfile.is_zipfile(path):
@@ -84,9 +86,10 @@ def _expect_small(name: str, path: Path) -> None:
 
 
 def _dense(value: Any, name: str) -> Any:
-    """Return a tensor as a dense, dequantised one, or as a number if it has no dimensions; anything else unchanged.
+    """Return a tensor as a dense one that is not quantised, or as a number if it has no dimensions.
 
-    Raises InputError for a tensor without values, a nested one, and one that is too large once it is dense.
+    Anything but a tensor is returned unchanged. name: the name of the file, for errors.
+    Raises InputError for a tensor without values, for a nested one, and for one that is too large once it is dense.
     """
     if not hasattr(value, "to_dense"):
         return value
@@ -102,9 +105,11 @@ def _dense(value: Any, name: str) -> Any:
 
 
 def _rows(content: Any, where: str) -> list | None:
-    """Return the rows of a loaded file, or None if it has none; slime's rollout_id, beside the rows, is the step.
+    """Return the rows, one object each, in what torch.load found in a file; None if it holds none.
 
-    Raises InputError where a few values of a column are missing, so that no reward is left out without a word.
+    The rows are a list, alone or under a usual name; slime's rollout_id beside that list is their step. Otherwise
+    tensors and lists of one length are the columns. where: the name of the file, for errors.
+    Raises InputError if a column of numbers lacks a few values, because leaving it out might hide a reward.
     """
     if isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
         return content
@@ -132,23 +137,28 @@ def _rows(content: Any, where: str) -> list | None:
 
 
 def _size(value: Any) -> int | None:
-    """Return the number of values of a tensor or a list; None for anything else."""
+    """Return the number of values of a list, or of the rows of a tensor; None for anything else."""
     if isinstance(value, list | tuple):
         return len(value)
     return len(value) if getattr(value, "ndim", 0) else None
 
 
 def _usual(sizes: Mapping[str, int]) -> int | None:
-    """Return the number of responses: the length of columns called a reward, or else the most usual length, or None."""
+    """Return how many responses a file holds; None if it has no columns. sizes: the length of each column, by name.
+
+    It is the most usual length of columns that are called a reward, score or advantage, or, without such, of all.
+    """
     called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
     every = called or [*sizes.values()]
     return max(every, key=every.count) if every else None
 
 
 def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
-    """Return a value as JSON has it, tensors as numbers and lists. left: how many values may still come.
+    """Return a value as JSON could hold it: tensors become numbers and lists, and unknown objects texts.
 
-    Raises InputError for more, and for values that are nested too deep.
+    left: a list of one number, which says how many values may still come and falls with each.
+    depth: how many lists and objects the value stands in.
+    name: the name of the file. Raises InputError for too many values, and for values that are nested too deep.
     """
     if depth >= DEPTH:
         refuse(name, f"at most {DEPTH} levels of lists", "more")

@@ -1,4 +1,4 @@
-"""Tables in which experiment trackers keep TRL's completions: W&B's `*.table.json`, and trackio's SQLite databases."""
+"""Tables of completions that TRL logs to experiment trackers: W&B's `*.table.json` files and trackio's databases."""
 
 import json
 import re
@@ -22,9 +22,11 @@ from gdpo_core._errors import reason
 from gdpo_core._words import clip, count, listing
 
 PATIENCE = 2.0  # the seconds that a database may stay locked
-LONGEST = 20.0  # the seconds that a database may compute, as a column can be an expression without an end
-RUNS = 10_000  # the most runs of a database
+LONGEST = 20.0  # the seconds that a query may take, because a column can be an expression that never ends
+RUNS = 10_000  # the most runs of a database that are looked at
 KEY = "completions"  # the key under which TRL logs its table
+# The columns that trackio's table of metrics has at least.
+# The columns that trackio's table of metrics has at least.
 _COLUMNS = ("id", "run_name", "step", "metrics")
 
 
@@ -32,7 +34,11 @@ _COLUMNS = ("id", "run_name", "step", "metrics")
 
 
 def expect_one_run(where: str, names: Sequence[str]) -> None:
-    """Raise InputError unless the tables of W&B are of one run, which logs under one key and each number once."""
+    """Raise InputError if the names of W&B's table files show that they come from several runs.
+
+    They do if the tables were logged under several keys, or if two tables in one folder have the same number.
+    where: the name of the log, for the error. names: the paths of the table files; those without a number are ignored.
+    """
     tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
     keys = dict.fromkeys(map(key_of, (table for _, table in tables)))
     if len(keys) > 1:
@@ -45,8 +51,10 @@ def expect_one_run(where: str, names: Sequence[str]) -> None:
 
 
 def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """Return the table of a `*.table.json`, which has names in `columns` and rows in `data`; odd: filled with the
-    columns that are numbers but for a few values. Raises InputError for another form.
+    """Return the table in a `*.table.json` file of W&B, an object with the names of the columns and with the rows.
+
+    They are its members `columns` and `data`. Raises InputError for a file that holds anything else.
+    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
     """
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
     content: Any = document(file, wanted)
@@ -68,8 +76,11 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
 
 
 def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
-    """Return the tables of completions of one run of a database, with their names, in the order of logging; odd: filled
-    with the columns that are numbers but for a few values. Raises InputError.
+    """Return the tables of completions that one run logged to a database, each with its name, in the order of steps.
+
+    The run is the one that `file.run` names; if that is None, it is the only run of the database. Raises InputError if
+    the database cannot be read, if no run or several runs fit, or if the run logged no completions.
+    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
     """
     tables: list[tuple[str, pl.DataFrame]] = []
     try:
@@ -94,7 +105,7 @@ def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
 
 
 def _open(file: LogFile) -> sqlite3.Connection:
-    """Return a connection to the database that only reads."""
+    """Return a connection that only reads the database; a packed file, or one in memory, is loaded into memory."""
     if file.plain_path is None:
         database, content = sqlite3.connect(":memory:"), file.content()
         # Bytes 18 and 19 are 2 where the file had a write-ahead log, which a database in memory cannot have.
@@ -107,10 +118,11 @@ def _open(file: LogFile) -> sqlite3.Connection:
 
 
 def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
-    """Return the expression that identifies runs, its value for the run that was asked for, and that run's name.
+    """Return the SQL expression that identifies runs in a database, its value for the run to read, and this run's name.
 
-    Without a run asked for, only runs count that logged a table of completions, if any did. Raises InputError unless
-    one run is left.
+    The run to read is the one whose id or name is `file.run`. If that is None, it is the only run with a table of
+    completions, or the only run if none has such a table. Raises InputError for a database without the columns of
+    trackio, and unless there is exactly one such run.
     """
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
     fits = {*_COLUMNS} <= {*columns}
@@ -137,9 +149,10 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
 
 
 def _rows(text: object, where: str) -> list[dict]:
-    """Return the rows of the table in one entry of a run; an empty list for an entry without a table.
+    """Return the rows of the table of completions in one entry of a run; an empty list for an entry without a table.
 
-    Raises InputError for a table of another form.
+    text: the metrics of the entry, as JSON. where: the name of the table, for errors.
+    Raises InputError for metrics that are no JSON, and for a table that is no list of rows with the same columns.
     """
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     if not isinstance(text, str) or KEY not in text:
