@@ -1,6 +1,8 @@
 """The behaviour of number columns in a log, which tells places, clocks, labels and copies from rewards.
 
-The numbers decide; a name counts only for units and roles that no reward has, in `measures`.
+A place numbers the responses of a group, a clock rises along the log, a label is the same in a whole group, and a copy
+orders the responses as another column does. The numbers decide. A name counts only in `measures`, for units and roles
+that no reward has.
 """
 
 import re
@@ -12,15 +14,19 @@ import polars as pl
 
 from gdpo_audit.logs.names import GROUP_OF_ROW
 
-LEAST_GROUPS = 8  # Groups of two responses or more that have to agree: what fewer groups show may be chance.
-LEAST_PAIRS = 30  # Neighbours that a column has to part in its order: fewer may follow another column by chance.
+LEAST_GROUPS = 8  # the fewest groups of two responses or more that have to agree; what fewer show may be chance
+LEAST_PAIRS = 30  # the fewest neighbours, by value, that both columns tell apart; with fewer it may be chance
 NEARLY_ALL = 0.95  # the share of the groups, or of the rows, that counts as nearly all
-# The correlation of a clock's ranks with the rows. What is learnt never comes near, because groups differ.
+# The least correlation of a clock's ranks with the numbers of its rows. A reward that is learnt never reaches it,
+# because groups differ.
 FOLLOWS = 0.95
-COPY = 0.5  # The share of the neighbours that either column parts which copies both part; a threshold parts far fewer.
+COPY = (
+    0.5  # the least share of the neighbours told apart by one copy that the other tells apart; a threshold has far less
+)
 FEW_LEVELS = 8  # the most different values of a mark; a measured time or price has more
 
-# Units, roles of a machine, and places: the last word of a name such as gen_time_s, cost_usd or worker_version.
+# Units, roles of a machine, and places, which are the last word of a name such as gen_time_s, cost_usd or
+# worker_version.
 _UNITS = {"s", "ms", "us", "ns", "sec", "secs", "seconds", "minutes", "usd", "eur", "cents", "bytes", "mb", "gb"}
 _ROLES = {"version", "worker", "latency", "idx", "index", "node", "host", "port", "pid", "gpu", "shard", "attempt"}
 _ROLES |= {"timestamp", "time", "cost", "price", "retries", "rank", "seed", "id", "uid"}
@@ -32,10 +38,10 @@ MEASURE = "it is named like a measurement or a place, and its numbers do not spe
 
 
 def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[str, str]:
-    """Return why columns are no rewards, in words, by their names; columns that may be rewards are not among them.
+    """Return those of the columns that are no rewards, with the reason in words.
 
     rows: some responses in the order of the log, with the group of each in GROUP_OF_ROW where the log shows it.
-    labels: whether a column that has one value in each group is left out too.
+    labels: whether a column that has one value in each group is no reward either.
 
     >>> rows = pl.DataFrame({GROUP_OF_ROW: [g for g in range(9) for _ in "abc"], "n": [0, 1, 2] * 9, "at": range(27)})
     >>> not_rewards(rows, ["n", "at"], labels=True)["at"]
@@ -49,7 +55,9 @@ def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[
 
 
 def measures(name: str, values: pl.Series) -> bool:
-    """Return whether a name ends in a unit or a role, and the values are too many, or too coarse, for a mark.
+    """Return whether a column measures a machine: its name ends in a unit or a role, and its values are no mark's.
+
+    A mark has few values, or two if they are whole numbers.
 
     >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
     (True, False)
@@ -63,7 +71,10 @@ def measures(name: str, values: pl.Series) -> bool:
 
 
 def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
-    """Return why one column is no reward; empty where its numbers do not say so."""
+    """Return why one column is no reward, in words; an empty text where its numbers do not show that.
+
+    groups: the number of each row's group, or None. labels: as in `not_rewards`.
+    """
     values = column.to_numpy()
     if not len(values) or not np.isfinite(values).all() or np.ptp(values) == 0:
         return ""
@@ -73,10 +84,11 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
 
 
 def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
-    """Return why a column cannot be a reward, judged inside groups of two or more responses.
+    """Return why a column is no reward, judged inside groups of two or more responses; an empty text without a reason.
 
-    It numbers the responses of a group, or (if `labels`) it has one value in each group; empty where neither holds, or
-    where the groups are too few.
+    The reason is that it numbers the responses of nearly every group, or, if `labels`, that it has one value in each
+    group. There is none where the groups are too few. values, groups: of each row the value, and the number of its
+    group.
     """
     order = np.lexsort((values, groups))
     inside, group = values[order], groups[order]
@@ -96,7 +108,7 @@ def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> s
 
 
 def _rises(values: np.ndarray) -> bool:
-    """Return whether the values rise along the rows, or nearly do, and are more different than marks are."""
+    """Return whether the values rise along the rows, or nearly do, and are too many different ones for a mark."""
     if len(np.unique(values)) <= FEW_LEVELS:
         return False
     if (np.diff(values) >= 0).all():
@@ -106,10 +118,11 @@ def _rises(values: np.ndarray) -> bool:
 
 
 def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of columns that order the responses of every group alike: squashed or rescaled copies.
+    """Yield the pairs of columns that order the responses of every group alike, as squashed or rescaled copies do.
 
-    One of them is then a rising function of the other in each group, and parts nearly as many neighbours. A mark that
-    is a threshold of a score parts far fewer, and is a reward of its own.
+    In such a pair one column is a rising function of the other in each group, and differs wherever the other does, or
+    nearly. A mark that is a threshold of a score differs far more rarely, and is a reward of its own.
+    rows: as in `not_rewards`.
 
     >>> score = pl.Series("score", [float(k * 7 % 64) for k in range(64)])
     >>> [*same_order(pl.DataFrame([score, score.sqrt().alias("z")]), ["score", "z"])]
@@ -126,7 +139,10 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
-    """Return whether y is a rising function of x in each group, and parts most of the neighbours that x parts."""
+    """Return whether y is a rising function of x in each group, and tells most of the responses apart that x does.
+
+    x, y, groups: of each row the two values, and the number of its group.
+    """
     order = np.lexsort((y, x, groups))
     inside = groups[order][1:] == groups[order][:-1]
     steps = np.diff(x[order])[inside], np.diff(y[order])[inside]

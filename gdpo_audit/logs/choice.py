@@ -1,7 +1,7 @@
 """The choice of rewards: which number columns of a log are rewards, and which is the total of others.
 
-Names say what a column may be, and the numbers decide: a total is a weighted sum of others, places and clocks are no
-rewards, and of two columns that order every group alike one alone can be meant. What stays open is asked about, unless
+Names say what a column may be, and the numbers decide. A total is a weighted sum of others. Places and clocks are no
+rewards. Of two columns that order every group alike only one can be meant. What stays open is asked about, unless
 logged advantages can judge it.
 """
 
@@ -22,21 +22,25 @@ from gdpo_audit.logs.score import Score, weights_of
 from gdpo_core._words import listing
 
 LARGEST = 100  # the largest reward in whole numbers; larger ones look like a count
-GRADES = 8  # the most different values of a reward in whole numbers of which some are larger than that
-# The share of a column that the others explain: with less it is a reward, with more it may be a total that was clipped
-# or gated.
+GRADES = 8  # the most different values of a reward in whole numbers if some of them are larger than `LARGEST`
+# The share of a column's variance that the others explain. With less the column is a reward; with more it may be a
+# total that was clipped or gated.
 NEARLY = 0.5
-NEAR = 0.9  # The share that the others explain of a total by its name which also holds something that is not logged.
-# The share of a variance that is float32's round-off, and the size of a weight, beside the largest, that is none.
+NEAR = 0.9  # The share from which on a column named like a total is one that also holds something that is not logged.
+# The share of a variance that float32's round-off makes, and the size of a weight, relative to the largest, that is 0.
 _NOTHING, _FAINT = 1e-11, 1e-6
-ROWS = 30  # the fewest rows that show a total under any other name
+ROWS = 30  # the fewest rows that show a total which is not named like one
 
+# Reads some rows of these columns, spread over the run.
 Sample = Callable[[Sequence[str]], pl.DataFrame]
 
 
 @dataclass(frozen=True)
 class RewardChoice:
-    """The rewards that were chosen in a log, and what a total beside them tells of their weights."""
+    """The rewards that were chosen in a log, and what a total beside them tells of their weights.
+
+    issues: what the choice may hide from a reader.
+    """
 
     rewards: tuple[str, ...]
     weights: Mapping[str, float] | None = None  # the weights with which they add up to the total
@@ -45,12 +49,12 @@ class RewardChoice:
 
     @property
     def weights_by(self) -> str:
-        """The origin of the weights: score, if the total is their weighted sum; fitted, if it nearly is."""
+        """The origin of the weights: score if the total is their weighted sum, fitted if it nearly is."""
         return "fitted" if any("missing" in issue.details for issue in self.issues) else "score"
 
     @property
     def total_only(self) -> bool:
-        """Whether the only reward is a total by its name."""
+        """Whether there is one reward alone, which is named like a total."""
         return len(self.rewards) == 1 and total_rank(self.rewards[0]) is not None
 
 
@@ -65,13 +69,14 @@ def choose(
     judged: bool = False,
     length: str | None = None,
 ) -> RewardChoice:
-    """Choose the rewards among the number columns of a log.
+    """Choose the rewards among the number columns of a log, and return the choice.
 
+    numbers: the names of these columns, in the order of the log.
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
-    named: the rewards that the caller names, which stand. flags: columns of true and false.
-    asks: raise InputError for columns that may be rewards or metrics, or copies; but where advantages are logged, these
-    judge (`judged`), and such columns are left out at first. length: the column of lengths, which is no reward unless a
-    total counts it, as one that pays for brevity does.
+    where: a file, for errors. named: the rewards that the caller names, which stay. flags: columns of true and false.
+    asks: whether to raise InputError for columns that may be rewards or metrics, or copies of others.
+    judged: whether advantages are logged; then such columns are left out at first, and the advantages judge them.
+    length: the column of lengths, which is a reward only if a total counts it, as one that pays for brevity does.
     """
     clear = [name for name in numbers if role(name) != "metric"]
     metrics = [name for name in numbers if name not in clear]
@@ -104,18 +109,22 @@ def choose(
 
 
 def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
-    """Raise InputError for a log without a reward column; it names the options that make these columns rewards."""
+    """Raise InputError for a log without a reward column; it says how to name these columns as rewards after all."""
     wanted = "at least one column of numbers that is a reward"
     refuse(where, wanted, f"{got}; name those that are, of {reward_options(columns)}")
 
 
 def _totals_among(names: Sequence[str]) -> list[str]:
-    """Return the columns that are named like totals, the surest first."""
+    """Return those of the columns that are named like totals, the surest first."""
     return sorted((name for name in names if total_rank(name) is not None), key=lambda name: total_rank(name) or 0)
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the rewards that the caller names, with the weights that a total shows exactly, or nearly, if one does."""
+    """Return the rewards that the caller names, with the weights that a total beside them shows.
+
+    totals: columns that are named like totals. A total that is exactly a weighted sum of the rewards goes before one
+    that nearly is; without either there are no weights.
+    """
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
     for total in totals:
@@ -128,7 +137,10 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 
 
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the one reward that the caller names, a total by its name, with an issue if other columns explain it."""
+    """Return a total by its name, which the caller names, as the only reward, with an issue if other columns make it.
+
+    parts: the columns that may be the parts of the total.
+    """
     score = weights_of(sample([total, *parts]), parts, flags, total) if parts else None
     if score is None or score.explained < NEARLY:
         return RewardChoice((total,))
@@ -141,7 +153,8 @@ def _near_total(
 ) -> RewardChoice | None:
     """Return the rewards beside a total that they nearly make, with the weights that come nearest; None without one.
 
-    If `asks`, raises InputError where a column may be such a total or a reward of its own.
+    table: a sample of the rows. clear: the columns that may be rewards, totals among them. where: a file, for errors.
+    asks: whether to raise InputError for a column that may be such a total or a reward of its own.
     """
     totals = _totals_among(clear)
     parts = [name for name in clear if name not in totals]
@@ -166,7 +179,10 @@ def _near_total(
 
 
 def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]) -> tuple[LogIssue, ...]:
-    """Return the issue of a total that seems to hold the one reward beside it, and something unlogged; else ()."""
+    """Return the issue of a total that seems to hold the one reward beside it and something that is not logged, or ().
+
+    table: a sample of the rows. clear: the columns that may be rewards, totals among them.
+    """
     issues: tuple[LogIssue, ...] = ()
     totals = _totals_among(clear)
     parts = [name for name in clear if name not in totals]
@@ -178,8 +194,9 @@ def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]
 
 
 def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = False) -> LogIssue:
-    """Return the issue of a total that is no weighted sum of the columns beside it; alone: whether it is a single
-    column.
+    """Return the issue of a total that is no weighted sum of the columns beside it.
+
+    parts: these columns. score: how nearly they make the total. alone: whether there is only one such column.
     """
     details = {"score": total, "columns": [*parts], "error": score.error}
     if alone:
@@ -190,16 +207,18 @@ def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = Fal
 
 
 def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
-    """Return the issue that says why columns were not read as rewards; () without such columns."""
+    """Return the issue that says why columns are left out; () if there are none. reasons: why, in words, by column."""
     return (LogIssue("no-reward", {"columns": dict(reasons)}),) if reasons else ()
 
 
 def _without_open_ones(
     choice: RewardChoice, table: pl.DataFrame, where: str, judged: bool
 ) -> tuple[RewardChoice, dict[str, str]]:
-    """Return the choice without columns that may be no rewards, and by their names why they are left out.
+    """Return the choice without the columns that may be no rewards, and in words why each of these is left out, by
+    name.
 
-    That takes logged advantages (`judged`); without them such columns raise InputError.
+    They are left out only if logged advantages can judge them (`judged`). Otherwise raises InputError for them, and for
+    two rewards that order every group alike. table: a sample of the rows. where: a file, for errors.
     """
     names = choice.rewards
     unsure = [name for name in names if _is_open(name, table[name])]
@@ -219,7 +238,7 @@ def _without_open_ones(
 
 
 def _weighted(first: str, second: str) -> bool:
-    """Return whether the name of one column says that it holds the other column times a weight."""
+    """Return whether the name of one of two columns says that it holds the other one times a weight."""
     first, second = sorted((first.lower(), second.lower()), key=len)
     return "weighted" in second and first in second
 
@@ -227,9 +246,11 @@ def _weighted(first: str, second: str) -> bool:
 def beside_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool
 ) -> RewardChoice:
-    """Return the rewards that count in the total which the framework logs beside them, with their weights.
+    """Return the rewards that count in the total that the framework logs beside them, with their weights.
 
-    table: rows of the rewards and the total, and GROUP_OF_ROW. named: the caller names the rewards, which stand.
+    table: rows of the rewards and the total, with the group of each in GROUP_OF_ROW where it is known.
+    score: the column of the total. flags: columns of true and false.
+    named: whether the caller names the rewards, which then all stay.
     """
     fit = weights_of(table, rewards, flags, score)
     if fit is None or fit.weights is None:
@@ -249,9 +270,10 @@ def beside_score(
 def _beside_open_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, fit: Score | None
 ) -> RewardChoice:
-    """Return the rewards beside a total that does not tell them; names and numbers decide.
+    """Return the rewards beside a total that does not tell which they are, so that names and numbers decide.
 
-    The total is no sum of them, or it is one with several choices of weights. fit: how the rewards make the total.
+    The total is no weighted sum of the rewards, or several choices of weights make it.
+    fit: how nearly the rewards make the total; None if nothing could be fitted. The rest is as in `beside_score`.
     """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)
@@ -272,7 +294,7 @@ def _beside_open_score(
 def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> NoReturn:
     """Raise InputError for columns that may be rewards or not; it names all candidates as a command line takes them.
 
-    what: what these columns may be, in words. clear: the candidates.
+    columns: these columns. what: what they may be, in words. clear: the candidates. where: a file.
     """
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
     if len(columns) == 1:
@@ -284,10 +306,10 @@ def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) ->
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl.DataFrame]) -> list[str]:
-    """Return the names without settings of the run, which have one value in the whole log.
+def _without_settings(names: Sequence[str], sample: Sample) -> list[str]:
+    """Return the names without those of settings of the run, whose columns have one value in the whole log.
 
-    Where every column is called like a setting, all names are returned.
+    Where every column is named like a setting, all names are returned. sample: as in `choose`.
     """
     settings = [name for name in names if "_".join(words_of(name)) in SETTINGS]
     if not settings or len(settings) == len(names):
@@ -297,10 +319,10 @@ def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl
 
 
 def _is_open(name: str, column: pl.Series) -> bool:
-    """Return whether a column may be a reward or a metric, so that its name and its numbers leave the question open.
+    """Return whether a column may be a reward or a metric, because its name and its numbers leave the question open.
 
-    A name such as is_valid asks a question, which values of 0 and 1 answer. A column may also count something: many
-    different whole numbers, too large for marks, or never falling as steps do.
+    A name such as is_valid asks a question; if the values are 0 and 1 they answer it, and the column is a reward. A
+    column may also count something: it has many different whole numbers, which are too large for marks or never fall.
     """
     values, words = column.drop_nulls().drop_nans(), words_of(name)
     if role(name) == "either":
@@ -318,9 +340,12 @@ def _total(
     totals: Sequence[str],
     flags: Collection[str],
 ) -> tuple[str, Sequence[str], Score] | None:
-    """Return the column that is a weighted sum of others, the names of these, and their weights; None without one.
+    """Return the column that is a weighted sum of others, the names of these, and the fit; None without one.
 
-    further: columns that are tried beside the clear ones, the likeliest first.
+    table: a sample of the rows. clear: the columns that may be rewards.
+    further: lists of further columns that the sum may count, the likeliest first. totals: the columns named like
+    totals.
+    flags: columns of true and false.
     """
     plain = [name for name in clear if name not in totals]
     for total in totals:
@@ -339,7 +364,7 @@ def _total(
 
 
 def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
-    """Return the column that all other columns add up to with positive weights; None if there is not exactly one."""
+    """Return the column that all the others add up to with positive weights, or None unless just one column is such."""
     values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
     values = values[np.isfinite(values).all(1)]
     if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
@@ -350,13 +375,16 @@ def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
         return None
     below = relation < 0
     alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
-    # A sum of independent rewards spreads more than each of them; by numbers alone, a = b + c may be b = a − c as well.
+    # By numbers alone, a = b + c may be b = a − c as well. A sum of independent rewards spreads more than each of them.
     most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
     return names[alone[0]] if len(alone) == 1 and most else None
 
 
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
-    """Return the rewards that the total counts, in the order of `numbers`, and an issue for those it does not count."""
+    """Return the rewards that a total counts, in the order of `numbers`, with an issue for those it does not count.
+
+    parts: the columns of which the total is a weighted sum. score: this sum.
+    """
     weights = score.weights
     if weights is None:  # several choices of weights fit, as where two columns are equal
         return RewardChoice(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)

@@ -78,7 +78,9 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     """Return the files of a directory that make up one log.
 
-    Raises NoLog if there is no log, and InputError if there are several, or if a file is there both packed and not.
+    Where no completions were logged, it is the last trainer_state.json, which holds means.
+    Raises NoLog if there is no log, and InputError if there are several, or if a file is there both packed and
+    unpacked.
     names: the paths of all files inside the directory. where: the name of the directory, for errors.
     inside: what stands before these paths where a user can name one of them, for errors; empty where nobody can.
 
@@ -115,9 +117,9 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
 
 
 def step_in(name: str) -> int | None:
-    """Return the number of the step after which a folder around a file is named; None if no folder is.
+    """Return the step that the name of a folder around a file tells, such as 12 for step_12; None if none does.
 
-    Folders count that are called like a step, and folders of plain numbers in one that is called like rollouts.
+    A folder whose name is a plain number tells a step if the folder around it is called like rollouts.
 
     >>> step_in("out/step_12/rows.jsonl"), step_in("rollout/3/17.jsonl"), step_in("seed_3/rows.jsonl")
     (12, 3, None)
@@ -158,9 +160,11 @@ def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | 
 
 
 def _run_around(inside: re.Match[str]) -> str:
-    """Return what stands in a path for a folder inside a run: the run's name, if an artifact's folder begins with it.
+    """Return what takes the place of a folder inside a run, so that the path of the run itself is left.
 
-    For any other folder inside a run it is the empty text. inside: a match of `_INSIDE_A_RUN`.
+    That is the name of the run, if the folder is an artifact's, whose name begins with it; otherwise it is the empty
+    text.
+    inside: a match of `_INSIDE_A_RUN`.
     """
     return inside[1] + inside[2] if inside[2] else ""
 
@@ -168,7 +172,8 @@ def _run_around(inside: re.Match[str]) -> str:
 def _home(folder: str, where: str) -> str:
     """Return the path of a folder with # in the place of a step's number, which does not tell one run from another.
 
-    where: the path of the directory around it; the folders in one that is called like rollouts are steps.
+    A folder whose name is a plain number is a step if the folder around it is called like rollouts.
+    where: the path of the directory that holds `folder`.
     """
     parts = folder.split("/") if folder else []
     above = [where.rstrip("/").rpartition("/")[2], *parts]

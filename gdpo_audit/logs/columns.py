@@ -1,4 +1,4 @@
-"""The columns of a log by what they hold, and its rows with these under one name each, in whole batches."""
+"""The columns of a log by what they hold, the options that name some of them, and the checks that they hold it."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,12 +18,13 @@ from gdpo_core._words import listing
 
 REWARDS = 100  # the most rewards: the work grows with their pairs, and no run has as many
 SAMPLE = 100  # the rows that decide whether a column of text holds numbers
-# A number inside the text that printed it, such as tensor(0.5, device='cpu'), and the names of columns of numbers.
+# A number as a program prints it with its type, such as tensor(0.5, device='cpu').
 _MADE = re.compile(
     r"(?:\w+\.)*(?:tensor|[aA]rray|Decimal|(?:b?float|u?int)\d*)\(\[?['\"]?([^'\",()\[\]]+)['\"]?\]?(?:,.*)?\)"
 )
+# The ends of names that columns of numbers have.
 _NUMBERS = re.compile(r"(^|[^a-z])(rewards?|scores?|penalt(y|ies)|bonus)$", re.IGNORECASE)
-NAMED = ("step", "advantage", "length")  # what the argument `columns` can name
+NAMED = ("step", "advantage", "length")  # the keys that the argument `columns` may have
 # Usual names of the texts beside rewards.
 TEXTS = {
     *("prompt", "prompts", "completion", "completions", "response", "responses", "output", "outputs"),
@@ -35,21 +36,24 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """The arguments of `read_run` besides the log. Making them raises InputError for values that cannot be."""
+    """The arguments of `read_run` besides the log, and how groups are told apart when a log is read again.
+
+    Making them raises InputError for values that cannot be.
+    """
 
     group_size: int | None = None
     rewards: tuple[str, ...] | None = None
-    group: str | tuple[str, ...] | None = None  # one column, or several that name a group together
-    columns: Mapping[str, str] | None = None  # names by what they hold: step, advantage, length
+    group: str | tuple[str, ...] | None = None  # a column that names a group, or several that together do
+    columns: Mapping[str, str] | None = None  # names of columns by what they hold: step, advantage, length
     skip_bad: bool = False
     by: str | None = None  # a column whose values an audit looks at one by one
     steps: Steps | None = None
-    last: int | None = None  # the number of steps at the end
+    last: int | None = None  # the number of steps at the end of the log that are read
     parts: Mapping[str, float] | None = None  # the pay of each part of a total, which `with_parts` validates
     unkeyed: bool = False  # whether no column names the groups, whatever the log holds
     places: int | None = None  # how far apart the rows of a group stand in their batch
-    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
-    mask: Mask | None = None  # the rows that are left out
+    once: str | None = None  # a column; of the rows of a batch that share its value, only the last one counts
+    mask: Mask | None = None  # which rows a mask leaves out
 
     def __post_init__(self) -> None:
         steps, last = validate_window(self.steps, self.last)
@@ -89,29 +93,29 @@ class ReadOptions:
             object.__setattr__(self, argument, value)
 
     def named(self, what: str) -> str | None:
-        """Return the column that the caller named for what it holds: step, advantage or length; None without one."""
+        """Return the column that the caller named in `columns` as step, advantage or length (`what`), or None."""
         return (self.columns or {}).get(what)
 
     @property
     def names(self) -> list[str]:
-        """All columns that the caller named."""
+        """The columns that the caller named: as rewards, to tell groups apart, as `by`, and in `columns`."""
         beside = (*self.groups, *(self.columns or {}).values(), self.by)
         return [*(self.rewards or ()), *(name for name in beside if name)]
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The columns that name a group together."""
+        """The columns that together name a group; () if the caller named none."""
         return (self.group,) if isinstance(self.group, str) else self.group or ()
 
     @property
     def key(self) -> str | None:
-        """The column that names a group; where several name it together, the one that is made of them; else None."""
+        """The column that names a group, or the name of the column that is made of several; None without any."""
         return " + ".join(self.groups) or None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns of a log by what they hold."""
+    """The columns of a log by what they hold, each under its name in the log; None for what no column holds."""
 
     rewards: tuple[str, ...] = ()
     step: str | None = None
@@ -120,18 +124,18 @@ class Columns:
     key: str | None = None  # the column that identifies the groups of a batch
     by: str | None = None  # a column with one value in each group
     identity: str | None = None  # the column that says which prompt returns; a table may lack it
-    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
-    mask: Mask | None = None  # the rows that are left out
+    once: str | None = None  # a column; of the rows of a batch that share its value, only the last one counts
+    mask: Mask | None = None  # which rows a mask leaves out
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The columns that must hold numbers."""
+        """The columns that must hold numbers: the rewards, the advantage and the length."""
         beside = (name for name in (self.advantage, self.length) if name)
         return tuple(dict.fromkeys((*self.rewards, *beside)))
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns that may hold text: the step, the key and the column whose values are looked at one by one."""
+        """The columns that may hold text: the step, the key, and the one whose values are looked at one by one."""
         names = (self.step, self.key, self.by)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
 
@@ -142,7 +146,7 @@ class Columns:
 
     @property
     def read(self) -> list[str]:
-        """All columns of the log that are read."""
+        """The columns of the log that are read, also those that a table may lack."""
         beside = (self.identity, self.once, None if self.mask is None else self.mask.column)
         return [*dict.fromkeys([*self.names, *(name for name in beside if name)])]
 
@@ -154,7 +158,10 @@ OfColumns = TypeVar("OfColumns", bound=Columns)
 
 
 def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    """Return the reward columns that the caller named, as a tuple; None if the caller named none. Raises InputError."""
+    """Return the rewards that the caller names, as a tuple; None if the caller names none.
+
+    Raises InputError for anything but a name or several different names.
+    """
     if rewards is None:
         return None
     names = (rewards,) if isinstance(rewards, str) or not isinstance(rewards, Iterable) else tuple(rewards)
@@ -165,16 +172,17 @@ def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
 
 
 def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> None:
-    """Raise InputError for the first of these names that is no column."""
+    """Raise InputError for the first of these names that is not among `columns`. where: a file, for the error."""
     for name in names:
         if name not in columns:
             refuse(where, f"a column {name!r}", _listing(columns))
 
 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
-    """Return the columns if at least one reward is among them. Raises InputError for none, and for too many.
+    """Return the columns, among which a reward is no longer read as the length too.
 
-    A column that is a reward is not read as the length too.
+    logged: all columns of the log, for errors. where: a file, for errors.
+    Raises InputError if no column is a reward, or more than `REWARDS` are.
     """
     refuse_unless(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
@@ -184,7 +192,7 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 
 
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
-    """Return the columns of several tables; one that holds numbers in any of them counts as a column of numbers."""
+    """Return the columns of several tables with their types; of different types, one of numbers is preferred."""
     union: dict[str, pl.DataType] = {}
     for table in of_files.one_of_each(tables):
         for name, kind in table.schema.items():
@@ -195,7 +203,7 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 
 
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
-    """Raise InputError unless all tables have these columns, and a column of numbers holds numbers in each table."""
+    """Raise InputError unless every table has all of these columns, and numbers wherever another table has numbers."""
     tables = of_files.one_of_each(tables)
     for name in columns.names:
         has = [table for table in tables if name in table.schema]
@@ -215,7 +223,9 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
 
 
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that are neither used nor texts that logs usually hold.
+    """Return the columns that are not used, but for those that are named like usual texts beside rewards.
+
+    schema: all columns with their types. used: the names of those that are used.
 
     >>> left_out({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
     ('grade',)
@@ -231,10 +241,12 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError for an unused column of text that holds numbers, or is called a reward.
+    """Raise InputError for a column of text that is not used, but holds numbers or is called a reward.
 
-    Columns named like prompts, answers or ids may hold such texts. rewards: those that a caller may name, so that the
-    column is left out; needed: columns that are read all the same, in small letters.
+    Columns that are named like prompts, answers or ids may hold such texts.
+    used: columns that are not examined.
+    rewards: the rewards that a caller may name, so that the column is left out; the error says how.
+    needed: in small letters, names of columns that are read even then, so that naming rewards does not help.
     """
     examined = {*used}
     for table in tables:
@@ -254,7 +266,7 @@ def refuse_numeric_texts(
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
-    """Return by column the first values that are not missing, at most `rows` of each."""
+    """Return the first values of each of these columns that are not missing, at most `rows` of each, by column."""
     if not names:
         return {}
     lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))
@@ -262,7 +274,7 @@ def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, lis
 
 
 def is_numeric_text(text: str) -> bool:
-    """Return whether a text is a number or a truth value, also with a unit or inside what printed it: 85%, int(5)."""
+    """Return whether a text spells a number or a truth value, perhaps in percent or as a program prints it: int(5)."""
     made = _MADE.fullmatch(text.strip())
     text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
     try:
@@ -273,6 +285,6 @@ def is_numeric_text(text: str) -> bool:
 
 
 def _listing(columns: Iterable[str]) -> str:
-    """Return the names of columns in a list with commas, shortened if there are many."""
+    """Return the names of columns as a list with commas, of which only the first are shown if there are many."""
     names = list(columns)
     return listing(names, link="", most=30) if names else "no columns"
