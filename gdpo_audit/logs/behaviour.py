@@ -57,7 +57,8 @@ def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[
 def measures(name: str, values: pl.Series) -> bool:
     """Return whether a column measures a machine: its name ends in a unit or a role, and its values are no mark's.
 
-    A mark has few values, or two if they are whole numbers.
+    They are no mark's if more than two are different and all are whole numbers, or if more than `FEW_LEVELS` are
+    different.
 
     >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
     (True, False)
@@ -120,9 +121,9 @@ def _rises(values: np.ndarray) -> bool:
 def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of columns that order the responses of every group alike, as squashed or rescaled copies do.
 
-    In such a pair one column is a rising function of the other in each group, and differs wherever the other does, or
-    nearly. A mark that is a threshold of a score differs far more rarely, and is a reward of its own.
-    rows: as in `not_rewards`.
+    In such a pair one column is a rising function of the other in each group, and tells at least half of the
+    neighbouring responses apart that the other tells apart. A mark that is a threshold of a score tells far fewer
+    apart, and is a reward of its own. rows: as in `not_rewards`.
 
     >>> score = pl.Series("score", [float(k * 7 % 64) for k in range(64)])
     >>> [*same_order(pl.DataFrame([score, score.sqrt().alias("z")]), ["score", "z"])]

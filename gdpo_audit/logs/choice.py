@@ -214,8 +214,7 @@ def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
 def _without_open_ones(
     choice: RewardChoice, table: pl.DataFrame, where: str, judged: bool
 ) -> tuple[RewardChoice, dict[str, str]]:
-    """Return the choice without the columns that may be no rewards, and in words why each of these is left out, by
-    name.
+    """Return the choice without the columns that may be no rewards, and why each of these is left out, in words.
 
     They are left out only if logged advantages can judge them (`judged`). Otherwise raises InputError for them, and for
     two rewards that order every group alike. table: a sample of the rows. where: a file, for errors.

@@ -11,9 +11,8 @@ from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
 from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.configuration import configured_weights
 from gdpo_audit.logs.form import Form
-from gdpo_audit.logs.forms import LENGTHS
 from gdpo_audit.logs.names import FILE, GROUP_OF_ROW, MADE
-from gdpo_audit.logs.roles import ADVANTAGES, role
+from gdpo_audit.logs.roles import ADVANTAGES, LENGTHS, role
 from gdpo_audit.logs.scans import rows_in, value_of
 from gdpo_audit.logs.standard_rows import hash_column
 from gdpo_audit.logs.tables import is_number_type

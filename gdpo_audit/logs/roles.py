@@ -7,19 +7,38 @@ import polars as pl
 
 from gdpo_audit.logs.tables import is_number_type
 
+# The usual names of columns of advantages, steps, names of groups, and lengths, the likeliest first.
 ADVANTAGES = ("advantage", "advantages", "adv")
+STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
+GROUPS = (
+    *("group", "group_id", "uid", "prompt_id", "group_index", "group_idx", "prompt_idx", "prompt_index"),
+    *("_ng_task_index",),  # a name of NeMo-Gym
+    *("prompt", "input", "question"),
+)
+LENGTHS = (
+    *("length", "completion_length", "response_length", "num_tokens", "tokens"),
+    *("completion_tokens", "response_tokens"),
+)
+# The names of numbers that are no rewards, in tables that no framework wrote.
+NOT_REWARDS = {
+    *("epoch", "index", "idx", "id", "row", "seed", "rank", "timestamp", "time", "sample_id", "request_id", "rollout"),
+    *("rollout_id", "completion_id", "response_id", "sample", "batch", "unnamed: 0", "", "task_id", "worker"),
+    *("sample_idx", "traj_idx", "sample_index", "_ng_rollout_index", "seqlen", "head_version", "tail_version"),
+    *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
+}
 OVERLONG = "overlong_reward"  # the name of verl's penalty for length
 REWARD_WORDS = {"reward", "rewards", "score", "scores", "penalty", "penalties", "bonus", "correct", "correctness"}
 REWARD_WORDS |= {"accuracy", "acc", "format", "quality"}
-# Words that make a name a metric's: anywhere in it, at its end, at its end for times and spreads, or (after the states
-# below) as the whole name.
+# Words that make a name a metric's wherever they stand in it, and words that do so at its end.
 _ANYWHERE = {"kl", "entropy", "logprob", "logprobs", "logp", "logps", "perplexity", "temperature"}
 _LAST = {"len", "length", "lengths", "tokens", "turns", "truncated", "completed"}
+# Words of times and spreads, which do so at the end even of a name that is called a reward.
 _TIME = {"time", "ms", "sec", "secs", "seconds", "duration", "latency", "elapsed", "std", "var"}
 # Words for how a response ended, or what it is for, in a name such as is_truncated. Names such as is_valid, with
 # another word, are judgements.
 _STATES = {"finished", "done", "eos", "stopped", "aborted", "clipped", "padded", "masked", "cached", "last", "first"}
 _STATES |= {"train", "training", "eval", "validation", "test", "terminal", "greedy"}
+# Whole names that are a metric's.
 _WHOLE = {"lr", "learning_rate", "top_p", "top_k", "min_p", "grad_norm", "duration", "latency", "turn", "ppl", "std"}
 # Names of settings of a run; a column is a setting only if it has one value in the whole log.
 SETTINGS = {"alpha", "beta", "gamma", "epsilon", "eps", "num_generations", "group_size", "batch_size", "n", "version"}

@@ -12,9 +12,9 @@ from gdpo_audit.logs.clues import ROWS as CLUE_ROWS
 from gdpo_audit.logs.clues import Clues, Mask, key_names
 from gdpo_audit.logs.columns import Columns, union_schema
 from gdpo_audit.logs.form import Form, with_numbers
-from gdpo_audit.logs.forms import GROUPS
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
 from gdpo_audit.logs.restarts import in_order
+from gdpo_audit.logs.roles import GROUPS
 from gdpo_audit.logs.run import PROMPTS, Extracts, KeptFrames, Rows
 from gdpo_audit.logs.scans import frames_of
 from gdpo_audit.logs.standard_rows import batches, hash_column, is_ordered, place, standard_rows

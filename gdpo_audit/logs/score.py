@@ -150,9 +150,9 @@ def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) ->
 
 
 def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """Return the names of the columns that no earlier columns and a constant determine, and the names of the others.
+    """Return the names of the columns that are no linear combination of earlier ones and a constant, and of the rest.
 
-    values: the values of each column, by name; earlier columns come first.
+    values: the values of each column, by name, in this order.
     """
     independent: list[str] = []
     dependent: list[str] = []

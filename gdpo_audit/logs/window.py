@@ -1,4 +1,4 @@
-"""A window of steps in a run: `--steps 100:150` and `--last 50`."""
+"""A window of steps in a run: the options `--steps 100:150` and `--last 50`."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ Steps = tuple[int | None, int | None]  # the first and the last step; None: as f
 
 
 def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:
-    """Return the arguments `steps` and `last` of `read_run`, checked, of which at most one is given and the other None.
+    """Return the arguments `steps` and `last` of `read_run`, of which at least one is None, as whole numbers.
 
-    Raises InputError.
+    Raises InputError for anything but a first and a last step, or a positive number of steps.
     """
     refuse_unless(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
     if steps is None:
@@ -32,9 +32,11 @@ def validate_window(steps: object, last: object) -> tuple[Steps | None, int | No
 
 
 def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | None) -> tuple[int, int] | None:
-    """Return the first and the last logged step that is asked for; None where all are. logged: steps in any order.
+    """Return the first and the last logged step that are asked for; None if no steps are asked for.
 
-    Raises InputError, which says what the log holds, if no step is asked for.
+    logged: the steps of the log, in any order. steps: the first and the last step that are wanted; None for either end
+    leaves it open. last: how many steps at the end are wanted.
+    where: the name of the log. Raises InputError, which says what the log holds, if it has none of these steps.
 
     >>> window_of(pl.Series([5, 1, 2, 1, 9]), "run", None, 3), window_of(pl.Series([5, 1, 2, 9]), "run", (2, 8), None)
     ((2, 9), (2, 5))
@@ -59,5 +61,5 @@ def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | No
 
 
 def select_steps(table: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
-    """Return the rows of these steps; window: as `window_of` gives it."""
+    """Return the rows of the steps in a window, as `window_of` returns it; all rows if it is None."""
     return table if window is None else table.filter(pl.col("step").is_between(*window))
