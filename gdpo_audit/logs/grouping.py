@@ -114,8 +114,9 @@ def with_clues(run: Run) -> Run:
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return, of the steps that are asked for, the sizes of the batches, and the prompts, or None if these are not
-    known.
+    """Return the sizes of the batches and the prompts, both of the steps that are asked for.
+
+    The prompts are None if the log does not show which prompt a row belongs to.
     """
     rows = run._source
     prompts = None if rows.prompts is None else select_steps(rows.prompts, run.window)

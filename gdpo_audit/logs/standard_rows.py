@@ -15,8 +15,10 @@ from gdpo_core._words import clip
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
     """Return a log's rows with standard columns: `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
-    Behind this function rewards have the names of `reward_column`, and everything else has one name, whatever the log.
-    Raises InputError that names the file, the column and the first value that does not fit. files: their names.
+    The rewards have the names of `reward_column` from here on, and everything else has one name, whatever the log.
+    frame: responses, numbered in FILE and ROW. columns: what its columns hold. files: the names of the files, for
+    errors.
+    Raises InputError that names the file, the column and the first value that does not fit.
     """
     if columns.advantage and _holds_lists(frame.schema.get(columns.advantage)):
         frame = _per_response(frame, columns.advantage, files)
@@ -62,7 +64,7 @@ def _first(flags: pl.Series) -> int | None:
 
 
 def _at(frame: pl.DataFrame, row: int, files: Sequence[str], step: int | None = None) -> str:
-    """Return words for the file that row number `row` of a frame stands in, its number there, and its step if given."""
+    """Return words for where row number `row` of a frame stands: its file, its number there, and its step if given."""
     return location(files[frame[FILE][row]], row=frame[ROW][row], step=step)
 
 
@@ -87,9 +89,9 @@ def _holds_lists(kind: pl.DataType | None) -> bool:
 
 
 def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
-    """Return the frame with the one number that each list holds besides padding, which is 0 or missing.
+    """Return the frame with numbers in the column `name` in the place of lists, which hold one number and padding.
 
-    Raises InputError for a list that holds different numbers.
+    Padding is 0 or missing. Raises InputError for a list that holds different numbers.
     """
     lists = frame[name].cast(pl.List(pl.Float64), strict=False)
     filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
@@ -109,8 +111,9 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
-    """Return an expression for the steps as whole numbers, or, in a log without such a column, for the number of the
-    file from 1. Raises InputError for a value that is no whole number.
+    """Return an expression for the steps as whole numbers; without a column of steps, the number of the file from 1.
+
+    name: the column of steps, if there is one. Raises InputError for a value that is no whole number.
     """
     if name is None:
         return pl.col(FILE) + 1
@@ -128,7 +131,10 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Ex
 
 
 def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return an expression for the column that names the groups, as numbers. Raises InputError for a missing value."""
+    """Return an expression for a number that is equal for rows of one group: the hash of the column that names it.
+
+    Raises InputError for a missing value.
+    """
     missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
@@ -137,7 +143,7 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
 
 
 def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return an expression for a number for each value of a column, the same for equal values.
+    """Return an expression for the hash of each value of a column, a number that is the same for equal values.
 
     A chat is hashed as JSON, because old versions of polars cannot hash it otherwise.
     """
@@ -145,13 +151,14 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def as_text(name: str, kind: pl.DataType) -> pl.Expr:
-    """Return an expression for the values of a column as texts, nested ones as JSON."""
+    """Return an expression for the values of a column as texts, nested ones as JSON. kind: the type of the column."""
     return pl.struct(name).struct.json_encode() if kind.is_nested() else pl.col(name).cast(pl.String)
 
 
 def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return an expression for the values of a column as text, whole numbers without decimals; null where a value is
-    missing. Raises InputError for a column of other values.
+    """Return an expression for the values of a column as texts, whole numbers without decimals; null if missing.
+
+    Raises InputError for a column of anything but texts and numbers.
     """
     kind = frame.schema.get(name, pl.Null())
     where = location(files[frame[FILE][0]] if len(frame) else "", column=name)
@@ -161,7 +168,10 @@ def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
 
 
 def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
-    """Return whether steps never decrease, and each step stands in one file."""
+    """Return whether steps never fall from row to row, and each step stands in one file only.
+
+    frames: standard rows in the order of the log.
+    """
     last = last_file = None
     for frame in frames:
         for (file,), rows in frame.group_by("_file", maintain_order=True):
@@ -174,7 +184,10 @@ def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
 
 
 def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """Yield the rows in frames of about `ROWS` that split no batch; `batch` numbers these by the changes of `by`."""
+    """Yield the rows in frames of about `ROWS` that split no batch, with a column `batch` that numbers the batches.
+
+    by: the columns at whose changes a batch ends.
+    """
     number = 0
     waiting: list[pl.DataFrame] = []
     for frame in frames:
