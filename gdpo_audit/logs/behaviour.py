@@ -38,10 +38,11 @@ MEASURE = "it is named like a measurement or a place, and its numbers do not spe
 
 
 def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[str, str]:
-    """Return those of the columns that are no rewards, with the reason in words.
+    """Return the columns that cannot be rewards, each with the reason in words.
 
+    Such a column numbers the responses of a group, rises along the log, or looks like a measurement.
     rows: some responses in the order of the log, with the group of each in GROUP_OF_ROW where the log shows it.
-    labels: whether a column that has one value in each group is no reward either.
+    labels: whether a column that has one value in each group cannot be a reward either.
 
     >>> rows = pl.DataFrame({GROUP_OF_ROW: [g for g in range(9) for _ in "abc"], "n": [0, 1, 2] * 9, "at": range(27)})
     >>> not_rewards(rows, ["n", "at"], labels=True)["at"]
@@ -55,10 +56,10 @@ def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[
 
 
 def measures(name: str, values: pl.Series) -> bool:
-    """Return whether a column measures a machine: its name ends in a unit or a role, and its values are no mark's.
+    """Return whether a column looks like a measurement, such as a time or a cost, and not like a reward.
 
-    They are no mark's if more than two are different and all are whole numbers, or if more than `FEW_LEVELS` are
-    different.
+    Its name then ends in a unit or a role, as gen_time_s does, and its values are too many for a mark: more than
+    `FEW_LEVELS` different ones, or more than two if all are whole numbers.
 
     >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
     (True, False)
@@ -72,9 +73,10 @@ def measures(name: str, values: pl.Series) -> bool:
 
 
 def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
-    """Return why one column is no reward, in words; an empty text where its numbers do not show that.
+    """Return why one column cannot be a reward, in words; an empty text if its numbers do not speak against it.
 
-    groups: the number of each row's group, or None. labels: as in `not_rewards`.
+    groups: the number of each row's group, or None if the log does not show groups.
+    labels: whether a column that has one value in each group cannot be a reward.
     """
     values = column.to_numpy()
     if not len(values) or not np.isfinite(values).all() or np.ptp(values) == 0:
@@ -85,11 +87,11 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
 
 
 def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
-    """Return why a column is no reward, judged inside groups of two or more responses; an empty text without a reason.
+    """Return why a column cannot be a reward, as its values inside groups show; an empty text if they do not.
 
-    The reason is that it numbers the responses of nearly every group, or, if `labels`, that it has one value in each
-    group. There is none where the groups are too few. values, groups: of each row the value, and the number of its
-    group.
+    The reason is that it numbers the responses of nearly every group, or, if `labels` is set, that it has one value in
+    each group. Only groups of two or more responses count; if there are too few of them, the text is empty.
+    values, groups: for each row its value, and the number of its group.
     """
     order = np.lexsort((values, groups))
     inside, group = values[order], groups[order]
@@ -109,7 +111,7 @@ def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> s
 
 
 def _rises(values: np.ndarray) -> bool:
-    """Return whether the values rise along the rows, or nearly do, and are too many different ones for a mark."""
+    """Return whether the values rise along the rows, or nearly do, and more than `FEW_LEVELS` of them are different."""
     if len(np.unique(values)) <= FEW_LEVELS:
         return False
     if (np.diff(values) >= 0).all():
@@ -121,9 +123,9 @@ def _rises(values: np.ndarray) -> bool:
 def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of columns that order the responses of every group alike, as squashed or rescaled copies do.
 
-    In such a pair one column is a rising function of the other in each group, and tells at least half of the
-    neighbouring responses apart that the other tells apart. A mark that is a threshold of a score tells far fewer
-    apart, and is a reward of its own. rows: as in `not_rewards`.
+    In each group one of the two is a rising function of the other, and it differs in at least half of the neighbouring
+    responses in which the other differs. A mark that is a threshold of a score differs in far fewer, and is a reward of
+    its own. rows: some responses, with the group of each in GROUP_OF_ROW where the log shows it.
 
     >>> score = pl.Series("score", [float(k * 7 % 64) for k in range(64)])
     >>> [*same_order(pl.DataFrame([score, score.sqrt().alias("z")]), ["score", "z"])]
@@ -140,9 +142,10 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
-    """Return whether y is a rising function of x in each group, and tells most of the responses apart that x does.
+    """Return whether y is a rising function of x in each group, and differs in most neighbours in which x differs.
 
-    x, y, groups: of each row the two values, and the number of its group.
+    Neighbours are responses that stand next to each other once a group is sorted by x.
+    x, y, groups: for each row the two values, and the number of its group.
     """
     order = np.lexsort((y, x, groups))
     inside = groups[order][1:] == groups[order][:-1]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.behaviour import not_rewards, same_order
@@ -18,7 +17,7 @@ from gdpo_audit.logs.names import reward_options
 from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.roles import OVERLONG, REWARD_WORDS, SETTINGS, SURE, role, total_rank, words_of
 from gdpo_audit.logs.run import LogIssue
-from gdpo_audit.logs.score import Score, weights_of
+from gdpo_audit.logs.score import ROWS, Score, sum_of_others, weights_of
 from gdpo_core._words import listing
 
 LARGEST = 100  # the largest reward in whole numbers; larger ones look like a count
@@ -27,9 +26,6 @@ GRADES = 8  # the most different values of a reward in whole numbers if some of 
 # total that was clipped or gated.
 NEARLY = 0.5
 NEAR = 0.9  # The share from which on a column named like a total is one that also holds something that is not logged.
-# The share of a variance that float32's round-off makes, and the size of a weight, relative to the largest, that is 0.
-_NOTHING, _FAINT = 1e-11, 1e-6
-ROWS = 30  # the fewest rows that show a total which is not named like one
 
 # Reads some rows of these columns, spread over the run.
 Sample = Callable[[Sequence[str]], pl.DataFrame]
@@ -39,7 +35,7 @@ Sample = Callable[[Sequence[str]], pl.DataFrame]
 class RewardChoice:
     """The rewards that were chosen in a log, and what a total beside them tells of their weights.
 
-    issues: what the choice may hide from a reader.
+    issues: what the report should say of this choice.
     """
 
     rewards: tuple[str, ...]
@@ -49,7 +45,7 @@ class RewardChoice:
 
     @property
     def weights_by(self) -> str:
-        """The origin of the weights: score if the total is their weighted sum, fitted if it nearly is."""
+        """The origin of the weights: "score" if the total is exactly the weighted sum of the rewards, else "fitted"."""
         return "fitted" if any("missing" in issue.details for issue in self.issues) else "score"
 
     @property
@@ -74,8 +70,8 @@ def choose(
     numbers: the names of these columns, in the order of the log.
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
     where: a file, for errors. named: the rewards that the caller names, which stay. flags: columns of true and false.
-    asks: whether to raise InputError for columns that may be rewards or metrics, or copies of others.
-    judged: whether advantages are logged; then such columns are left out at first, and the advantages judge them.
+    asks: whether columns that may be metrics, or copies of others, raise InputError.
+    judged: whether advantages are logged, which can judge such columns; they are then left out and raise nothing.
     length: the column of lengths, which is a reward only if a total counts it, as one that pays for brevity does.
     """
     clear = [name for name in numbers if role(name) != "metric"]
@@ -109,7 +105,10 @@ def choose(
 
 
 def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
-    """Raise InputError for a log without a reward column; it says how to name these columns as rewards after all."""
+    """Raise InputError for a log without a reward column; it says how to name these columns as rewards after all.
+
+    got: in words, what the log has instead.
+    """
     wanted = "at least one column of numbers that is a reward"
     refuse(where, wanted, f"{got}; name those that are, of {reward_options(columns)}")
 
@@ -137,7 +136,7 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 
 
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return a total by its name, which the caller names, as the only reward, with an issue if other columns make it.
+    """Return the total that the caller names as the only reward, with an issue if other columns largely explain it.
 
     parts: the columns that may be the parts of the total.
     """
@@ -151,10 +150,12 @@ def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Col
 def _near_total(
     table: pl.DataFrame, clear: Sequence[str], flags: Collection[str], where: str, asks: bool
 ) -> RewardChoice | None:
-    """Return the rewards beside a total that they nearly make, with the weights that come nearest; None without one.
+    """Return the rewards without a total that they nearly add up to, with the weights that come nearest, or None.
 
+    A column that is named as only a total is, is left out even if the others do not add up to it; there are no weights
+    then.
     table: a sample of the rows. clear: the columns that may be rewards, totals among them. where: a file, for errors.
-    asks: whether to raise InputError for a column that may be such a total or a reward of its own.
+    asks: whether a column that may be such a total or a reward of its own raises InputError.
     """
     totals = _totals_among(clear)
     parts = [name for name in clear if name not in totals]
@@ -207,7 +208,10 @@ def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = Fal
 
 
 def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
-    """Return the issue that says why columns are left out; () if there are none. reasons: why, in words, by column."""
+    """Return the issue that says why columns are not read as rewards; () if there are no such columns.
+
+    reasons: why, in words, by the name of the column.
+    """
     return (LogIssue("no-reward", {"columns": dict(reasons)}),) if reasons else ()
 
 
@@ -271,8 +275,10 @@ def _beside_open_score(
 ) -> RewardChoice:
     """Return the rewards beside a total that does not tell which they are, so that names and numbers decide.
 
-    The total is no weighted sum of the rewards, or several choices of weights make it.
-    fit: how nearly the rewards make the total; None if nothing could be fitted. The rest is as in `beside_score`.
+    The total is not a weighted sum of the rewards, or several choices of weights make it. fit: how nearly the rewards
+    make the total; None if nothing could be fitted. table: rows of the rewards and of the total, which is the column
+    `score`.
+    named: whether the caller names the rewards, which then all stay.
     """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)
@@ -291,7 +297,7 @@ def _beside_open_score(
 
 
 def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> NoReturn:
-    """Raise InputError for columns that may be rewards or not; it names all candidates as a command line takes them.
+    """Raise InputError for columns that may be rewards or not; the error names all candidates as command-line options.
 
     columns: these columns. what: what they may be, in words. clear: the candidates. where: a file.
     """
@@ -306,9 +312,9 @@ def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) ->
 
 
 def _without_settings(names: Sequence[str], sample: Sample) -> list[str]:
-    """Return the names without those of settings of the run, whose columns have one value in the whole log.
+    """Return the names except those of settings of the run, whose columns have one value in the whole log.
 
-    Where every column is named like a setting, all names are returned. sample: as in `choose`.
+    If every column is named like a setting, all names are returned. sample: reads some rows of columns.
     """
     settings = [name for name in names if "_".join(words_of(name)) in SETTINGS]
     if not settings or len(settings) == len(names):
@@ -339,12 +345,11 @@ def _total(
     totals: Sequence[str],
     flags: Collection[str],
 ) -> tuple[str, Sequence[str], Score] | None:
-    """Return the column that is a weighted sum of others, the names of these, and the fit; None without one.
+    """Return a column that is a weighted sum of others, the names of these, and the fit; None if there is none.
 
-    table: a sample of the rows. clear: the columns that may be rewards.
-    further: lists of further columns that the sum may count, the likeliest first. totals: the columns named like
-    totals.
-    flags: columns of true and false.
+    Columns named like totals (`totals`) are tried first, and then every column.
+    table: a sample of the rows. clear: the columns that may be rewards. flags: columns of true and false.
+    further: lists of further columns that the sum may count, the likeliest first.
     """
     plain = [name for name in clear if name not in totals]
     for total in totals:
@@ -353,7 +358,7 @@ def _total(
             score = weights_of(table, parts, flags, total) if len(parts) > 1 else None
             if score is not None and score.exact and score.parts > 1 and score.spare > 0:
                 return total, parts, score
-    odd = _odd_one(table, clear)
+    odd = sum_of_others(table, clear)
     if odd is None:
         return None
     parts = [name for name in clear if name != odd]
@@ -362,27 +367,11 @@ def _total(
     return (odd, parts, score) if score is not None and fits else None
 
 
-def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
-    """Return the column that all the others add up to with positive weights, or None unless just one column is such."""
-    values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
-    values = values[np.isfinite(values).all(1)]
-    if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
-        return None
-    size, vector = np.linalg.eigh(np.corrcoef(values.T))
-    relation = vector[:, 0] / np.abs(vector[:, 0]).max()
-    if size[0] > _NOTHING or size[1] <= _NOTHING or (np.abs(relation) < _FAINT).any():
-        return None
-    below = relation < 0
-    alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
-    # By numbers alone, a = b + c may be b = a − c as well. A sum of independent rewards spreads more than each of them.
-    most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
-    return names[alone[0]] if len(alone) == 1 and most else None
-
-
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
-    """Return the rewards that a total counts, in the order of `numbers`, with an issue for those it does not count.
+    """Return the rewards that a total counts, with an issue for those of its parts that it does not count.
 
-    parts: the columns of which the total is a weighted sum. score: this sum.
+    numbers: all number columns, whose order the rewards keep. parts: the columns of which the total is a weighted sum.
+    score: this sum.
     """
     weights = score.weights
     if weights is None:  # several choices of weights fit, as where two columns are equal

@@ -67,7 +67,7 @@ class Chosen:
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a key that sorts names with the numbers in them by size.
+    """Return a sort key for a name, by which the numbers in names are ordered by size.
 
     >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
     ['9.jsonl', '10.jsonl', 'b/1.jsonl']
@@ -78,11 +78,11 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     """Return the files of a directory that make up one log.
 
-    Where no completions were logged, it is the last trainer_state.json, which holds means.
-    Raises NoLog if there is no log, and InputError if there are several, or if a file is there both packed and
-    unpacked.
+    Where no completions were logged, it is the last trainer_state.json, which holds means. Raises NoLog if there is no
+    log, and InputError if there are several logs, or if a file is there both packed and unpacked.
     names: the paths of all files inside the directory. where: the name of the directory, for errors.
-    inside: what stands before these paths where a user can name one of them, for errors; empty where nobody can.
+    inside: what a user has to write before such a path to name the file, for errors; empty if single files cannot be
+    named.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
     ['run/completions.jsonl']
@@ -144,7 +144,7 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return those of the files that are of some kind, listed by the folder of their run and by their kind.
+    """Return the files that have a kind, by the folder of their run and by their kind.
 
     names: the paths of the files in the directory `where`.
     kind_of: returns the kind of a file for its path, or None for a file that is left out.
@@ -204,9 +204,9 @@ def key_of(table: re.Match[str]) -> str:
 
 
 def _framework(name: str) -> str | None:
-    """Return the trainer that names its logs like this file; None if no trainer does.
+    """Return the name of the trainer whose logs are called like this file; None if there is none.
 
-    Where the name of the file tells the run, it stands behind the trainer: "open-instruct's RUN".
+    If the name of the file tells the run, the run is added: "open-instruct's RUN".
     """
     name = unpacked_name(name)
     for title, pattern in _OTHER_TRAINERS.items():
@@ -279,9 +279,9 @@ def _replaced(name: str, word: str) -> str:
 
 
 def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
-    """Raise InputError for several logs that lie side by side; it names a path of each that a user can give.
+    """Raise InputError for several logs that lie side by side; the error names a path of each that a user can give.
 
-    inside: what stands before the paths of files where a user can name them; empty where nobody can.
+    inside: what a user has to write before the path of a file; empty if single files cannot be named.
     """
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
     way = "unpack it and name one of them"
@@ -309,7 +309,7 @@ def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]
 
 
 def _refuse_no_log(names: Sequence[str], where: str) -> NoReturn:
-    """Raise NoLog for files of which none can be a log; it says how to convert files that only Python reads."""
+    """Raise NoLog if none of these files can be a log; the error says how to convert files that only Python reads."""
     got = listing(sorted(names), most=5) if names else "no files"
     dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]
     got += f"; {advice(f'{where}/{dumps[0]}')}" if dumps else ""

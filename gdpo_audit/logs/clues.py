@@ -27,7 +27,7 @@ TRIED = 6  # the most groupings that are worth solving for, the finest first
 
 
 class Mask(NamedTuple):
-    """A mask leaves out the rows in which a column has this value, or, if it has no column, those whose advantage is 0.
+    """The rows that a mask leaves out: those in which `column` has this value, or, if it is None, those of advantage 0.
 
     counts: whether these rows still count in the statistics of their group, so that only their advantage is left out.
     """
@@ -39,12 +39,16 @@ class Mask(NamedTuple):
 
 @dataclass(frozen=True)
 class Grouping:
-    """A way to tell the groups of a batch apart: by columns, by blocks of rows, or by places in the batch."""
+    """A way to tell the groups of a batch apart: by columns, by blocks of rows, or by rows that are `places` apart.
+
+    group_size: the rows of a block. once: a column; of the rows of a batch that share its value, only the last one
+    counts.
+    """
 
     columns: tuple[str, ...] = ()
-    group_size: int | None = None  # the number of rows in a block
-    places: int | None = None  # how many rows apart the rows of a group stand
-    once: str | None = None  # a column; of the rows of a batch that share its value, only the last one counts
+    group_size: int | None = None
+    places: int | None = None
+    once: str | None = None
 
     @property
     def options(self) -> dict[str, object]:
@@ -60,15 +64,14 @@ class Grouping:
 class Clues:
     """Some rows of a log, sorted by batch, with the columns that may tell groups, or what a mask leaves out.
 
-    All arrays have one value per row.
+    batch, advantage: of each row. keys: columns by name, as numbers that are equal where the values are.
+    flags: columns of 0 and 1, by name.
     """
 
     batch: np.ndarray
     advantage: np.ndarray
-    keys: dict[str, np.ndarray] = field(
-        default_factory=dict
-    )  # columns by name, as numbers that are equal for equal values
-    flags: dict[str, np.ndarray] = field(default_factory=dict)  # columns of 0 and 1, by name
+    keys: dict[str, np.ndarray] = field(default_factory=dict)
+    flags: dict[str, np.ndarray] = field(default_factory=dict)
 
     def taken(self, rows: np.ndarray) -> "Clues":
         """Return some of the rows; rows: their numbers, from 0."""
@@ -106,10 +109,9 @@ def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
 
 
 def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
-    """Return the share of groups whose advantages add up to 0, of those with an advantage other than 0.
+    """Return the share of groups whose advantages add up to 0, among the groups with an advantage other than 0.
 
-    It is 0 if there are too few such groups. group: the number of each row's group. advantage: the advantage of each
-    row.
+    It is 0 if there are too few such groups. group, advantage: for each row the number of its group, and its advantage.
 
     >>> add_up(np.repeat(np.arange(4), 2), np.array([1, -1, 2, -2, 3, -3, 1, 1.0]))
     0.75

@@ -27,7 +27,7 @@ FEW_VALUES, BY_RESPONSES = 12, 500_000
 
 
 def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
-    """Return a column of few texts, such as the task, which has one value for each prompt; None without such a column.
+    """Return a column of few different texts, such as the task, with one value for each prompt; None if there is none.
 
     A sample of the rows decides. schema: all columns with their types. beside: the columns that nothing else uses.
     """

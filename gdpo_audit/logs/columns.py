@@ -179,7 +179,7 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
 
 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
-    """Return the columns, among which a reward is no longer read as the length too.
+    """Return the columns; a column that is a reward is no longer read as the length as well.
 
     logged: all columns of the log, for errors. where: a file, for errors.
     Raises InputError if no column is a reward, or more than `REWARDS` are.
@@ -192,7 +192,7 @@ def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> O
 
 
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
-    """Return the columns of several tables with their types; of different types, one of numbers is preferred."""
+    """Return the columns of several tables with their types; where types differ, one of numbers is preferred."""
     union: dict[str, pl.DataType] = {}
     for table in of_files.one_of_each(tables):
         for name, kind in table.schema.items():
@@ -223,7 +223,7 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
 
 
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that are not used, but for those that are named like usual texts beside rewards.
+    """Return the columns that are not used, except texts with a name that is usual beside rewards, such as prompt.
 
     schema: all columns with their types. used: the names of those that are used.
 
@@ -241,10 +241,10 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError for a column of text that is not used, but holds numbers or is called a reward.
+    """Raise InputError for a column of text that is not used, although its texts are numbers or it is called a reward.
 
     Columns that are named like prompts, answers or ids may hold such texts.
-    used: columns that are not examined.
+    used: columns that are used, or that need no look.
     rewards: the rewards that a caller may name, so that the column is left out; the error says how.
     needed: in small letters, names of columns that are read even then, so that naming rewards does not help.
     """
@@ -274,7 +274,7 @@ def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, lis
 
 
 def is_numeric_text(text: str) -> bool:
-    """Return whether a text spells a number or a truth value, perhaps in percent or as a program prints it: int(5)."""
+    """Return whether a text spells a number or a truth value, also in percent, or as a program prints one: int(5)."""
     made = _MADE.fullmatch(text.strip())
     text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
     try:

@@ -24,7 +24,7 @@ def is_torch(name: str, start: bytes) -> bool:
 
 
 def pickled(path: str) -> str:
-    """Return words for what a file of pickled objects is, with the command that makes a log of it."""
+    """Return the words "a pickle", with the command that makes a log of the file at this path."""
     return f"a pickle; {advice(path)}"
 
 

@@ -41,9 +41,10 @@ _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, Val
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of a log, which has a path or a function `load` that returns its bytes; or a log that is no file.
+    """A file of a log, or the rows of a log that is not a file.
 
-    A log that is no file, such as a DataFrame, has its rows as `frame`, and neither path nor `load`.
+    A file has a `path`, or a function `load` that returns its bytes. A log that is not a file, such as a DataFrame, has
+    its rows as `frame`.
     name: the name of the file in messages.
     run: the run that the caller named in this file, if it is a database that can hold several.
     odd: the columns of `frame` that are text although most of their values are numbers.
@@ -231,9 +232,9 @@ def _file(path: Path) -> LogFiles:
 
 
 def _on_disk(path: Path) -> LogFile:
-    """Return the file at a path; without the path, but with a function that reads the bytes, if it is not UTF-8.
+    """Return the file at a path.
 
-    polars cannot open a path that is not UTF-8.
+    If the path is not UTF-8, polars cannot open it. The file then has a function that reads its bytes, and no path.
     """
     name = _spelt(path)
     return LogFile(name, path) if name == str(path) else LogFile(name, load=path.read_bytes)
@@ -301,10 +302,10 @@ def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
 
 
 def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
-    """Return functions that each return the bytes of one file in a zip, by the names of these files in the zip.
+    """Return for each file in a zip, by its name there, a function that returns the bytes of the file.
 
-    name: the name of the zip, for errors. source: its path or its bytes. Raises InputError for a file that is no zip,
-    and for a zip that is too large, or that holds what no log has.
+    name: the name of the zip, for errors. source: its path or its bytes. Raises InputError for a file that is not a
+    zip, and for a zip that is too large, or that holds what no log has.
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)

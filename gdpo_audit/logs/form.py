@@ -67,7 +67,10 @@ def advantage_in(names: Schema, options: ReadOptions) -> str | None:
 
 
 def others_in(names: Schema, options: ReadOptions) -> Schema:
-    """Return the columns, with their types, that the caller does not name as rewards, so that their names count."""
+    """Return the columns of a log, with their types, that the caller does not name as rewards.
+
+    Only these are what their names say. A column that is named as a reward is one, whatever it is called.
+    """
     return {name: kind for name, kind in names.items() if name not in (options.rewards or ())}
 
 
@@ -81,13 +84,13 @@ def numbered(table: Table, number: int, start: int = 0, rows: int | None = None)
 
 
 def with_numbers(frame: pl.LazyFrame, number: int, start: int = 0) -> pl.LazyFrame:
-    """Return the rows with two more columns: FILE, the number of their table, and ROW, their own from `start` on."""
+    """Return the rows with two more columns: FILE, the number of their table, and ROW, numbers from `start` on."""
     with_rows = frame.with_row_index(ROW, start)
     return with_rows.with_columns(pl.col(ROW).cast(pl.Int64), pl.lit(number, pl.Int64).alias(FILE))
 
 
 def renumbered(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Return responses that stood several to a row with new numbers in ROW, from 0 in each file."""
+    """Return responses with new numbers in ROW, from 0 in each file, after rows were split into several responses."""
     return table.with_columns(pl.int_range(pl.len()).over(FILE).alias(ROW))
 
 
@@ -118,8 +121,8 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
 def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
     """Return whether the list `name` has as many items as the first reward's list in each row of a table.
 
-    rewards: the columns of the rewards. Raises InputError if it has not, but rows hold several rewards and the list has
-    to have an item for each.
+    rewards: the columns of the rewards. Raises InputError if the lengths differ in a row that holds several rewards,
+    and the list is one that has a value for each of them.
     """
     sizes = sizes_of(table, [*dict.fromkeys((name, rewards[0]))])
     same = sizes[name] == sizes[rewards[0]]

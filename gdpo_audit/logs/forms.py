@@ -48,7 +48,10 @@ WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 
 
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of TRL's tables of completions, which have a row per response, and a table per logged step."""
+    """Return the form of TRL's tables of completions, which have a row per response, and a table per logged step.
+
+    names: all columns with their types. args: the settings in an args.json beside the log, by name.
+    """
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
     refuse_unless(
@@ -106,7 +109,11 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 
 
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of verl's rollouts, which have a line per response; a uid may be prompt_rollout_output."""
+    """Return the form of verl's rollouts, which have a line per response.
+
+    A uid reads PROMPT_ROLLOUT_OUTPUT; its last two parts are cut off, so that it tells groups.
+    names: all columns with their types. args: the settings in an args.json beside the log, by name.
+    """
     fits = {"input", "output", "score"} <= {*names}
     refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
     key = options.key or ("uid" if "uid" in names else "input")
@@ -130,6 +137,7 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
     """Return the form of ms-swift's completions: a log event per line, with a list per column.
 
     A trainer on Ray writes one response per line, without lists.
+    names: all columns with their types. args: the settings in an args.json beside the log, by name.
     """
     step = options.named("step") or next((name for name in ("step", "gen_step") if name in names), None)
     if step is None or not {"prompt", "completion"} <= {*names}:
@@ -170,6 +178,7 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     """Return the form of NeMo-RL's data: lists as columns, or a line per response, with an advantage per token.
 
     The values of a line may stand in lists of one.
+    names: all columns with their types. args: the settings in an args.json beside the log, by name.
     """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)
@@ -254,7 +263,10 @@ def _prompt_of(
 
 
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of any other table: its columns are the ones that the caller names, or have usual names."""
+    """Return the form of any other table: its columns are the ones that the caller names, or have usual names.
+
+    names: all columns with their types. args: the settings in an args.json beside the log, by name.
+    """
     by_lower = {name.lower(): name for name in reversed([*others_in(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}
     not_rewards = frozenset({*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS})
@@ -348,7 +360,7 @@ FORMS: Mapping[str, Callable[[Sequence[Table], Schema, ReadOptions, Mapping], Fo
 
 
 def _writes(framework: str, names: Schema) -> bool:
-    """Return whether a framework's log may have these columns."""
+    """Return whether a table with these columns may be the log of a framework. names: the columns with their types."""
     has = {*names}
     lists = isinstance(names.get("step"), pl.List) or "advantages" in has
     return {

@@ -97,7 +97,7 @@ def with_clues(run: Run) -> Run:
     advantages: list[np.ndarray] = []
 
     def seen() -> Iterator[pl.DataFrame]:
-        """Yield the tables of the log, and keep what they show of the groups."""
+        """Yield the tables of the log, and note the sizes and the advantages of the batches in each."""
         for table in rows.read():
             counts = table.group_by(by, maintain_order=True).agg(
                 pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
@@ -214,9 +214,9 @@ def _steps(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
-    """Return the group size of which all groups are multiples, if prompts may have merged several; else ().
+    """Return the size that divides the sizes of all groups, in a tuple, if prompts may have merged groups; else ().
 
-    sizes: the rows of each group. A batch that draws a prompt twice merges two groups.
+    A batch that draws a prompt twice merges two groups. sizes: the rows of each group.
     """
     rows = sizes["rows"].to_numpy()
     size = int(np.gcd.reduce(rows))
@@ -224,10 +224,11 @@ def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
 
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
-    """Return the groups with the usual size of their time as `usual`, and the stretches of batches of one usual size.
+    """Return the groups with a column `usual`, the usual group size in their part of the log, and its changes.
 
-    sizes: the rows and the batch of each group. usual: the size if it does not change; then there are no stretches.
-    changes: whether to look for changes.
+    The changes are the first batch and the size of each stretch of batches with one size; () if the size never changes.
+    sizes: the rows and the batch of each group. usual: the size if it never changes. changes: whether to look for
+    changes.
     """
     changing: Blocks = ()
     if changes:
@@ -255,7 +256,7 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
 
 
 def _with_sample(run: Run) -> Run:
-    """Return the run, with an issue if no two rows of a batch share their prompt, as in a log that is a sample."""
+    """Return the run, with an issue if every row of a batch has its own prompt, as in a log that is a sample."""
     _, prompts = _in_window(run)
     whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
     if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():

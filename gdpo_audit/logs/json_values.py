@@ -19,7 +19,7 @@ NAME = 10_000  # the most characters of a name, which a report may repeat a hund
 
 
 def document(file: LogFile, wanted: str) -> object:
-    """Return what a file of JSON holds. Raises InputError if the file is no JSON.
+    """Return what a file of JSON holds. Raises InputError if the file is not JSON.
 
     wanted: what the file should hold, in words, for the error.
     """
@@ -30,9 +30,9 @@ def document(file: LogFile, wanted: str) -> object:
 
 
 def expect_names(names: Collection[str], where: str) -> None:
-    """Raise InputError for names of columns that are too many, too long or not all different, or that are taken.
+    """Raise InputError for names of columns that are too many, too long, repeated or reserved.
 
-    Taken are names that polars reads as a pattern, and names that begin like those of the columns that reading adds.
+    Reserved are names that polars reads as a pattern, and names that begin like those of the columns that reading adds.
     where: the name of the table, for the error.
     """
     if len(names) > COLUMNS:

@@ -104,8 +104,8 @@ def lines_are_groups(
 ) -> bool:
     """Return whether each line of the log is one group.
 
-    It is none if it holds several ids or prompts, or if a column with one id per line tells the groups. It may also be
-    a batch of several groups if each line has a step of its own and the log has no prompts.
+    A line is not a group if it holds several ids or prompts, or if a column with one id per line tells the groups. It
+    may also be a batch of several groups if each line has a step of its own and the log has no prompts.
     step: the column of steps, if any. ids, prompts: the columns that may tell groups.
     """
     several = [name for name in (*ids, *prompts) if name in lists.names and _differs_in_rows(tables, name)]
@@ -188,8 +188,9 @@ def _per_answer(
 ) -> bool:
     """Return whether lists of one length hold a value per answer, not a value per token or per reward function.
 
-    chosen: the columns of these lists. rewards: those of them that may be rewards. The rest is as in
-    `lists_of_answers`.
+    chosen: the columns of these lists. rewards: those of them that may be rewards. schema: the columns of all tables.
+    prompts: the columns that tell, together, which prompt a row belongs to.
+    alone: whether no column of single numbers may be a reward.
     """
     inner = {name: schema[name].inner for name in chosen}  # type: ignore[attr-defined]
     of_answers = [name for name in chosen if inner[name] == pl.String or isinstance(inner[name], pl.List)]
@@ -239,7 +240,7 @@ def _share(sizes: pl.DataFrame, name: str, reference: str) -> float:
 
 
 def _expect_one_length(tables: Sequence[Table], sizes: pl.DataFrame, name: str, by: str) -> None:
-    """Raise InputError for the first row whose lists in `name` and `by` differ in length, unless `name` has none.
+    """Raise InputError for the first row whose lists in `name` and `by` differ in length; an empty `name` is allowed.
 
     sizes: the lengths of the lists in the rows of all tables, one after the other.
     """

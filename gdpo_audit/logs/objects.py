@@ -87,9 +87,9 @@ def _may_stand_alone(kind: pl.DataType) -> bool:
 
 
 def _may_judge(name: str, kind: pl.DataType) -> bool:
-    """Return whether an object may hold rewards though its name does not say so: all of its members are numbers.
+    """Return whether an object may hold rewards although its name does not say so: all of its members are numbers.
 
-    Objects of usage, times and settings are not such. name, kind: the name and the type of the object's column.
+    Objects of usage, times and settings are excluded. name, kind: the name and the type of the object's column.
     """
     only = all(is_numbers(member) or member == pl.Null for member in fields_of(kind).values())
     return only and not _NO_JUDGEMENTS.search(name)

@@ -100,9 +100,9 @@ class _PassReader:
     rewards: Sequence[str]
 
     def __call__(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows with the passes, and `_open`, which is true where a total has several explanations.
+        """Yield the rows with the passes, and with `_open`, which is true if several choices of passes make the total.
 
-        Raises InputError for the first total that no passes explain.
+        Raises InputError for the first total that no passes make.
         """
         totals = reward_column(self.total)
         for table in self.rows.read():

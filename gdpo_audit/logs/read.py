@@ -74,7 +74,7 @@ def read_run(
     by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group. By default
         a column of 2 to 12 texts, such as task or data_source, of a log of up to 500,000 responses; "" for none.
     steps: the first and the last step to read, such as (100, 150) or (100, None); all by default.
-    last: how many steps at the end of the log to read, in place of `steps`.
+    last: how many steps at the end of the log to read; given in place of `steps`.
     parts: what a pass of each reward pays, such as {"correct": 1, "format": 0.5}, for a log of their totals alone.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
@@ -265,13 +265,18 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
 
 @dataclass(frozen=True)
 class _Columns:
-    """The choice of a log's columns: the form, in which they stand, how its rewards were chosen, and the rest."""
+    """The columns of a log as they were chosen.
+
+    form: says which column holds what. candidates: the columns that may be rewards. chosen: which of them are.
+    beside: the columns that are not used. lost: those of them that may have been rewards or advantages, but hold text
+    or nothing.
+    """
 
     form: Form
-    candidates: Sequence[str]  # the columns that may be rewards
+    candidates: Sequence[str]
     chosen: RewardChoice
-    beside: Sequence[str]  # the columns that are not used
-    lost: tuple[str, ...]  # those of them that may have been rewards or advantages, but hold text or nothing
+    beside: Sequence[str]
+    lost: tuple[str, ...]
 
     @property
     def total_alone(self) -> bool:

@@ -57,10 +57,11 @@ def _restarted(rows: pl.DataFrame) -> bool:
 
 
 def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
-    """Return the rows, sum and size of each group that stands in several files, or in several passes of a file.
+    """Return the groups that stand in several parts of the log, a row per group and part; none if most are not whole.
 
-    If most of these are not whole groups, none is returned. The sum of the advantages shows that; without advantages
-    only the number of rows does. part: the column that numbers the files or the passes.
+    part: the column that numbers the parts, which are files or the passes of a file. Each row has the number of the
+    group's rows, and, if advantages are logged, their sum and the sum of their sizes. A group is whole if its rows are
+    as many as usual, and if its advantages add up to 0 where they do so in all parts together.
     """
     parts = [pl.len().alias("rows")]
     if "advantage" in rows.columns:  # the advantages of a whole group add up to 0

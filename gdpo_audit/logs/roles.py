@@ -64,7 +64,7 @@ SURE = 1  # the first so many sets of _TOTALS hold words that only a total's nam
 
 
 def role(name: str) -> str:
-    """Return reward, metric, or either, as the name of a column says; a name that says nothing is a reward's.
+    """Return "reward", "metric" or "either", as the name of a column says; a name that says nothing is a reward's.
 
     >>> [role(name) for name in ("has_digit", "responseLen", "kl_reward", "is_completed", "is_valid", "num_sources")]
     ['reward', 'metric', 'reward', 'metric', 'either', 'either']
@@ -109,7 +109,7 @@ def words_of(name: str) -> list[str]:
 
 
 def total_rank(name: str) -> int | None:
-    """Return how surely a name is that of a total, from 0, which is the surest; None if it is no total's."""
+    """Return how surely a name is that of a total, from 0, which is the surest; None if it is not a total's."""
     words = words_of(name)
     for rank, totals in enumerate(_TOTALS):
         if totals & {*words} and {*words} <= totals | _FILLING:

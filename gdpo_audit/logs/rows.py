@@ -25,7 +25,7 @@ START = 60  # the characters at the start of a prompt that are read, to name it 
 
 
 def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
-    """Return the column that has the first of these names that any column has, in any case; None if none has one."""
+    """Return the column whose name comes first in `names`, whatever its case; None if no column is among them."""
     by_lower = {name.lower(): name for name in reversed([*columns])}
     return next((by_lower[name] for name in names if name in by_lower), None)
 
@@ -111,7 +111,7 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
 
 
 def _clues(form: Form) -> Clues:
-    """Return some first rows with the columns that may tell groups or masks; no rows if no advantage is logged."""
+    """Return what may tell groups and masks in some first rows of the log; no rows if no advantage is logged."""
     kinds = kinds_of(form)
     taken = {form.advantage, form.length, form.step} | {
         name for name in kinds if name.lower() in (*tables.UNREAD, *COMPLETIONS)
@@ -142,7 +142,7 @@ def _clues(form: Form) -> Clues:
 
 
 def _may_be_a_key(kind: pl.DataType) -> bool:
-    """Return whether a column of this type can name groups: whole numbers, texts, and lists of such or of messages."""
+    """Return whether a column of this type can name groups: whole numbers, texts, lists of these, and chats."""
     inner = getattr(kind, "inner", kind)
     return inner.is_integer() or inner in (pl.String, pl.Categorical, pl.Enum) or isinstance(inner, pl.Struct)
 

@@ -43,10 +43,10 @@ class LogIssue:
 class Rows:
     """The rows of a log before its groups are known, and the readers of all else that an audit may want of it.
 
-    read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per reward
-        (Float64, NaN = missing) under the name of `reward_column`, `advantage` (Float64) and `length` (Int64) if the log
-        has them, `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64), equal where the
-        prompt is, if the log has prompts.
+    read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
+        reward (Float64, NaN = missing) under the name of `reward_column`, `advantage` (Float64) and `length` (Int64) if
+        the log has them, `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64),
+        equal where the prompt is, if the log has prompts.
     prompts: the batch, step and `_key` (here a number for the prompt) of some first rows, if the log has prompts and
         they do not identify the groups.
     sizes: the rows, step and file of each batch, or of each group that a column identifies.
@@ -54,7 +54,7 @@ class Rows:
     sample: frames of some batches from all over the run, with the columns that `read` yields.
     texts: returns prompts and completions by their `_place`, if the log has any.
     extracts: under `text`, a function that yields frames with the start of each prompt; under `length`, one that yields
-        frames with the number of characters of each completion. Both have `_place`, and are there only if the log holds it.
+        frames with the number of characters of each completion. Both give `_place`; each is there if the log holds it.
     clues: returns some first rows with what may tell groups apart.
     """
 

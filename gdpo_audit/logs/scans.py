@@ -53,8 +53,8 @@ def rows_in(tables: Sequence[Table]) -> int:
 def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
     """Yield the responses of one table after the other, or of several at once, at most `size` rows at a time.
 
-    Several small tables are read by one query plan, since planning each takes longer than reading it. So many are taken
-    that they fit into `size` even if they have twice the rows of the last ones.
+    Several small tables are read by one query plan, since planning each takes longer than reading it. As many are taken
+    as fit into `size` even if they have twice the rows of the tables before them.
     """
     number, usual = 0, size
     while number < len(form.tables):

@@ -1,6 +1,6 @@
 """Totals beside the rewards that they are made of: whether one is a weighted sum of them, and with which weights."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,9 @@ _SHOWING = 200  # the most groups that are solved one by one
 _NOTHING = 3.0  # the standard errors up to which a fitted weight is taken to be 0
 _RANK = 1e-9  # the share of a column's size up to which what others leave of it is round-off
 _DIGITS = (1, 2, 3, 4, 5, 6, 8)  # the numbers of digits to which weights are rounded, until one fits
+ROWS = 30  # the fewest rows that show a total which is not named like one
+# The share of a variance that float32's round-off makes, and the size of a weight, relative to the largest, that is 0.
+_SINGULAR, _FAINT = 1e-11, 1e-6
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ def weights_of(
 ) -> Score | None:
     """Fit `score` as a weighted sum of the rewards; return the fit, or None where nothing can be fitted.
 
-    Nothing can be where too few rows are complete, where no reward varies, or where `score` does not. The fit has
-    weights only if it is exact and the only one.
+    Nothing can be fitted where too few rows are complete, where no reward varies, or where `score` does not. The fit
+    holds weights only if the sum is exact and no other weights make it.
     table: rows with these columns. If it has the group of each row in GROUP_OF_ROW, a sum that is exact inside every
     group is exact too, even with another constant and another positive factor in each, as advantages do not depend on
     these.
@@ -178,3 +181,20 @@ def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
     x: (responses, rewards). score: (responses,), the total. w: (rewards,).
     """
     return float(np.ptp(score - x @ w) / 2)
+
+
+def sum_of_others(table: pl.DataFrame, names: Sequence[str]) -> str | None:
+    """Return the column that is a sum of all the others with positive weights; None if there is none, or several."""
+    values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
+    values = values[np.isfinite(values).all(1)]
+    if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
+        return None
+    size, vector = np.linalg.eigh(np.corrcoef(values.T))
+    relation = vector[:, 0] / np.abs(vector[:, 0]).max()
+    if size[0] > _SINGULAR or size[1] <= _SINGULAR or (np.abs(relation) < _FAINT).any():
+        return None
+    below = relation < 0
+    alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
+    # By numbers alone, a = b + c may be b = a − c as well. A sum of independent rewards spreads more than each of them.
+    most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
+    return names[alone[0]] if len(alone) == 1 and most else None

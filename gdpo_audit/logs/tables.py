@@ -67,7 +67,10 @@ class Table:
 
     @property
     def fresh(self) -> pl.LazyFrame:
-        """The rows as a lazy frame. A Parquet file has a new one each time, as polars keeps in it what it learnt."""
+        """The rows as a lazy frame, which for a Parquet file is a new one each time.
+
+        polars keeps in a frame what it learnt of its file.
+        """
         return self.again() if self.kind == "parquet" else self.frame
 
     @cached_property
@@ -155,7 +158,7 @@ def _shared(columns: tuple[tuple[str, pl.DataType], ...]) -> Mapping[str, pl.Dat
 
 
 def one_of_each(tables: Sequence[Table]) -> list[Table]:
-    """Return the first of all tables that share their columns, types, format and `odd`, for each set of such tables."""
+    """Return the first table of each kind; tables of one kind share their columns, types, format and `odd`."""
     kinds: dict[tuple, Table] = {}
     for table in tables:
         kinds.setdefault((id(table.schema), table.kind, table.odd), table)

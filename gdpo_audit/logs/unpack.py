@@ -37,8 +37,8 @@ def format_suffix(name: str) -> str:
 def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
     """Return the file `raw` itself, or, if gzip packed it, a file of its unpacked bytes.
 
-    Reading that raises InputError if it is damaged, or if more than `most` bytes come out, or far more than went in.
-    name: the name of the file, for errors.
+    Reading the unpacked bytes raises InputError if the file is damaged, or if it holds more than `most` bytes, or far
+    more than its own size. name: the name of the file, for errors.
     """
     start = raw.read(len(_GZIP))
     size = raw.seek(0, io.SEEK_END)

@@ -236,7 +236,7 @@ def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
 
 
 def _in_two_files(episodes: int) -> str:
-    """Return words which say that so many episodes stand in a second file."""
+    """Return words which say that so many episodes stand in a second file and count once."""
     return f"{count(episodes, 'episode')} in a second file, which {'counts' if episodes == 1 else 'count'} once"
 
 
