@@ -1,7 +1,7 @@
 """The choice of rewards: which number columns of a log are rewards, and which is the total of others.
 
-Names say what a column may be, and the numbers decide. A total is a weighted sum of others. Places and clocks are no
-rewards. Of two columns that order every group alike only one can be meant. What stays open is asked about, unless
+Names say what a column may be, and the numbers decide. A total is a weighted sum of others. Places and clocks are
+not rewards. Of two columns that order every group alike only one can be meant. What stays open is asked about, unless
 logged advantages can judge it.
 """
 
@@ -152,7 +152,7 @@ def _near_total(
 ) -> RewardChoice | None:
     """Return the rewards without a total that they nearly add up to, with the weights that come nearest, or None.
 
-    A column that is named as only a total is, is left out even if the others do not add up to it; there are no weights
+    A column with a name that only a total has is left out even if the others do not add up to it; there are no weights
     then.
     table: a sample of the rows. clear: the columns that may be rewards, totals among them. where: a file, for errors.
     asks: whether a column that may be such a total or a reward of its own raises InputError.
@@ -195,7 +195,7 @@ def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]
 
 
 def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = False) -> LogIssue:
-    """Return the issue of a total that is no weighted sum of the columns beside it.
+    """Return the issue of a total that is not a weighted sum of the columns beside it.
 
     parts: these columns. score: how nearly they make the total. alone: whether there is only one such column.
     """
@@ -218,7 +218,7 @@ def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
 def _without_open_ones(
     choice: RewardChoice, table: pl.DataFrame, where: str, judged: bool
 ) -> tuple[RewardChoice, dict[str, str]]:
-    """Return the choice without the columns that may be no rewards, and why each of these is left out, in words.
+    """Return the choice without the columns that may not be rewards, and why each of these is left out, in words.
 
     They are left out only if logged advantages can judge them (`judged`). Otherwise raises InputError for them, and for
     two rewards that order every group alike. table: a sample of the rows. where: a file, for errors.

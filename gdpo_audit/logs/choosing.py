@@ -260,7 +260,7 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
     """Return whether a file holds an evaluation: its name says so, and a file of training lies beside it.
 
-    A file of training has the same name but for the word for an evaluation, or begins with train in the same folder.
+    A file of training has the same name except for the word for an evaluation, or begins with train in the same folder.
     name: the path of the file, with # for numbers. names: the paths of all files, with # for numbers.
     trains: the folders in which a file begins with train.
     """

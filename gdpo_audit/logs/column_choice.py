@@ -109,9 +109,9 @@ def known_weights(
 
 
 def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns in which numbers that are written as text are no error.
+    """Return the columns in which numbers that are written as text are not an error.
 
-    They are metrics and columns that a form says are no rewards. Where the caller names the rewards, they are all
+    They are metrics and columns that a form says are not rewards. Where the caller names the rewards, they are all
     columns but advantages and lengths. schema: all columns with their types.
     """
     never = examined_always(form)

@@ -179,7 +179,7 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
 
 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
-    """Return the columns; a column that is a reward is no longer read as the length as well.
+    """Return the columns, with the change that a reward is not read as the length as well.
 
     logged: all columns of the log, for errors. where: a file, for errors.
     Raises InputError if no column is a reward, or more than `REWARDS` are.
@@ -210,7 +210,7 @@ def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
         lacks = next((table for table in tables if name not in table.schema), None)
         if lacks is not None and has:
             common = [reward for reward in columns.rewards if all(reward in table.schema for table in tables)]
-            # Naming rewards does not help if the column that some tables lack is no reward.
+            # Naming rewards does not help if the column that some tables lack is not a reward.
             hint = f"; name those of all: {reward_options(common)}" if name in columns.rewards and common else ""
             got = f"others: {name} only in {has[0].name}{hint}"
             refuse(lacks.name, f"the columns of {has[0].name}", got)

@@ -33,7 +33,7 @@ _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "js
 
 MAX_FILES = 20_000  # the most files in a zip, which anyone can upload
 MAX_BYTES = 1 << 30  # the most bytes of a whole zip, unpacked
-MAX_IN_MEMORY = 1 << 28  # the same for a zip that is no file on disk
+MAX_IN_MEMORY = 1 << 28  # the same for a zip that is not a file on disk
 # The packings of a zip that are read. Others unpack a whole block at once, however large it is.
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
@@ -90,7 +90,7 @@ class LogFile:
 class LogFiles:
     """The files of a log in reading order, a name for the whole, and the args.json near them, if there is one.
 
-    left_out: in words, the files beside them that are no part of the log.
+    left_out: in words, the files beside them that are not part of the log.
     """
 
     files: tuple[LogFile, ...]
@@ -212,7 +212,7 @@ def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
     for where, folders, files in chain(*(os.walk(folder / start, onerror=errors.append) for start in within)):
         below = Path(where).relative_to(folder)
         folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
-        # A pipe is no log, and opening one would wait for ever.
+        # A pipe is not a log, and opening one would wait for ever.
         names += [(below / file).as_posix() for file in files if os.path.isfile(os.path.join(where, file))]
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"

@@ -40,7 +40,7 @@ def log_of(source: object) -> LogFiles | None:
 
 
 def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
-    """Return a table in memory as a DataFrame of polars; None if `data` is no table.
+    """Return a table in memory as a DataFrame of polars; None if `data` is not a table.
 
     data: a table of any library that narwhals knows, such as pandas or Arrow, or a sequence of dicts, one per row.
     Raises InputError if polars cannot take the data, or if two columns have one name.

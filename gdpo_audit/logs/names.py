@@ -23,7 +23,7 @@ ROWS_OF_A_FILE = 1 << 32
 
 
 def reward_column(name: str) -> str:
-    """Return the name of a reward's column in the tables of a run, which is the name of no other column there.
+    """Return the name of a reward's column in the tables of a run, which no other column there has.
 
     >>> reward_column("length")
     'reward:length'

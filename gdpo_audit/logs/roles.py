@@ -19,7 +19,7 @@ LENGTHS = (
     *("length", "completion_length", "response_length", "num_tokens", "tokens"),
     *("completion_tokens", "response_tokens"),
 )
-# The names of numbers that are no rewards, in tables that no framework wrote.
+# The names of numbers that are not rewards, in tables that no framework wrote.
 NOT_REWARDS = {
     *("epoch", "index", "idx", "id", "row", "seed", "rank", "timestamp", "time", "sample_id", "request_id", "rollout"),
     *("rollout_id", "completion_id", "response_id", "sample", "batch", "unnamed: 0", "", "task_id", "worker"),

@@ -116,7 +116,7 @@ class Run:
     skipped_lines: int = 0  # how many broken lines were left out
     skipped_files: tuple[str, ...] = ()  # the files that cannot be read
     left_out: tuple[str, ...] = ()  # the columns that are not used, without texts that such logs usually hold
-    lost: tuple[str, ...] = ()  # those of them that may have been rewards or advantages, but hold no number
+    lost: tuple[str, ...] = ()  # those of them that may have been rewards or advantages, but do not hold numbers
     configured_method: str | None = None  # the method that a configuration file beside the log asks for
     weights: Mapping[str, float] | None = None  # by reward, if the log or a configuration file beside it tells them
     by: str | None = None  # the column whose values are looked at one by one
@@ -272,7 +272,7 @@ def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
 
 
 def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
-    """Return a list of one table with this share of a table's batches, or an empty list if that is none of them."""
+    """Return a list of one table with this share of a table's batches, or an empty list if no batch is in it."""
     # Multiples of the golden ratio spread evenly, and are in step with nothing that comes every few batches.
     part = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
     return [part] * (len(part) > 0)

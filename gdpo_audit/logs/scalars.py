@@ -147,7 +147,7 @@ def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) ->
 
 
 def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
-    """Return the two values of a reward that has no others, and how many answers are in an entry; None without proof.
+    """Return the two values of a reward that has no others, and how many answers an entry is of; None if not proven.
 
     means, stds: (entries,), of the logged entries. Of n answers with the values a and b the std, divided by n − 1, has
     (n − 1) std² = n (mean − a) (b − mean): a parabola in the mean, whose three numbers the entries give. A reward of 0

@@ -37,7 +37,7 @@ class Shape:
     options: the caller's options; if a reward is named that became other columns, these are named in its place.
     framework: whose form reads the tables. several: whether a row of the files holds several answers.
     lines: whether the lines of the files are the groups.
-    texts: columns of numbers that were written as text in lists beside the rewards, so that they are no rewards.
+    texts: columns of numbers that were written as text in lists beside the rewards, so that they are not rewards.
     left_out: in words, the rows that were left out. method: the trainer's method, where it is known and none is logged.
     """
 
@@ -317,7 +317,7 @@ def _without_copies(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table but for those that repeat others."""
+        """Return the rows of a table except those that repeat others."""
         return episodes.without_rows(frame, again[number]) if number in again else frame
 
     words = f"{count(sum(map(len, again.values())), 'row')} that another file holds too"

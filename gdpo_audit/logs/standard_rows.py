@@ -59,7 +59,7 @@ def place() -> pl.Expr:
 
 
 def _first(flags: pl.Series) -> int | None:
-    """Return the number of the first row that is true, from 0; None if none is."""
+    """Return the number, from 0, of the first row that is true; None if all are false."""
     return flags.arg_max() if flags.any() else None
 
 
@@ -113,7 +113,7 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
     """Return an expression for the steps as whole numbers; without a column of steps, the number of the file from 1.
 
-    name: the column of steps, if there is one. Raises InputError for a value that is no whole number.
+    name: the column of steps, if there is one. Raises InputError for a value that is not a whole number.
     """
     if name is None:
         return pl.col(FILE) + 1

@@ -118,8 +118,8 @@ class Table:
 def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
     """Return the tables in a file, of which only a database of trackio has several. Raises InputError.
 
-    broken: takes the number of lines that are no JSON objects, by the name of the file, and such lines are left out; if
-    it is None, they raise InputError.
+    broken: takes the number of lines that are not JSON objects, by the name of the file, and such lines are left out;
+    if it is None, they raise InputError.
     texts: whether long texts are read; otherwise the number of their characters takes their place, but not in Parquet.
     """
     kind, odd = format_of(file), {*file.odd}
@@ -210,7 +210,7 @@ def _scan(file: LogFile) -> pl.LazyFrame:
 
 
 def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
-    """Return a CSV or TSV as a table; a column holds numbers or booleans if all its values are such, else texts.
+    """Return a CSV or TSV as a table; a column is numbers or booleans if all of its values are, and texts otherwise.
 
     kind: csv or tsv. Raises InputError for broken text.
     odd: a set that takes the names of columns which are read as text although most of their values are numbers.
@@ -293,7 +293,7 @@ def _names(file: LogFile, names: list[str]) -> list[str]:
 
 
 def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
-    """Return a column of texts as numbers, or as booleans, if all its values are such; otherwise unchanged.
+    """Return a column of texts as numbers, or as booleans, if all of its values are; otherwise return it unchanged.
 
     odd: a set that takes the name of the column if it stays text although most of its values are numbers.
     """
@@ -345,8 +345,8 @@ def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
 def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterator[dict]:
     """Yield the JSON object in each line, in which NaN and Infinity are numbers; blank lines are ignored.
 
-    name: the name of the file. broken: takes, under this name, the number of lines that are no JSON object, at the end;
-    if it is None, the first such line raises InputError.
+    name: the name of the file. broken: takes at the end, under this name, the number of lines that are not JSON
+    objects; if it is None, the first such line raises InputError.
     """
     bad = 0
     for number, line in enumerate(io.BytesIO(content), start=1):

@@ -114,7 +114,8 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
 def _split_chat(chat: object) -> tuple[object, object]:
     """Return the prompt and the completion in a chat: what comes before the assistant's first answer, and the rest.
 
-    If no message is the assistant's, the last one is the completion. What is no list is a completion without a prompt.
+    If no message is the assistant's, the last one is the completion. Anything but a list is a completion that has no
+    prompt.
     """
     if not isinstance(chat, list):
         return None, chat

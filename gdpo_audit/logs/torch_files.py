@@ -146,7 +146,7 @@ def _size(value: Any) -> int | None:
 def _usual(sizes: Mapping[str, int]) -> int | None:
     """Return how many responses a file holds; None if it has no columns. sizes: the length of each column, by name.
 
-    It is the most usual length of columns that are called a reward, score or advantage, or, without such, of all.
+    It is the most usual length of the columns that are called a reward, score or advantage, or else of all columns.
     """
     called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
     every = called or [*sizes.values()]

@@ -93,7 +93,7 @@ def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
                 where = f"{file.name}::{name}, table {len(tables) + 1}"
                 if rows := _rows(text, where):
                     tables.append((where, records(rows, odd)))
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # a name that is no UTF-8 raises the latter
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a name that is not UTF-8 raises the latter
         why = clip(reason(error), 120)
         locked = "one that another program keeps locked: wait until it has written, or audit a copy"
         got = locked if re.search("locked|busy", why) else f"one that cannot be read: {why}"
@@ -152,7 +152,7 @@ def _rows(text: object, where: str) -> list[dict]:
     """Return the rows of the table of completions in one entry of a run; an empty list for an entry without a table.
 
     text: the metrics of the entry, as JSON. where: the name of the table, for errors.
-    Raises InputError for metrics that are no JSON, and for a table that is no list of rows with the same columns.
+    Raises InputError for metrics that are not JSON, and for a table that is not a list of rows with the same columns.
     """
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     if not isinstance(text, str) or KEY not in text:

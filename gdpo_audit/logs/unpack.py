@@ -14,7 +14,7 @@ MAX_RATIO = 200  # the most unpacked bytes per packed byte; rewards as text reac
 FREE = 1 << 20  # the unpacked bytes up to which the ratio does not count
 CHUNK = 1 << 20  # the bytes that are unpacked at a time
 _GZIP = b"\x1f\x8b"
-# The first bytes of formats that polars would unpack without a limit, and of texts that are no UTF-8.
+# The first bytes of formats that polars would unpack without a limit, and of texts that are not UTF-8.
 REFUSED = {_GZIP: "a gzip in a gzip; unpack it", b"(\xb5/\xfd": "zstd; unpack it"}
 REFUSED |= dict.fromkeys((b"x\x01", b"x\x9c", b"x\xda"), "zlib; unpack it")
 REFUSED |= dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16; save it as UTF-8")

@@ -136,7 +136,7 @@ class _Traces:
 
     @cached_property
     def columns(self) -> dict[str, pl.Expr]:
-        """The expressions for the columns of a response, by name, but for those of its episode."""
+        """The expressions for the columns of a response, by name, except those of its episode."""
         agent = self.value("traces", "agent", "name").cast(pl.String).fill_null("agent")
         scores = {name: self.number("rewards", name, "score") for name in self.scored}
         weights = {
@@ -249,7 +249,7 @@ def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False)
     """Return an expression for a value in nested objects; null if there is none.
 
     kind: the type of the outermost object. path: the names that lead to the value.
-    where: the name of a file. Raises InputError if the value has to be a number (`numbers`) and is none.
+    where: the name of a file. Raises InputError if the value has to be a number (`numbers`) and is not.
     """
     value = None
     for name in path:
