@@ -15,14 +15,12 @@ import polars as pl
 from gdpo_audit.logs.names import GROUP_OF_ROW
 
 LEAST_GROUPS = 8  # the fewest groups of two responses or more that have to agree; what fewer show may be chance
-LEAST_PAIRS = 30  # the fewest neighbours, by value, that both columns tell apart; with fewer it may be chance
+LEAST_PAIRS = 30  # the fewest neighbours in which both columns of a pair must differ; with fewer it may be chance
 NEARLY_ALL = 0.95  # the share of the groups, or of the rows, that counts as nearly all
 # The least correlation of a clock's ranks with the numbers of its rows. A reward that is learnt never reaches it,
 # because groups differ.
 FOLLOWS = 0.95
-COPY = (
-    0.5  # the least share of the neighbours told apart by one copy that the other tells apart; a threshold has far less
-)
+COPY = 0.5  # of the neighbours in which one copy differs, the least share in which the other differs
 FEW_LEVELS = 8  # the most different values of a mark; a measured time or price has more
 
 # Units, roles of a machine, and places, which are the last word of a name such as gen_time_s, cost_usd or

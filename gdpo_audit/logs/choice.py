@@ -25,7 +25,7 @@ GRADES = 8  # the most different values of a reward in whole numbers if some of 
 # The share of a column's variance that the others explain. With less the column is a reward; with more it may be a
 # total that was clipped or gated.
 NEARLY = 0.5
-NEAR = 0.9  # The share from which on a column named like a total is one that also holds something that is not logged.
+NEAR = 0.9  # the share from which on a column that is named like a total is one, with something that is not logged
 
 # Reads some rows of these columns, spread over the run.
 Sample = Callable[[Sequence[str]], pl.DataFrame]

@@ -19,9 +19,7 @@ ROWS = 20_000  # the most rows that are looked at
 KEYS, PAIRED = 10, 7  # the most columns that are tried as keys, and the most of these that are tried in pairs
 LEAST = 4  # the fewest groups with an advantage other than 0; in fewer the advantages may add up to 0 by chance
 NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
-ROUNDED = (
-    6e-3  # How far bfloat16 may keep the sum of a group's advantages from 0, as a share of the sum of their sizes.
-)
+ROUNDED = 6e-3  # how far bfloat16 may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 MOST = 0.9  # the largest share of the rows that a mask may leave out
 TRIED = 6  # the most groupings that are worth solving for, the finest first
 

@@ -7,7 +7,7 @@ import polars as pl
 from gdpo_audit.logs.names import MADE_PROMPT
 from gdpo_audit.logs.texts import PROMPT_TEXTS
 
-# The names of columns that say which prompt a response is to, the surest first.
+# The names of columns that say which prompt a response answers, the surest first.
 NAMES = (*PROMPT_TEXTS, MADE_PROMPT, "prompt_id", "prompt_idx", "prompt_index")
 TOKENS = ("prompt_tokens", "prompt_token_ids", "prompt_ids", "input_ids", "query_tokens")
 _FEWEST = 2  # the fewest batches, and the fewest prompts in each, that show that an id numbers them in each batch anew

@@ -68,7 +68,6 @@ def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFra
 def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
     """Return the table of these columns, each under its own name, which may be the empty text."""
     # From a list polars would give a column without a name another name.
-    # From a list polars would give a column without a name another name.
     return pl.DataFrame({series.name: series for series in columns})
 
 

@@ -8,9 +8,7 @@ import polars as pl
 from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.sizes import WHOLE
 
-ROUNDED = (
-    1e-3  # How far rounding may keep the sum of a group's advantages from 0, as a share of the sum of their sizes.
-)
+ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 
 
 def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:

@@ -17,9 +17,7 @@ from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.logs.window import select_steps
 from gdpo_core._errors import reason
 
-IN_MEMORY = (
-    300_000_000  # the bytes that a log's frames may take in memory, as of four million responses with three rewards
-)
+IN_MEMORY = 300_000_000  # the bytes that frames may take in memory, as four million responses with three rewards do
 PROMPTS = 10_000  # the rows whose prompts are examined
 SAMPLE = 50_000  # the responses from which method and weights are solved; all responses then check the result
 _GOLDEN = (5**0.5 - 1) / 2
@@ -122,9 +120,7 @@ class Run:
     by: str | None = None  # the column whose values are looked at one by one
     by_default: bool = False  # whether the reader chose `by`, as nobody asked for a column
     window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
-    weights_by: str | None = (
-        None  # the weights' origin: log, config, parts, or a total: score (exactly) or fitted (nearly)
-    )
+    weights_by: str | None = None  # their origin: log, config, parts, or a total (score if it is exact, else fitted)
     uncounted: tuple[Uncounted, ...] = ()  # columns that are not in `rewards` because they do not count
     in_order: tuple[str, ...] = ()  # rewards and uncounted columns in the log's order; empty if every one counts
     rewards_named: bool = False  # whether the caller named the rewards, so that no audit changes them

@@ -64,7 +64,7 @@ def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: in
         return "Without the stds nothing else follows."
     means = np.array([columns[f"{name}/mean"] for name in names]).T
     stds = np.array([columns[f"{name}/std"] for name in names]).T
-    there = (np.abs(means) < _LARGEST).all(1) & (np.abs(stds) < _LARGEST).all(1)  # as NaN and inf are not
+    there = (np.abs(means) < _LARGEST).all(1) & (np.abs(stds) < _LARGEST).all(1)  # NaN and infinity are not smaller
     if there.sum() < 2:
         return "It holds the means of too few steps for more."
     columns = {name: values[there] for name, values in columns.items()}

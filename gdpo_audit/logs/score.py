@@ -153,8 +153,7 @@ def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) ->
 
 
 def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """Return the names of the columns that are linearly independent of earlier ones and a constant, and the other
-    names.
+    """Return the names of the columns that are linearly independent of earlier ones and a constant, then the others.
 
     values: the values of each column, by name, in this order.
     """

@@ -32,9 +32,8 @@ class PromptAndCompletion(NamedTuple):
     completion: str | None
 
 
-Texts: TypeAlias = Callable[
-    [Collection[int]], Mapping[int, PromptAndCompletion]
-]  # takes places, returns texts by place
+# Returns the prompts and completions of the responses at these places, by place.
+Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]]
 
 
 def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:

@@ -26,7 +26,6 @@ LONGEST = 20.0  # the seconds that a query may take, because a column can be an 
 RUNS = 10_000  # the most runs of a database that are looked at
 KEY = "completions"  # the key under which TRL logs its table
 # The columns that trackio's table of metrics has at least.
-# The columns that trackio's table of metrics has at least.
 _COLUMNS = ("id", "run_name", "step", "metrics")
 
 

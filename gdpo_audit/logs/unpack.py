@@ -63,7 +63,7 @@ class _BoundedReader(io.RawIOBase):
         """Read unpacked bytes into `buffer` and return how many. Raises InputError beyond the limit, or if damaged."""
         try:
             part = self.packed.read(len(buffer))
-        except Exception as error:  # gzip and zlib raise errors of their own
+        except Exception as error:  # gzip and zlib raise errors of classes of their own
             refuse(self.name, "a file that can be unpacked", reason(error))
         self.got += len(part)
         if self.got > self.limit:
