@@ -203,7 +203,10 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 
 
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
-    """Raise InputError unless every table has all of these columns, and numbers wherever another table has numbers."""
+    """Raise InputError if one of these columns is missing in some tables only, or holds numbers in some tables only.
+
+    A column without any value, or whose values are numbers but for a few, may stand among numbers.
+    """
     tables = of_files.one_of_each(tables)
     for name in columns.names:
         has = [table for table in tables if name in table.schema]

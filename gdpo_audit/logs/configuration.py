@@ -22,8 +22,9 @@ def settings_in(file: LogFile | None) -> dict:
 def configured_weights(settings: Mapping, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
     """Return the weights that ms-swift's settings give to these rewards, by name; None if they give none that fit.
 
-    settings: the content of args.json, which has one weight per reward function. logged: all columns of reward
-    functions, in the order of the log, which is also the order of the weights. rewards: the columns that are wanted.
+    settings: the content of args.json, which has one weight per reward function; null stands for 1 each.
+    logged: all columns of reward functions, in the order of the log, which is also the order of the weights.
+    rewards: the columns that are wanted.
 
     >>> configured_weights({"reward_weights": [1, 0.5]}, ["MathAccuracy", "Format"], ["Format"])
     {'Format': 0.5}

@@ -259,7 +259,8 @@ def _args_near(folder: Path) -> LogFile | None:
 def _log_of_upload(files: Mapping) -> LogFiles:
     """Return the log among uploaded files and zips. Raises InputError if there is none, or more than one.
 
-    files: the bytes of each file by its name; DATABASE::RUN names a run in a single database.
+    files: the bytes of each file by its name; DATABASE::RUN names a run in a single database. Each file that may be a
+    log has to be part of this one, because whoever uploads a file wants it to be read.
     """
     refuse_unless(len(files) > 0, "path", "at least one file", "none")
     loads: dict[str, Callable[[], bytes]] = {}

@@ -30,7 +30,8 @@ class NoGroups(InputError):
 def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
     """Return the run read again in other groups, with an issue that says so.
 
-    before: in words, how its groups were told apart until now; empty if they were not.
+    A column that now tells groups apart is not a reward any more.
+    before: in words, how the groups were told apart until now; empty if they were not.
     """
     assert run._read_with is not None, "a run that was read can be read again"
     rewards = tuple(name for name in run.rewards if name not in grouping.columns)

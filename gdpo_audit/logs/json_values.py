@@ -126,7 +126,10 @@ def _float(value: float | Decimal | None) -> float | None:
 
 
 def _text(value: object) -> str | None:
-    """Return a JSON value as text: a text itself, anything else as JSON writes it; None for None."""
+    """Return a JSON value as text: a text itself, anything else as JSON writes it; None for None.
+
+    Half characters (lone surrogates), which polars cannot hold, become the replacement character.
+    """
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # replaces half characters
     return None if value is None else json.dumps(value)

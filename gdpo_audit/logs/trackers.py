@@ -77,8 +77,8 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
 def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
     """Return the tables of completions that one run logged to a database, each with its name, in the order of steps.
 
-    The run is the one that `file.run` names; if that is None, it is the only run of the database. Raises InputError if
-    the database cannot be read, if no run or several runs fit, or if the run logged no completions.
+    The run is the one that `file.run` names; if that is None, it is the only run that logged completions. Raises
+    InputError if the database cannot be read, if no run or several runs fit, or if the run logged no completions.
     odd: a set that takes the names of columns which are read as text although most of their values are numbers.
     """
     tables: list[tuple[str, pl.DataFrame]] = []
