@@ -275,9 +275,9 @@ def _beside_open_score(
 ) -> RewardChoice:
     """Return the rewards beside a total that does not tell which they are, so that names and numbers decide.
 
-    The total is not a weighted sum of the rewards, or several choices of weights make it. fit: how nearly the rewards
-    make the total; None if nothing could be fitted. table: rows of the rewards and of the total, which is the column
-    `score`.
+    The total is not a weighted sum of the rewards, or several choices of weights make it.
+    fit: how nearly the rewards make the total; None if nothing could be fitted.
+    table: rows of the rewards and of the total, which is the column `score`.
     named: whether the caller names the rewards, which then all stay.
     """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
@@ -371,7 +371,7 @@ def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: S
     """Return the rewards that a total counts, with an issue for those of its parts that it does not count.
 
     numbers: all number columns, whose order the rewards keep. parts: the columns of which the total is a weighted sum.
-    score: this sum.
+    score: the fit of this sum.
     """
     weights = score.weights
     if weights is None:  # several choices of weights fit, as where two columns are equal

@@ -135,7 +135,10 @@ def step_in(name: str) -> int | None:
 
 
 def is_table(name: str) -> bool:
-    """Return whether a file with this name may be a log: it ends like a table, and is not named like other JSON."""
+    """Return whether a file with this name may be a log.
+
+    It has the ending of a table, and is not JSON that is named like a configuration, a report or the like.
+    """
     base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
     return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
 
@@ -216,7 +219,7 @@ def _framework(name: str) -> str | None:
 
 
 def _is_dump(name: str) -> bool:
-    """Return whether a file that torch.save wrote may hold responses, because it is not named like a model."""
+    """Return whether a file may hold responses that torch.save wrote: by its ending, and not named like a model."""
     return format_suffix(name) in TENSORS and not _is_of_a_model(name)
 
 

@@ -60,7 +60,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Clues:
-    """Some rows of a log, sorted by batch, with the columns that may tell groups, or what a mask leaves out.
+    """Some rows of a log, sorted by batch, with columns that may tell groups apart, or rows that a mask leaves out.
 
     batch, advantage: of each row. keys: columns by name, as numbers that are equal where the values are.
     flags: columns of 0 and 1, by name.

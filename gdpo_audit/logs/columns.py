@@ -38,7 +38,7 @@ TEXTS = {
 class ReadOptions:
     """The arguments of `read_run` besides the log, and how groups are told apart when a log is read again.
 
-    Making them raises InputError for values that cannot be.
+    Creating one raises InputError for a value that cannot be used.
     """
 
     group_size: int | None = None

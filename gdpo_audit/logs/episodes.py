@@ -108,7 +108,7 @@ def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
     """Return the numbers of the rows that repeat a row of an earlier table, by the number of their own table.
 
     Such a row has the same id, and all else is the same. Only a column that is named like an id and differs in all rows
-    of a table can show this; without such a column the dict is empty.
+    of a table can show this; without such a column the dict is empty. All numbers begin with 0.
     """
     names = {name for name, kind in tables[0].schema.items() if name in _ID_COLUMNS and not kind.is_nested()}
     for table in tables[1:]:

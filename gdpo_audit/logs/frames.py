@@ -44,7 +44,7 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
 
     data: a table of any library that narwhals knows, such as pandas or Arrow, or a sequence of dicts, one per row.
     Raises InputError if polars cannot take the data, or if two columns have one name.
-    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         no_name = next((name for row in data for name in row if not isinstance(name, str)), None)
@@ -75,7 +75,7 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
     """Return a table of narwhals as a DataFrame of polars.
 
     It is copied value by value where pyarrow is missing or refuses a column of pandas.
-    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     try:
         return table.to_polars()

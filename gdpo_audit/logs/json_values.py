@@ -57,7 +57,7 @@ def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFra
     """Return objects as a table with a row for each; a member that an object lacks is null in its row.
 
     Raises InputError if there are too many columns.
-    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     names = dict.fromkeys(name for item in items for name in item)
     if len(names) > COLUMNS:
@@ -75,7 +75,7 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
     """Return JSON values as a column of numbers, booleans, texts, lists or objects; values of mixed kinds become text.
 
     Texts among numbers become numbers if each of them spells one, because trackers write NaN in quotes.
-    odd: a set that takes the name of the column if it becomes text although most of its values are numbers.
+    odd: a set to which the column is added if it becomes text although most of its values are numbers.
     """
     name = _utf8(name)
     values = [value.item() if getattr(value, "shape", None) == () else value for value in values]  # of numpy or torch

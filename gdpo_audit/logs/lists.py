@@ -106,7 +106,7 @@ def lines_are_groups(
 
     A line is not a group if it holds several ids or prompts, or if a column with one id per line tells the groups. It
     may also be a batch of several groups if each line has a step of its own and the log has no prompts.
-    step: the column of steps, if any. ids, prompts: the columns that may tell groups.
+    step: the column of steps, if any. ids, prompts: the columns that may tell groups apart.
     """
     several = [name for name in (*ids, *prompts) if name in lists.names and _differs_in_rows(tables, name)]
     if not lists.several or several or any(name not in lists.names for name in ids):
@@ -230,7 +230,7 @@ def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
 
 
 def _share(sizes: pl.DataFrame, name: str, reference: str) -> float:
-    """Return the share of rows in which two lists have one length, of the rows in which both hold values.
+    """Return the share of rows in which two lists have the same length, among the rows in which both hold values.
 
     sizes: the lengths of the lists in each row. name, reference: the columns of the two lists; `reference` is never
     empty.

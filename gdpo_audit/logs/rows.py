@@ -111,7 +111,10 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
 
 
 def _clues(form: Form) -> Clues:
-    """Return what may tell groups and masks in some first rows of the log; no rows if no advantage is logged."""
+    """Return some first rows of the log with what may tell groups apart; no rows if no advantage is logged.
+
+    They also have the columns of 0 and 1, which may tell the rows that a mask leaves out.
+    """
     kinds = kinds_of(form)
     taken = {form.advantage, form.length, form.step} | {
         name for name in kinds if name.lower() in (*tables.UNREAD, *COMPLETIONS)

@@ -93,7 +93,7 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
     """Return sentences on the bounds of each reward's share, by method, over the second half of the steps.
 
     If no bounds follow, the sentences say why. names: the rewards. means, stds: (steps, rewards).
-    columns: the numbers of the total, by short names, (steps,) each. size: the group size, if it is known.
+    columns: (steps,) each, by short names, as `_columns` returns them. size: the group size, if it is known.
     """
     marks = [two_values(means[:, k], stds[:, k]) for k in range(len(names))]
     rows = {mark[2] for mark in marks if mark}

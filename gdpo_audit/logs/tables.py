@@ -118,8 +118,8 @@ class Table:
 def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
     """Return the tables in a file, of which only a database of trackio has several. Raises InputError.
 
-    broken: takes the number of lines that are not JSON objects, by the name of the file, and such lines are left out;
-    if it is None, they raise InputError.
+    broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file; such lines
+    are left out. If it is None, they raise InputError.
     texts: whether long texts are read; otherwise the number of their characters takes their place, but not in Parquet.
     """
     kind, odd = format_of(file), {*file.odd}
@@ -213,7 +213,7 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
     """Return a CSV or TSV as a table; a column is numbers or booleans if all of its values are, and texts otherwise.
 
     kind: csv or tsv. Raises InputError for broken text.
-    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     content = file.content().removeprefix(_BOM)
     first = location(file.name, line=1)
@@ -295,7 +295,7 @@ def _names(file: LogFile, names: list[str]) -> list[str]:
 def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
     """Return a column of texts as numbers, or as booleans, if all of its values are; otherwise return it unchanged.
 
-    odd: a set that takes the name of the column if it stays text although most of its values are numbers.
+    odd: a set to which the column is added if it stays text although most of its values are numbers.
     """
     filled = len(texts) - texts.null_count()
     if not filled:
@@ -318,9 +318,10 @@ def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], tex
 
     polars reads the file if it can. Python, which takes several times as long, reads files with NaN, with values of
     different kinds in a column, or with broken lines.
-    broken: takes the number of broken lines, which are left out; if it is None, a broken line raises InputError.
+    broken: a dict to which the number of broken lines is added, by the name of the file; these lines are left out. If
+    it is None, a broken line raises InputError.
     texts: whether long texts are read; otherwise the number of their characters takes their place.
-    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     content = file.content().removeprefix(_BOM)
     if broken is None and not _HALF_CHARACTER.search(content):
@@ -345,8 +346,9 @@ def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
 def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterator[dict]:
     """Yield the JSON object in each line, in which NaN and Infinity are numbers; blank lines are ignored.
 
-    name: the name of the file. broken: takes at the end, under this name, the number of lines that are not JSON
-    objects; if it is None, the first such line raises InputError.
+    name: the name of the file.
+    broken: a dict to which the number of lines that are not JSON objects is added at the end, by this name. If it is
+    None, the first such line raises InputError.
     """
     bad = 0
     for number, line in enumerate(io.BytesIO(content), start=1):
@@ -376,7 +378,7 @@ def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
     Two other documents are read as well: a single episode of rLLM, and a trainer_state.json, whose array is
     log_history.
     Raises InputError for anything else.
-    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     wanted = "an array of objects, one per response"
     content = document(file, wanted)

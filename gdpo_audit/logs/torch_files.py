@@ -34,7 +34,7 @@ def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
 
     path: the path of the file; None for a file that is not on this machine's disk, which is refused.
     Raises InputError for a file without rows, too, and says how to convert it.
-    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     if path is None:
         refuse(name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")

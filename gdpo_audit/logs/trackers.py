@@ -53,7 +53,7 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
     """Return the table in a `*.table.json` file of W&B, an object with the names of the columns and with the rows.
 
     They are its members `columns` and `data`. Raises InputError for a file that holds anything else.
-    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
     content: Any = document(file, wanted)
@@ -79,7 +79,7 @@ def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
 
     The run is the one that `file.run` names; if that is None, it is the only run that logged completions. Raises
     InputError if the database cannot be read, if no run or several runs fit, or if the run logged no completions.
-    odd: a set that takes the names of columns which are read as text although most of their values are numbers.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     tables: list[tuple[str, pl.DataFrame]] = []
     try:

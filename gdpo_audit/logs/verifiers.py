@@ -124,9 +124,10 @@ class _Traces:
         return logged
 
     def value(self, *path: str, numbers: bool = False) -> pl.Expr:
-        """Return an expression for the value at this path of names in an episode or, behind "traces", in its trace.
+        """Return an expression for a value in an episode or, if the path begins with "traces", in one of its traces.
 
-        numbers: whether the value has to be a number. It is null if the log does not have it.
+        path: the names that lead to the value, such as "env", "name". numbers: whether the value has to be a number.
+        The value is null if the log does not have it.
         """
         return _field(pl.Struct({**self.names, "traces": self.trace}), path, self.where, numbers)
 
