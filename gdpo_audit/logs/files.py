@@ -241,7 +241,7 @@ def _on_disk(path: Path) -> LogFile:
 
 
 def _spelt(path: Path | str) -> str:
-    """Return a path as text, in which bytes that are no UTF-8 are written as escapes."""
+    """Return a path as text, in which bytes that are not UTF-8 are written as escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 

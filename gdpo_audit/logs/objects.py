@@ -82,7 +82,7 @@ def _names(object_: str, members: Sequence[str]) -> set[str]:
 
 
 def _may_stand_alone(kind: pl.DataType) -> bool:
-    """Return whether a member of this type becomes a column: numbers and texts do."""
+    """Return whether a member of an object of rewards becomes a column; only those of numbers and of texts do."""
     return is_numbers(kind) or kind in (pl.Null, pl.String)
 
 
@@ -127,7 +127,7 @@ def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
 
 
 def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
-    """Return the members without those whose values a column of the same name repeats, as NeMo-Gym may write them."""
+    """Return the members except those whose values are also in a column of that name, as NeMo-Gym may write them."""
     kept = list[Member]()
     for member in members:
         beside = [

@@ -184,7 +184,8 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     """Return the tables of all files.
 
     If the options skip what is bad, files that cannot be read and broken lines are left out; otherwise they raise
-    InputError. A last file that is empty or lacks its end is left out in any case, because a run is still writing it.
+    InputError. If the last of several files is empty or lacks its end, it is left out in any case, because a run is
+    still writing it.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     kept: list[Table] = []

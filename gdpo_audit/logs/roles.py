@@ -103,7 +103,7 @@ def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Colle
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of a name in small letters; a name in camel case is split as well, and folders are dropped."""
+    """Return the words of a name in small letters, also of one in camel case; only what follows the last / counts."""
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition("/")[2])
     return [word for word in re.split(r"[^a-z0-9]+", parts.lower()) if word]
 

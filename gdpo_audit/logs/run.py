@@ -228,7 +228,7 @@ class Run:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """All responses in one table: step, group, the rewards, the advantage if logged, the length if known.
+        """All responses in one table: step, group and the rewards, and what there is of advantage, length and `_by`.
 
         A reward has its own name here, or reward:NAME where another of these columns has that name.
         """

@@ -15,9 +15,8 @@ from gdpo_core._words import clip
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
     """Return a log's rows with standard columns: `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
-    The rewards have the names of `reward_column` from here on, and everything else has one name, whatever the log.
-    frame: responses, numbered in FILE and ROW. columns: what its columns hold. files: the names of the files, for
-    errors.
+    The rewards have the names of `reward_column`, and everything else has one name, whatever the log.
+    frame: responses, numbered in FILE and ROW. columns: what its columns hold. files: the names of the files.
     Raises InputError that names the file, the column and the first value that does not fit.
     """
     if columns.advantage and _holds_lists(frame.schema.get(columns.advantage)):

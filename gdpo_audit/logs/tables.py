@@ -172,9 +172,9 @@ def _checked(table: Table) -> Table:
 
 
 def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
-    """Return the rows of a lazy table; unless `texts` is set, the number of its characters stands for each long text.
+    """Collect a lazy table and return its rows.
 
-    This number is text, too.
+    texts: whether long texts are kept; otherwise the number of their characters, as text, takes their place.
     """
     long = (name for name, kind in table.collect_schema().items() if is_unread(name, kind))
     sizes = [pl.col(name).str.len_chars().cast(pl.String) for name in long]
@@ -335,8 +335,8 @@ def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], tex
 def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
     """Return whether one of these objects has a number where polars reads the column as text.
 
-    polars does so where other values of the column are texts. schema: the types that polars finds. items: some objects
-    of the file, as Python reads them.
+    polars does so where other values of the column are texts. schema: the types that polars finds in the file.
+    items: some objects of the file, as Python reads them.
     """
     texts = [name for name, kind in schema.items() if pl.String in (kind, getattr(kind, "inner", None))]
     values = (item.get(name) for item in items for name in texts)
