@@ -1,6 +1,8 @@
 """The behaviour of number columns in a log, which tells places, clocks, labels and copies from rewards.
 
-The numbers decide; a name counts only for units and roles that no reward has, in `measures`.
+A place numbers the responses of a group, a clock rises along the log, a label is the same in a whole group, and a copy
+orders the responses as another column does. The numbers decide. A name counts only in `measures`, for units and roles
+that no reward has.
 """
 
 import re
@@ -12,15 +14,17 @@ import polars as pl
 
 from gdpo_audit.logs.names import GROUP_OF_ROW
 
-LEAST_GROUPS = 8  # Groups of two responses or more that have to agree: what fewer groups show may be chance.
-LEAST_PAIRS = 30  # Neighbours that a column has to part in its order: fewer may follow another column by chance.
+LEAST_GROUPS = 8  # the fewest groups of two responses or more that have to agree; what fewer show may be chance
+LEAST_PAIRS = 30  # the fewest neighbours in which both columns of a pair must differ; with fewer it may be chance
 NEARLY_ALL = 0.95  # the share of the groups, or of the rows, that counts as nearly all
-# The correlation of a clock's ranks with the rows. What is learnt never comes near, because groups differ.
+# The least correlation of a clock's ranks with the numbers of its rows. A reward that is learnt never reaches it,
+# because groups differ.
 FOLLOWS = 0.95
-COPY = 0.5  # The share of the neighbours that either column parts which copies both part; a threshold parts far fewer.
+COPY = 0.5  # of the neighbours in which one copy differs, the least share in which the other differs
 FEW_LEVELS = 8  # the most different values of a mark; a measured time or price has more
 
-# Units, roles of a machine, and places: the last word of a name such as gen_time_s, cost_usd or worker_version.
+# Units, roles of a machine, and places, which are the last word of a name such as gen_time_s, cost_usd or
+# worker_version.
 _UNITS = {"s", "ms", "us", "ns", "sec", "secs", "seconds", "minutes", "usd", "eur", "cents", "bytes", "mb", "gb"}
 _ROLES = {"version", "worker", "latency", "idx", "index", "node", "host", "port", "pid", "gpu", "shard", "attempt"}
 _ROLES |= {"timestamp", "time", "cost", "price", "retries", "rank", "seed", "id", "uid"}
@@ -32,10 +36,11 @@ MEASURE = "it is named like a measurement or a place, and its numbers do not spe
 
 
 def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[str, str]:
-    """Return why columns are no rewards, in words, by their names; columns that may be rewards are not among them.
+    """Return the columns that cannot be rewards, each with the reason in words.
 
+    Such a column numbers the responses of a group, rises along the log, or looks like a measurement.
     rows: some responses in the order of the log, with the group of each in GROUP_OF_ROW where the log shows it.
-    labels: whether a column that has one value in each group is left out too.
+    labels: whether a column that has one value in each group cannot be a reward either.
 
     >>> rows = pl.DataFrame({GROUP_OF_ROW: [g for g in range(9) for _ in "abc"], "n": [0, 1, 2] * 9, "at": range(27)})
     >>> not_rewards(rows, ["n", "at"], labels=True)["at"]
@@ -49,7 +54,10 @@ def not_rewards(rows: pl.DataFrame, names: Sequence[str], labels: bool) -> dict[
 
 
 def measures(name: str, values: pl.Series) -> bool:
-    """Return whether a name ends in a unit or a role, and the values are too many, or too coarse, for a mark.
+    """Return whether a column looks like a measurement, such as a time or a cost, and not like a reward.
+
+    Its name then ends in a unit or a role, as gen_time_s does, and its values are too many for a mark: more than
+    `FEW_LEVELS` different ones, or more than two if all are whole numbers.
 
     >>> measures("gen_time_s", pl.Series([0.1 * k for k in range(9)])), measures("is_fast_s", pl.Series([0.0, 1.0]))
     (True, False)
@@ -63,7 +71,11 @@ def measures(name: str, values: pl.Series) -> bool:
 
 
 def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
-    """Return why one column is no reward; empty where its numbers do not say so."""
+    """Return why one column cannot be a reward, in words; an empty text if its numbers do not speak against it.
+
+    groups: the number of each row's group, or None if the log does not show groups.
+    labels: whether a column that has one value in each group cannot be a reward.
+    """
     values = column.to_numpy()
     if not len(values) or not np.isfinite(values).all() or np.ptp(values) == 0:
         return ""
@@ -73,10 +85,11 @@ def _reason(column: pl.Series, groups: np.ndarray | None, labels: bool) -> str:
 
 
 def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> str:
-    """Return why a column cannot be a reward, judged inside groups of two or more responses.
+    """Return why a column cannot be a reward, as its values inside groups show; an empty text if they do not.
 
-    It numbers the responses of a group, or (if `labels`) it has one value in each group; empty where neither holds, or
-    where the groups are too few.
+    The reason is that it numbers the responses of nearly every group, or, if `labels` is set, that it has one value in
+    each group. Only groups of two or more responses count; if there are too few of them, the text is empty.
+    values, groups: for each row its value, and the number of its group.
     """
     order = np.lexsort((values, groups))
     inside, group = values[order], groups[order]
@@ -96,7 +109,7 @@ def _reason_in_groups(values: np.ndarray, groups: np.ndarray, labels: bool) -> s
 
 
 def _rises(values: np.ndarray) -> bool:
-    """Return whether the values rise along the rows, or nearly do, and are more different than marks are."""
+    """Return whether the values rise along the rows, or nearly do, and more than `FEW_LEVELS` of them are different."""
     if len(np.unique(values)) <= FEW_LEVELS:
         return False
     if (np.diff(values) >= 0).all():
@@ -106,10 +119,11 @@ def _rises(values: np.ndarray) -> bool:
 
 
 def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of columns that order the responses of every group alike: squashed or rescaled copies.
+    """Yield the pairs of columns that order the responses of every group alike, as squashed or rescaled copies do.
 
-    One of them is then a rising function of the other in each group, and parts nearly as many neighbours. A mark that
-    is a threshold of a score parts far fewer, and is a reward of its own.
+    In each group one of the two is a rising function of the other, and it differs in at least half of the neighbouring
+    responses in which the other differs. A mark that is a threshold of a score differs in far fewer, and is a reward of
+    its own. rows: some responses, with the group of each in GROUP_OF_ROW where the log shows it.
 
     >>> score = pl.Series("score", [float(k * 7 % 64) for k in range(64)])
     >>> [*same_order(pl.DataFrame([score, score.sqrt().alias("z")]), ["score", "z"])]
@@ -126,7 +140,11 @@ def same_order(rows: pl.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _follows(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> bool:
-    """Return whether y is a rising function of x in each group, and parts most of the neighbours that x parts."""
+    """Return whether y is a rising function of x in each group, and differs in most neighbours in which x differs.
+
+    Neighbours are responses that stand next to each other once a group is sorted by x.
+    x, y, groups: for each row the two values, and the number of its group.
+    """
     order = np.lexsort((y, x, groups))
     inside = groups[order][1:] == groups[order][:-1]
     steps = np.diff(x[order])[inside], np.diff(y[order])[inside]

@@ -1,41 +1,42 @@
 """The choice of rewards: which number columns of a log are rewards, and which is the total of others.
 
-Names say what a column may be, and the numbers decide: a total is a weighted sum of others, places and clocks are no
-rewards, and of two columns that order every group alike one alone can be meant. What stays open is asked about, unless
+Names say what a column may be, and the numbers decide. A total is a weighted sum of others. Places and clocks are
+not rewards. Of two columns that order every group alike only one can be meant. What stays open is asked about, unless
 logged advantages can judge it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
-import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.behaviour import not_rewards, same_order
 from gdpo_audit.logs.columns import REWARDS
 from gdpo_audit.logs.names import reward_options
+from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.roles import OVERLONG, REWARD_WORDS, SETTINGS, SURE, role, total_rank, words_of
 from gdpo_audit.logs.run import LogIssue
-from gdpo_audit.logs.score import Score, weights_of
-from gdpo_core._errors import InputError
+from gdpo_audit.logs.score import ROWS, Score, sum_of_others, weights_of
 from gdpo_core._words import listing
 
 LARGEST = 100  # the largest reward in whole numbers; larger ones look like a count
-GRADES = 8  # the most different values of a reward in whole numbers of which some are larger than that
-# The share of a column that the others explain: with less it is a reward, with more it may be a total that was clipped
-# or gated.
+GRADES = 8  # the most different values of a reward in whole numbers if some of them are larger than `LARGEST`
+# The share of a column's variance that the others explain. With less the column is a reward; with more it may be a
+# total that was clipped or gated.
 NEARLY = 0.5
-NEAR = 0.9  # The share that the others explain of a total by its name which also holds something that is not logged.
-# The share of a variance that is float32's round-off, and the size of a weight, beside the largest, that is none.
-_NOTHING, _FAINT = 1e-11, 1e-6
-ROWS = 30  # the fewest rows that show a total under any other name
+NEAR = 0.9  # the share from which on a column that is named like a total is one, with something that is not logged
 
+# Reads some rows of these columns, spread over the run.
 Sample = Callable[[Sequence[str]], pl.DataFrame]
 
 
 @dataclass(frozen=True)
 class RewardChoice:
-    """The rewards that were chosen in a log, and what a total beside them tells of their weights."""
+    """The rewards that were chosen in a log, and what a total beside them tells of their weights.
+
+    issues: what the report should say of this choice.
+    """
 
     rewards: tuple[str, ...]
     weights: Mapping[str, float] | None = None  # the weights with which they add up to the total
@@ -44,12 +45,12 @@ class RewardChoice:
 
     @property
     def weights_by(self) -> str:
-        """The origin of the weights: score, if the total is their weighted sum; fitted, if it nearly is."""
+        """The origin of the weights: "score" if the total is exactly the weighted sum of the rewards, else "fitted"."""
         return "fitted" if any("missing" in issue.details for issue in self.issues) else "score"
 
     @property
     def total_only(self) -> bool:
-        """Whether the only reward is a total by its name."""
+        """Whether there is one reward alone, which is named like a total."""
         return len(self.rewards) == 1 and total_rank(self.rewards[0]) is not None
 
 
@@ -64,18 +65,19 @@ def choose(
     judged: bool = False,
     length: str | None = None,
 ) -> RewardChoice:
-    """Choose the rewards among the number columns of a log.
+    """Choose the rewards among the number columns of a log, and return the choice.
 
+    numbers: the names of these columns, in the order of the log.
     sample: reads some rows of columns, spread over the run, with the group of each in GROUP_OF_ROW where it is known.
-    named: the rewards that the caller names, which stand. flags: columns of true and false.
-    asks: raise InputError for columns that may be rewards or metrics, or copies; but where advantages are logged, these
-    judge (`judged`), and such columns are left out at first. length: the column of lengths, which is no reward unless a
-    total counts it, as one that pays for brevity does.
+    where: a file, for errors. named: the rewards that the caller names, which stay. flags: columns of true and false.
+    asks: whether columns that may be metrics, or copies of others, raise InputError.
+    judged: whether advantages are logged, which can judge such columns; they are then left out and raise nothing.
+    length: the column of lengths, which is a reward only if a total counts it, as one that pays for brevity does.
     """
     clear = [name for name in numbers if role(name) != "metric"]
     metrics = [name for name in numbers if name not in clear]
     if metrics and not clear and named is None:
-        raise _no_reward(where, f"columns that look like metrics: {listing(metrics, most=8)}", metrics)
+        _refuse_no_reward(where, f"columns that look like metrics: {listing(metrics, most=8)}", metrics)
     clear = _without_settings(clear, sample)
     if named is not None:
         if len(named) == 1 and total_rank(named[0]) is not None:
@@ -92,7 +94,7 @@ def choose(
     clear = [name for name in clear if name not in reasons]
     if not clear:
         got = f"columns that are none: {listing((f'{name} ({why})' for name, why in reasons.items()), most=8)}"
-        raise _no_reward(where, got, reasons)
+        _refuse_no_reward(where, got, reasons)
     choice = _near_total(table, clear, flags, where, asks and not judged)
     if choice is None:
         choice = RewardChoice(tuple(clear), issues=_holds_one(table, clear, flags))
@@ -102,19 +104,26 @@ def choose(
     return replace(choice, issues=(*choice.issues, *_left_out(reasons)))
 
 
-def _no_reward(where: str, got: str, columns: Iterable[str]) -> InputError:
-    """Return the InputError for a log without a reward column; it names the options that make these columns rewards."""
+def _refuse_no_reward(where: str, got: str, columns: Iterable[str]) -> NoReturn:
+    """Raise InputError for a log without a reward column; it says how to name these columns as rewards after all.
+
+    got: in words, what the log has instead.
+    """
     wanted = "at least one column of numbers that is a reward"
-    return InputError(f"{where}: expected {wanted}, got {got}; name those that are, of {reward_options(columns)}")
+    refuse(where, wanted, f"{got}; name those that are, of {reward_options(columns)}")
 
 
 def _totals_among(names: Sequence[str]) -> list[str]:
-    """Return the columns that are named like totals, the surest first."""
+    """Return those of the columns that are named like totals, the surest first."""
     return sorted((name for name in names if total_rank(name) is not None), key=lambda name: total_rank(name) or 0)
 
 
 def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the rewards that the caller names, with the weights that a total shows exactly, or nearly, if one does."""
+    """Return the rewards that the caller names, with the weights that a total beside them shows.
+
+    totals: columns that are named like totals. A total that is exactly a weighted sum of the rewards goes before one
+    that nearly is; without either there are no weights.
+    """
     table = sample([*named, *totals]) if totals else pl.DataFrame()
     near: RewardChoice | None = None
     for total in totals:
@@ -127,7 +136,10 @@ def _beside_named(named: Sequence[str], totals: Sequence[str], sample: Sample, f
 
 
 def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Collection[str]) -> RewardChoice:
-    """Return the one reward that the caller names, a total by its name, with an issue if other columns explain it."""
+    """Return the total that the caller names as the only reward, with an issue if other columns largely explain it.
+
+    parts: the columns that may be the parts of the total.
+    """
     score = weights_of(sample([total, *parts]), parts, flags, total) if parts else None
     if score is None or score.explained < NEARLY:
         return RewardChoice((total,))
@@ -138,9 +150,12 @@ def _with_its_parts(total: str, parts: Sequence[str], sample: Sample, flags: Col
 def _near_total(
     table: pl.DataFrame, clear: Sequence[str], flags: Collection[str], where: str, asks: bool
 ) -> RewardChoice | None:
-    """Return the rewards beside a total that they nearly make, with the weights that come nearest; None without one.
+    """Return the rewards without a total that they nearly add up to, with the weights that come nearest, or None.
 
-    If `asks`, raises InputError where a column may be such a total or a reward of its own.
+    A column with a name that only a total has is left out even if the others do not add up to it; there are no weights
+    then.
+    table: a sample of the rows. clear: the columns that may be rewards, totals among them. where: a file, for errors.
+    asks: whether a column that may be such a total or a reward of its own raises InputError.
     """
     totals = _totals_among(clear)
     parts = [name for name in clear if name not in totals]
@@ -165,7 +180,10 @@ def _near_total(
 
 
 def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]) -> tuple[LogIssue, ...]:
-    """Return the issue of a total that seems to hold the one reward beside it, and something unlogged; else ()."""
+    """Return the issue of a total that seems to hold the one reward beside it and something that is not logged, or ().
+
+    table: a sample of the rows. clear: the columns that may be rewards, totals among them.
+    """
     issues: tuple[LogIssue, ...] = ()
     totals = _totals_among(clear)
     parts = [name for name in clear if name not in totals]
@@ -177,8 +195,9 @@ def _holds_one(table: pl.DataFrame, clear: Sequence[str], flags: Collection[str]
 
 
 def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = False) -> LogIssue:
-    """Return the issue of a total that is no weighted sum of the columns beside it; alone: whether it is a single
-    column.
+    """Return the issue of a total that is not a weighted sum of the columns beside it.
+
+    parts: these columns. score: how nearly they make the total. alone: whether there is only one such column.
     """
     details = {"score": total, "columns": [*parts], "error": score.error}
     if alone:
@@ -189,16 +208,20 @@ def _not_a_sum(parts: Sequence[str], total: str, score: Score, alone: bool = Fal
 
 
 def _left_out(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
-    """Return the issue that says why columns were not read as rewards; () without such columns."""
+    """Return the issue that says why columns are not read as rewards; () if there are no such columns.
+
+    reasons: why, in words, by the name of the column.
+    """
     return (LogIssue("no-reward", {"columns": dict(reasons)}),) if reasons else ()
 
 
 def _without_open_ones(
     choice: RewardChoice, table: pl.DataFrame, where: str, judged: bool
 ) -> tuple[RewardChoice, dict[str, str]]:
-    """Return the choice without columns that may be no rewards, and by their names why they are left out.
+    """Return the choice without the columns that may not be rewards, and why each of these is left out, in words.
 
-    That takes logged advantages (`judged`); without them such columns raise InputError.
+    They are left out only if logged advantages can judge them (`judged`). Otherwise raises InputError for them, and for
+    two rewards that order every group alike. table: a sample of the rows. where: a file, for errors.
     """
     names = choice.rewards
     unsure = [name for name in names if _is_open(name, table[name])]
@@ -218,7 +241,7 @@ def _without_open_ones(
 
 
 def _weighted(first: str, second: str) -> bool:
-    """Return whether the name of one column says that it holds the other column times a weight."""
+    """Return whether the name of one of two columns says that it holds the other one times a weight."""
     first, second = sorted((first.lower(), second.lower()), key=len)
     return "weighted" in second and first in second
 
@@ -226,9 +249,11 @@ def _weighted(first: str, second: str) -> bool:
 def beside_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool
 ) -> RewardChoice:
-    """Return the rewards that count in the total which the framework logs beside them, with their weights.
+    """Return the rewards that count in the total that the framework logs beside them, with their weights.
 
-    table: rows of the rewards and the total, and GROUP_OF_ROW. named: the caller names the rewards, which stand.
+    table: rows of the rewards and the total, with the group of each in GROUP_OF_ROW where it is known.
+    score: the column of the total. flags: columns of true and false.
+    named: whether the caller names the rewards, which then all stay.
     """
     fit = weights_of(table, rewards, flags, score)
     if fit is None or fit.weights is None:
@@ -248,9 +273,12 @@ def beside_score(
 def _beside_open_score(
     table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool, fit: Score | None
 ) -> RewardChoice:
-    """Return the rewards beside a total that does not tell them; names and numbers decide.
+    """Return the rewards beside a total that does not tell which they are, so that names and numbers decide.
 
-    The total is no sum of them, or it is one with several choices of weights. fit: how the rewards make the total.
+    The total is not a weighted sum of the rewards, or several choices of weights make it.
+    fit: how nearly the rewards make the total; None if nothing could be fitted.
+    table: rows of the rewards and of the total, which is the column `score`.
+    named: whether the caller names the rewards, which then all stay.
     """
     plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
     reasons = {} if named else not_rewards(table, plain, labels=False)
@@ -268,25 +296,25 @@ def _beside_open_score(
     return RewardChoice(kept or plain, fitted, score, (issue, *_left_out(reasons)))
 
 
-def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> None:
-    """Raise InputError for columns that may be rewards or not; it names all candidates as a command line takes them.
+def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> NoReturn:
+    """Raise InputError for columns that may be rewards or not; the error names all candidates as command-line options.
 
-    what: what these columns may be, in words. clear: the candidates.
+    columns: these columns. what: what they may be, in words. clear: the candidates. where: a file.
     """
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
     if len(columns) == 1:
         each = f"{columns[0]!r}, which may be"
-    wanted = "columns that are clearly rewards"
-    raise InputError(f"{where}: expected {wanted}, got {each} {what}: name all rewards, out of {reward_options(clear)}")
+    got = f"{each} {what}: name all rewards, out of {reward_options(clear)}"
+    refuse(where, "columns that are clearly rewards", got)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl.DataFrame]) -> list[str]:
-    """Return the names without settings of the run, which have one value in the whole log.
+def _without_settings(names: Sequence[str], sample: Sample) -> list[str]:
+    """Return the names except those of settings of the run, whose columns have one value in the whole log.
 
-    Where every column is called like a setting, all names are returned.
+    If every column is named like a setting, all names are returned. sample: reads some rows of columns.
     """
     settings = [name for name in names if "_".join(words_of(name)) in SETTINGS]
     if not settings or len(settings) == len(names):
@@ -296,10 +324,10 @@ def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl
 
 
 def _is_open(name: str, column: pl.Series) -> bool:
-    """Return whether a column may be a reward or a metric, so that its name and its numbers leave the question open.
+    """Return whether a column may be a reward or a metric, because its name and its numbers leave the question open.
 
-    A name such as is_valid asks a question, which values of 0 and 1 answer. A column may also count something: many
-    different whole numbers, too large for marks, or never falling as steps do.
+    A name such as is_valid asks a question; if the values are 0 and 1 they answer it, and the column is a reward. A
+    column may also count something: it has many different whole numbers, which are too large for marks or never fall.
     """
     values, words = column.drop_nulls().drop_nans(), words_of(name)
     if role(name) == "either":
@@ -317,9 +345,11 @@ def _total(
     totals: Sequence[str],
     flags: Collection[str],
 ) -> tuple[str, Sequence[str], Score] | None:
-    """Return the column that is a weighted sum of others, the names of these, and their weights; None without one.
+    """Return a column that is a weighted sum of others, the names of these, and the fit; None if there is none.
 
-    further: columns that are tried beside the clear ones, the likeliest first.
+    Columns named like totals (`totals`) are tried first, and then every column.
+    table: a sample of the rows. clear: the columns that may be rewards. flags: columns of true and false.
+    further: lists of further columns that the sum may count, the likeliest first.
     """
     plain = [name for name in clear if name not in totals]
     for total in totals:
@@ -328,7 +358,7 @@ def _total(
             score = weights_of(table, parts, flags, total) if len(parts) > 1 else None
             if score is not None and score.exact and score.parts > 1 and score.spare > 0:
                 return total, parts, score
-    odd = _odd_one(table, clear)
+    odd = sum_of_others(table, clear)
     if odd is None:
         return None
     parts = [name for name in clear if name != odd]
@@ -337,25 +367,12 @@ def _total(
     return (odd, parts, score) if score is not None and fits else None
 
 
-def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
-    """Return the column that all other columns add up to with positive weights; None if there is not exactly one."""
-    values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
-    values = values[np.isfinite(values).all(1)]
-    if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
-        return None
-    size, vector = np.linalg.eigh(np.corrcoef(values.T))
-    relation = vector[:, 0] / np.abs(vector[:, 0]).max()
-    if size[0] > _NOTHING or size[1] <= _NOTHING or (np.abs(relation) < _FAINT).any():
-        return None
-    below = relation < 0
-    alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
-    # A sum of independent rewards spreads more than each of them; by numbers alone, a = b + c may be b = a − c as well.
-    most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
-    return names[alone[0]] if len(alone) == 1 and most else None
-
-
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
-    """Return the rewards that the total counts, in the order of `numbers`, and an issue for those it does not count."""
+    """Return the rewards that a total counts, with an issue for those of its parts that it does not count.
+
+    numbers: all number columns, whose order the rewards keep. parts: the columns of which the total is a weighted sum.
+    score: the fit of this sum.
+    """
     weights = score.weights
     if weights is None:  # several choices of weights fit, as where two columns are equal
         return RewardChoice(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)

@@ -1,6 +1,7 @@
-"""The choice of files: those of a directory that are the log of one run.
+"""The choice of files: which files of a directory are the log of one run.
 
-Known names come first, then files of one kind; a folder, or a key of W&B, may hold each step.
+Files that are named as a trainer names its logs come first, and then files of any one format. The steps of a run may
+lie in folders of their own, or, in W&B, under keys of their own.
 """
 
 import glob
@@ -10,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from shlex import quote
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from gdpo_audit.logs.conversions import BINARY, TENSORS, advice
+from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.unpack import format_suffix, unpacked_name
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS
 
@@ -24,7 +26,7 @@ UNRELATED = re.compile(
     r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata"
     r"|logtree|timing_spans|checkpoints|materialized_inputs|rollouts_failures)\b.*$"
 )
-STATE = "trainer_state.json"  # of TRL and ms-swift: each checkpoint holds what was logged of all steps before it
+STATE = "trainer_state.json"  # TRL and ms-swift write into it, at each checkpoint, what they logged of all steps so far
 # Words in the names of files that a run saves of its model.
 _MODELS = re.compile(r"model|optim|sched|rng|state|args|ckpt|checkpoint|weight|adapter|consolidated|embed", re.I)
 # The names of logs of trainers that are read as any table is. Only of these may a folder hold several runs, which the
@@ -49,23 +51,23 @@ _ROLLOUTS = re.compile(r"(?<![a-z])rollouts?(?![a-z])", re.IGNORECASE)  # a fold
 _EVALUATION = re.compile(r"(?<![a-z])(?:evaluation|evals?|validation|valid|val|test)(?![a-z])[-_.]?", re.IGNORECASE)
 _TRAINING = re.compile(r"(?:^|/)train(?:ing)?(?![a-z])[^/]*$", re.IGNORECASE)
 
-Logs: TypeAlias = dict[tuple[str, str], list[str]]  # files by the folder of their run, and their kind
+Logs: TypeAlias = dict[tuple[str, str], list[str]]  # the paths of files by the folder of their run and their kind
 
 
 class NoLog(InputError):
-    """Raised where there is no log, or only files of other kinds: the program that writes it may not have begun."""
+    """Raised where there is no file of a log, perhaps because the program that writes it has not begun to."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The files of a log in their order, and in words the files beside it that were left out."""
+    """The files of a log in their order, and in words which files beside them were left out."""
 
     files: Sequence[str]
     left_out: tuple[str, ...] = ()
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a sort key that orders the numbers in names by size.
+    """Return a sort key for a name, by which the numbers in names are ordered by size.
 
     >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
     ['9.jsonl', '10.jsonl', 'b/1.jsonl']
@@ -74,9 +76,13 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
-    """Return the files of a directory that make up one log. Raises InputError for none, and for several logs.
+    """Return the files of a directory that make up one log.
 
-    inside: the start of the path of each, by which a reader can name it; empty where none can be named.
+    Where no completions were logged, it is the last trainer_state.json, which holds means. Raises NoLog if there is no
+    log, and InputError if there are several logs, or if a file is there both packed and unpacked.
+    names: the paths of all files inside the directory. where: the name of the directory, for errors.
+    inside: what a user has to write before such a path to name the file, for errors; empty if single files cannot be
+    named.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run").files
     ['run/completions.jsonl']
@@ -95,22 +101,25 @@ def choose(names: Sequence[str], where: str, inside: str = "") -> Chosen:
     logs = logs or logs_by(lambda name: f"*{format_suffix(name)}" if _is_dump(name) else None)
     states = [name for name in visible if name.rpartition("/")[2] == STATE]
     if not logs and states:
-        return Chosen(states[-1:])  # where no completions were logged, what was
+        return Chosen(states[-1:])  # no completions were logged, but means are there
     if not logs:
-        raise _no_log(visible, where)
+        _refuse_no_log(visible, where)
     logs, left_out = _without_evaluations(logs)
     depth = min(_depth(folder) for folder, _ in logs)
     nearest = {key: files for key, files in logs.items() if _depth(key[0]) == depth}
     if len(nearest) > 1:
-        raise _several(nearest, where, inside)
+        _refuse_several(nearest, where, inside)
     [files] = nearest.values()
     twice = [name for name, times in Counter(map(unpacked_name, files)).items() if times > 1]
-    expect(not twice, where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
+    if twice:
+        refuse(where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
     return Chosen(files, left_out)
 
 
 def step_in(name: str) -> int | None:
-    """Return the step that the folders around a file are named after; None if they name none.
+    """Return the step that the name of a folder around a file tells, such as 12 for step_12; None if none does.
+
+    A folder whose name is a plain number tells a step if the folder around it is called like rollouts.
 
     >>> step_in("out/step_12/rows.jsonl"), step_in("rollout/3/17.jsonl"), step_in("seed_3/rows.jsonl")
     (12, 3, None)
@@ -126,7 +135,10 @@ def step_in(name: str) -> int | None:
 
 
 def is_table(name: str) -> bool:
-    """Return whether a file with this name may be a log."""
+    """Return whether a file with this name may be a log.
+
+    It has the ending of a table, and is not JSON that is named like a configuration, a report or the like.
+    """
     base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
     return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
 
@@ -135,8 +147,10 @@ def is_table(name: str) -> bool:
 
 
 def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | None]) -> Logs:
-    """Return the names of files that are of some kind, by the folder of their run and the kind; kind_of: returns the
-    kind of a file by its name, or None.
+    """Return the files that have a kind, by the folder of their run and by their kind.
+
+    names: the paths of the files in the directory `where`.
+    kind_of: returns the kind of a file for its path, or None for a file that is left out.
     """
     logs: Logs = {}
     for name in names:
@@ -149,14 +163,20 @@ def _by_folder(names: Sequence[str], where: str, kind_of: Callable[[str], str | 
 
 
 def _run_around(inside: re.Match[str]) -> str:
-    """Return the run that the name of an artifact begins with; empty for any other folder inside a run."""
+    """Return what takes the place of a folder inside a run, so that the path of the run itself is left.
+
+    That is the name of the run, if the folder is an artifact's, whose name begins with it; otherwise it is the empty
+    text.
+    inside: a match of `_INSIDE_A_RUN`.
+    """
     return inside[1] + inside[2] if inside[2] else ""
 
 
 def _home(folder: str, where: str) -> str:
     """Return the path of a folder with # in the place of a step's number, which does not tell one run from another.
 
-    where: the path of the folder that holds it, whose name may say that the folders in it are steps of AReaL.
+    A folder whose name is a plain number is a step if the folder around it is called like rollouts.
+    where: the path of the directory that holds `folder`.
     """
     parts = folder.split("/") if folder else []
     above = [where.rstrip("/").rpartition("/")[2], *parts]
@@ -167,13 +187,18 @@ def _home(folder: str, where: str) -> str:
 
 
 def _wandb_key(wanted: str, name: str) -> str | None:
-    """Return the name that tables of W&B have under the wanted key, in which # is the number of a step, or None."""
+    """Return the key of a table of W&B, with # for numbers and "of W&B" behind it; None for any other file.
+
+    wanted: a pattern that the whole key must match. name: the path of the file.
+    """
     table = WANDB_TABLE.search(unpacked_name(name))
     return f"{key_of(table)} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
 
 
 def key_of(table: re.Match[str]) -> str:
-    """Return the key of a table of W&B with # in the place of numbers: keys that differ in these alone are one run's.
+    """Return the key of a table of W&B with # in the place of numbers, so that all keys of one run are equal.
+
+    table: a match of `WANDB_TABLE`.
 
     >>> key_of(WANDB_TABLE.search("completions_step=12_12_00fe52.table.json"))
     'completions_step=#'
@@ -182,7 +207,10 @@ def key_of(table: re.Match[str]) -> str:
 
 
 def _framework(name: str) -> str | None:
-    """Return the trainer that gives its logs such names, with the run if the name tells it; None if no trainer does."""
+    """Return the name of the trainer whose logs are called like this file; None if there is none.
+
+    If the name of the file tells the run, the run is added: "open-instruct's RUN".
+    """
     name = unpacked_name(name)
     for title, pattern in _OTHER_TRAINERS.items():
         if match := pattern.search(name):
@@ -191,17 +219,17 @@ def _framework(name: str) -> str | None:
 
 
 def _is_dump(name: str) -> bool:
-    """Return whether a file of torch may hold responses: one that is not named like a model."""
+    """Return whether a file may hold responses that torch.save wrote: by its ending, and not named like a model."""
     return format_suffix(name) in TENSORS and not _is_of_a_model(name)
 
 
 def _is_of_a_model(name: str) -> bool:
-    """Return whether the name of a file, without its folders, says that it is a model's or an optimizer's."""
+    """Return whether the name of a file says that it holds a model or an optimizer; its folders do not count."""
     return bool(_MODELS.search(name.rpartition("/")[2]))
 
 
 def _depth(folder: str) -> int:
-    """Return how many folders deep a folder lies."""
+    """Return how many folders deep a folder lies: 0 for the empty path."""
     return folder.count("/") + bool(folder)
 
 
@@ -209,10 +237,10 @@ def _depth(folder: str) -> int:
 
 
 def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
-    """Return the logs without files of evaluations, and in words how many files were left out.
+    """Return the logs without files of evaluations, and in words which files were left out.
 
-    Also left out is what prime-rl's training dropped. An evaluation is left out only where files of training lie beside
-    it.
+    An evaluation is left out only where files of training lie beside it. Of prime-rl, the files of all episodes are
+    left out where files of the episodes that were trained on lie beside them.
     """
     patterns = {re.sub(r"\d+", "#", name) for files in logs.values() for name in files}
     trains = {name.rpartition("/")[0] for name in patterns if _TRAINING.search(name)}
@@ -233,10 +261,11 @@ def _without_evaluations(logs: Logs) -> tuple[Logs, tuple[str, ...]]:
 
 
 def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
-    """Return whether a file is an evaluation's, by its name.
+    """Return whether a file holds an evaluation: its name says so, and a file of training lies beside it.
 
-    Then another file has the same name but for that word, or begins with train in the same folder. names: those of all
-    files, with # for numbers; trains: the folders that hold files of training.
+    A file of training has the same name except for the word for an evaluation, or begins with train in the same folder.
+    name: the path of the file, with # for numbers. names: the paths of all files, with # for numbers.
+    trains: the folders in which a file begins with train.
     """
     if not _EVALUATION.search(name):
         return False
@@ -248,22 +277,27 @@ def _evaluates(name: str, names: set[str], trains: set[str]) -> bool:
 
 
 def _replaced(name: str, word: str) -> str:
-    """Return the name with this word in the place of the word for an evaluation."""
+    """Return the name with `word` in the place of the word for an evaluation."""
     return _EVALUATION.sub(lambda match: word + re.sub(r"[a-z]+", "", match[0], flags=re.IGNORECASE), name)
 
 
-def _several(logs: Logs, where: str, inside: str) -> InputError:
-    """Return the error where several logs lie side by side; it names a file or folder of each that can be given."""
+def _refuse_several(logs: Logs, where: str, inside: str) -> NoReturn:
+    """Raise InputError for several logs that lie side by side; the error names a path of each that a user can give.
+
+    inside: what a user has to write before the path of a file; empty if single files cannot be named.
+    """
     listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(logs.items())]
     way = "unpack it and name one of them"
     if inside:
         listed, way = [quote(inside + _path_of(key, logs)) for key in sorted(logs)], "name one of them"
     which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
-    return InputError(f"{where}: expected the log of one run, got several, {way}: {which}")
+    refuse(where, "the log of one run", f"several, {way}: {which}")
 
 
 def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]) -> str:
-    """Return the path of one of several logs, each known by its folder and kind: a folder, a file or a glob.
+    """Return a path that leads to one of several logs alone: a folder, a file or a glob.
+
+    log: the folder and the kind of this log, by which `logs` lists its files.
 
     >>> logs = {("a", "TRL"): ["a/completions/1.parquet"], ("b", "*.csv"): ["b/x.csv"]}
     >>> logs |= {("b", "*.ab"): ["b/1.ab", "b/2.ab"]}
@@ -277,9 +311,9 @@ def _path_of(log: tuple[str, str], logs: Mapping[tuple[str, str], Sequence[str]]
     return files[0] if len(files) == 1 else f"{glob.escape(''.join(beside))}*.{suffix}"
 
 
-def _no_log(names: Sequence[str], where: str) -> NoLog:
-    """Return the error where no file can be a log; for files that only Python reads it says how to convert them."""
+def _refuse_no_log(names: Sequence[str], where: str) -> NoReturn:
+    """Raise NoLog if none of these files can be a log; the error says how to convert files that only Python reads."""
     got = listing(sorted(names), most=5) if names else "no files"
-    text = f"{where}: expected a log: files that end in {', '.join((*TABLES, *TENSORS))}, got {got}"
     dumps = [name for name in names if name.lower().endswith(BINARY) and not _is_of_a_model(name)]
-    return NoLog(f"{text}; {advice(f'{where}/{dumps[0]}')}" if dumps else text)
+    got += f"; {advice(f'{where}/{dumps[0]}')}" if dumps else ""
+    refuse(where, f"a log: files that end in {', '.join((*TABLES, *TENSORS))}", got, NoLog)

@@ -1,7 +1,8 @@
 """Ways to tell the groups of a log apart under which its advantages add up to 0 in each group.
 
-Nearly every method centres the advantages of a group. So they judge which rows are one: a column, a pair of columns,
-blocks of rows or places in a batch; and they show rows that repeat another one, and rows that a mask left out.
+Nearly every method subtracts a group's mean from its advantages. So the advantages show which rows are one group: those
+with one value in a column or in two, blocks of rows, or rows a fixed number of places apart. They also show rows that
+repeat another one, and rows that a mask left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,19 +16,18 @@ from gdpo_audit.logs.sizes import divisors
 from gdpo_core._words import listing
 
 ROWS = 20_000  # the most rows that are looked at
-KEYS = 10  # the most columns that are tried as keys, and the most of these that are tried in pairs
-PAIRED = 7
-LEAST = 4  # the fewest groups with an advantage other than 0: in fewer they may add up by chance
+KEYS, PAIRED = 10, 7  # the most columns that are tried as keys, and the most of these that are tried in pairs
+LEAST = 4  # the fewest groups with an advantage other than 0; in fewer the advantages may add up to 0 by chance
 NEARLY_ALL = 0.9  # the share of the groups, or of the batches, that counts as nearly all
-ROUNDED = 6e-3  # The part of the sizes of a group's advantages by which bfloat16 may keep their sum from 0.
+ROUNDED = 6e-3  # how far bfloat16 may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 MOST = 0.9  # the largest share of the rows that a mask may leave out
 TRIED = 6  # the most groupings that are worth solving for, the finest first
 
 
 class Mask(NamedTuple):
-    """Rows that a mask leaves out: those in which a column has this value; without a column, those of advantage 0.
+    """The rows that a mask leaves out: those in which `column` has this value, or, if it is None, those of advantage 0.
 
-    counts: whether these rows are in the statistics of their group all the same, so that only their advantage goes.
+    counts: whether these rows still count in the statistics of their group, so that only their advantage is left out.
     """
 
     column: str | None
@@ -37,16 +37,20 @@ class Mask(NamedTuple):
 
 @dataclass(frozen=True)
 class Grouping:
-    """A way to tell the groups of a batch apart: columns that name them, or a number of rows."""
+    """A way to tell the groups of a batch apart: by columns, by blocks of rows, or by rows that are `places` apart.
+
+    group_size: the rows of a block. once: a column; of the rows of a batch that share its value, only the last one
+    counts.
+    """
 
     columns: tuple[str, ...] = ()
-    group_size: int | None = None  # the number of rows in a block
-    places: int | None = None  # how far apart the rows of a group stand
-    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
+    group_size: int | None = None
+    places: int | None = None
+    once: str | None = None
 
     @property
     def options(self) -> dict[str, object]:
-        """The options of `ReadOptions` with which the log is read in these groups."""
+        """The fields of `ReadOptions`, by name, with which the log is read in these groups."""
         given = {"group": self.columns, "group_size": self.group_size, "places": self.places}
         named: dict[str, object] = {name: value for name, value in given.items() if value}
         if named:  # one way to tell groups apart takes the place of another
@@ -56,15 +60,19 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Clues:
-    """Some rows of a log in the order of its steps: batch, advantage, and columns that may tell groups or masks."""
+    """Some rows of a log, sorted by batch, with columns that may tell groups apart, or rows that a mask leaves out.
+
+    batch, advantage: of each row. keys: columns by name, as numbers that are equal where the values are.
+    flags: columns of 0 and 1, by name.
+    """
 
     batch: np.ndarray
     advantage: np.ndarray
-    keys: dict[str, np.ndarray] = field(default_factory=dict)  # columns as numbers, equal where the values are equal
-    flags: dict[str, np.ndarray] = field(default_factory=dict)  # columns of 0 and 1
+    keys: dict[str, np.ndarray] = field(default_factory=dict)
+    flags: dict[str, np.ndarray] = field(default_factory=dict)
 
     def taken(self, rows: np.ndarray) -> "Clues":
-        """Return some of the rows, chosen by their numbers."""
+        """Return some of the rows; rows: their numbers, from 0."""
         return Clues(
             self.batch[rows],
             self.advantage[rows],
@@ -74,9 +82,9 @@ class Clues:
 
 
 def groupings_of(clues: Clues) -> list[Grouping]:
-    """Return the ways to tell groups apart that the advantages admit, the finest first; [] for none.
+    """Return the ways to tell groups apart under which the advantages add up to 0, the finest first; [] for none.
 
-    Where none is found at first, rows that repeat the advantage of another row are left out.
+    If there is none at first, it is tried again without rows that seem to be copies of other rows.
     """
     admitted = [*_admitted(clues)]
     for once in _copied(clues) if not admitted else ():
@@ -86,7 +94,10 @@ def groupings_of(clues: Clues) -> list[Grouping]:
 
 
 def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
-    """Yield the columns of 0 and 1 with the value that marks rows whose advantages are all 0, as a mask makes them."""
+    """Yield the columns of 0 and 1 that may be masks, each with the value of the rows that the mask leaves out.
+
+    In these rows all advantages are 0, and in most of the others they are not.
+    """
     for name, flag in clues.flags.items():
         for value in (0.0, 1.0):
             out = flag == value
@@ -96,7 +107,9 @@ def masks_of(clues: Clues) -> Iterator[tuple[str, float]]:
 
 
 def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
-    """Return the share of the groups with an advantage other than 0 in which they add up to 0; 0 where these are few.
+    """Return the share of groups whose advantages add up to 0, among the groups with an advantage other than 0.
+
+    It is 0 if there are too few such groups. group, advantage: for each row the number of its group, and its advantage.
 
     >>> add_up(np.repeat(np.arange(4), 2), np.array([1, -1, 2, -2, 3, -3, 1, 1.0]))
     0.75
@@ -108,7 +121,10 @@ def add_up(group: np.ndarray, advantage: np.ndarray) -> float:
 
 
 def _admitted(clues: Clues) -> Iterator[Grouping]:
-    """Yield the groupings under which the advantages add up to 0 in nearly all groups, each partition once."""
+    """Yield the ways to tell groups apart under which the advantages add up to 0 in nearly all groups, finest first.
+
+    Of ways that make the same groups only the first comes.
+    """
     by_partition: dict[bytes, tuple[int, Grouping]] = {}
     batches = len(np.unique(clues.batch))
     for grouping, group in _partitions(clues):
@@ -120,7 +136,7 @@ def _admitted(clues: Clues) -> Iterator[Grouping]:
 
 
 def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
-    """Yield ways to tell groups apart, with a number for each row that is equal in one group of a batch."""
+    """Yield ways to tell groups apart, each with a number per row that is equal for the rows of a group in a batch."""
     for name, key in clues.keys.items():
         yield Grouping(columns=(name,)), key
     for first, second in combinations(islice(clues.keys, PAIRED), 2):
@@ -137,13 +153,16 @@ def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
 
 
 def _numbered(batch: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return the groups of all batches numbered from 0, in the order of their first rows."""
+    """Return the number of each row's group, from 0, unique over all batches, in the order of their first rows.
+
+    batch, group: for each row the number of its batch, and a number that tells the groups of that batch apart.
+    """
     _, first, number = np.unique(np.stack([batch, group], 1), axis=0, return_index=True, return_inverse=True)
     return first.argsort().argsort()[number.ravel()]
 
 
 def _copied(clues: Clues) -> Iterator[str]:
-    """Yield the columns that mark copied rows: several rows of a batch share a value, and those have one advantage."""
+    """Yield the columns that mark rows as copies: rows of a batch that share a value always share their advantage."""
     for name, key in clues.keys.items():
         number = _numbered(clues.batch, key)
         count, groups = np.bincount(number), int(number.max()) + 1
@@ -157,7 +176,7 @@ def _copied(clues: Clues) -> Iterator[str]:
 
 
 def _last_of_each(batch: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Return the numbers of the rows that are the last of their key in their batch, ascending."""
+    """Return the numbers of the rows that are the last with their key in their batch, ascending."""
     number = _numbered(batch, key)
     last = np.zeros(int(number.max()) + 1, dtype=np.int64)
     np.maximum.at(last, number, np.arange(len(number)))
@@ -165,7 +184,7 @@ def _last_of_each(batch: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def in_words(grouping: Grouping) -> str:
-    """Say how groups are told apart.
+    """Return words for how groups are told apart.
 
     >>> in_words(Grouping(columns=("prompt_id", "turn"))), in_words(Grouping(places=8))
     ('the columns prompt_id and turn', 'rows of a batch that stand 8 apart')
@@ -178,14 +197,16 @@ def in_words(grouping: Grouping) -> str:
 
 
 def key_names(names: Sequence[str], usual: Sequence[str]) -> list[str]:
-    """Return at most `KEYS` columns to try as keys: those with usual names first, then those that are called like ids.
+    """Return the columns to try as keys of groups, usual names first, then names that are called like ids.
+
+    There are at most `KEYS` of them. usual: the usual names, in small letters, the likeliest first.
 
     >>> key_names(["note", "turn_id", "prompt"], ["prompt"])
     ['prompt', 'turn_id', 'note']
     """
 
     def rank(name: str) -> int:
-        """Return where a column stands in the order of trials, 0 the first."""
+        """Return where a column stands in the order in which columns are tried; the smallest number comes first."""
         lower = name.lower()
         if lower in usual:
             return usual.index(lower)

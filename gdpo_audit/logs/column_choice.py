@@ -1,4 +1,4 @@
-"""The choice of columns: which of a log's columns may be rewards, which are, and what tells one task from another."""
+"""The choice of columns: which may be rewards, which are rewards, and which tells one task from another."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,24 +11,25 @@ from gdpo_audit.logs.choice import RewardChoice, beside_score, choose
 from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.configuration import configured_weights
 from gdpo_audit.logs.form import Form
-from gdpo_audit.logs.forms import LENGTHS
 from gdpo_audit.logs.names import FILE, GROUP_OF_ROW, MADE
-from gdpo_audit.logs.roles import ADVANTAGES, role
+from gdpo_audit.logs.roles import ADVANTAGES, LENGTHS, role
 from gdpo_audit.logs.scans import rows_in, value_of
 from gdpo_audit.logs.standard_rows import hash_column
 from gdpo_audit.logs.tables import is_number_type
 
-SPREAD = 16  # tables, spread over a log, that are looked at before the others
-SAMPLE = 20_000  # rows that tell rewards from totals and metrics
+SPREAD = 16  # the tables, spread over a log, of which a sample is taken
+SAMPLE = 20_000  # the rows of this sample
+# The names of columns that tell one task from another.
 TASKS = ("task", "source", "data_source", "dataset", "domain", "category", "subset", "env")
-# Values of a column that an audit goes by though nobody named it, and responses up to which that costs little time.
+# The most values of a column that an audit looks at one by one though nobody named it, and the most responses of a log
+# in which that costs little time.
 FEW_VALUES, BY_RESPONSES = 12, 500_000
 
 
 def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[str]) -> str | None:
-    """Return a column of few texts, such as the task, which has one value for each prompt; None without such a column.
+    """Return a column of few different texts, such as the task, with one value for each prompt; None if there is none.
 
-    A sample of the rows decides. beside: columns that are not read otherwise.
+    A sample of the rows decides. schema: all columns with their types. beside: the columns that nothing else uses.
     """
     texts = [n for n in beside if schema[n] in (pl.String, pl.Categorical, pl.Enum) and n[-2:].lower() != "id"]
     names = sorted((n for n in texts if n.lower() not in form.not_rewards), key=lambda n: n.lower() not in TASKS)
@@ -45,7 +46,11 @@ def few_texts(form: Form, schema: Mapping[str, pl.DataType], beside: Sequence[st
 
 
 def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns that may be rewards: numbers, and texts that are numbers but for a few values, the errors."""
+    """Return the columns that may be rewards: those of numbers, and those of text whose values mostly are numbers.
+
+    schema: all columns with their types. Columns that the form or the options use for something else are not among
+    them.
+    """
     odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
     taken = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
     return [
@@ -62,7 +67,10 @@ def candidates_of(form: Form, schema: Mapping[str, pl.DataType], options: ReadOp
 def choose_rewards(
     form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
 ) -> RewardChoice:
-    """Return the choice of rewards among the candidates, and what a total beside them tells of their weights."""
+    """Return which of the candidates are the rewards, and what a total beside them tells of their weights.
+
+    candidates: the columns that may be rewards. schema: all columns with their types.
+    """
     sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
     if form.rewards:
         return RewardChoice(options.rewards or form.rewards)
@@ -83,9 +91,12 @@ def choose_rewards(
 def known_weights(
     form: Form, chosen: RewardChoice, candidates: Sequence[str], alone: bool
 ) -> tuple[Mapping[str, float] | None, str | None]:
-    """Return the weights of the rewards and their origin: configuration, log or a total; None for both without any.
+    """Return the weights of the rewards, by name, and the word for their origin; None for both if nothing tells them.
 
-    alone: whether the only reward is a total.
+    The origins are config (a configuration beside the log), log, and those of `RewardChoice.weights_by`: score and
+    fitted.
+    candidates: the columns that may be rewards. alone: whether the only reward is a total, which has no configured
+    weight.
     """
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.settings, functions, form.rewards)
@@ -98,9 +109,10 @@ def known_weights(
 
 
 def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
-    """Return the columns in which numbers that are written as text are no error.
+    """Return the columns in which numbers that are written as text are not an error.
 
-    Where the caller names the rewards, these are all columns but advantages and lengths.
+    They are metrics and columns that a form says are not rewards. Where the caller names the rewards, they are all
+    columns but advantages and lengths. schema: all columns with their types.
     """
     never = examined_always(form)
     if options.rewards is None:
@@ -110,16 +122,18 @@ def not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOpt
 
 
 def examined_always(form: Form) -> set[str]:
-    """Return the names of columns in which text is looked at for numbers, whatever rewards the caller names; none where
-    the form of a framework says which columns are rewards.
+    """Return the names, in small letters, of columns whose texts are searched for numbers whatever the rewards are.
+
+    They are those of advantages and lengths. If the form of a framework says which columns are rewards, there are none.
     """
     return {*ADVANTAGES, *LENGTHS} if form.asks else set()
 
 
 def _sample(form: Form, names: Sequence[str], kind: Any = pl.Float64) -> pl.DataFrame:
-    """Return the first values of these columns, cast to `kind`, from tables all over a log; null where one has none.
+    """Return the values of these columns in a sample of the responses, cast to `kind`; a value that is missing is null.
 
-    GROUP_OF_ROW is equal for rows that share the step and the column that names the group, or the prompt.
+    The sample is the first rows of some tables all over the log. If the log shows groups, the column GROUP_OF_ROW is
+    equal for responses that share the step and the prompt or the column that names the group.
     """
     some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
     grouped_by = form.key or form.prompt

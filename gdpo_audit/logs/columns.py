@@ -1,4 +1,4 @@
-"""The columns of a log by what they hold, and its rows with these under one name each, in whole batches."""
+"""The columns of a log by what they hold, the options that name some of them, and the checks that they hold it."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,19 +10,21 @@ import polars as pl
 from gdpo_audit.logs import tables as of_files
 from gdpo_audit.logs.clues import Mask
 from gdpo_audit.logs.names import reward_options
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_audit.logs.window import Steps, validate_window
-from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._errors import is_whole
 from gdpo_core._words import listing
 
 REWARDS = 100  # the most rewards: the work grows with their pairs, and no run has as many
 SAMPLE = 100  # the rows that decide whether a column of text holds numbers
-# A number inside the text that printed it, such as tensor(0.5, device='cpu'), and the names of columns of numbers.
+# A number as a program prints it with its type, such as tensor(0.5, device='cpu').
 _MADE = re.compile(
     r"(?:\w+\.)*(?:tensor|[aA]rray|Decimal|(?:b?float|u?int)\d*)\(\[?['\"]?([^'\",()\[\]]+)['\"]?\]?(?:,.*)?\)"
 )
+# The ends of names that columns of numbers have.
 _NUMBERS = re.compile(r"(^|[^a-z])(rewards?|scores?|penalt(y|ies)|bonus)$", re.IGNORECASE)
-NAMED = ("step", "advantage", "length")  # what the argument `columns` can name
+NAMED = ("step", "advantage", "length")  # the keys that the argument `columns` may have
 # Usual names of the texts beside rewards.
 TEXTS = {
     *("prompt", "prompts", "completion", "completions", "response", "responses", "output", "outputs"),
@@ -34,40 +36,51 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """The arguments of `read_run` besides the log. Making them raises InputError for values that cannot be."""
+    """The arguments of `read_run` besides the log, and how groups are told apart when a log is read again.
+
+    Creating one raises InputError for a value that cannot be used.
+    """
 
     group_size: int | None = None
     rewards: tuple[str, ...] | None = None
-    group: str | tuple[str, ...] | None = None  # one column, or several that name a group together
-    columns: Mapping[str, str] | None = None  # names by what they hold: step, advantage, length
+    group: str | tuple[str, ...] | None = None  # a column that names a group, or several that together do
+    columns: Mapping[str, str] | None = None  # names of columns by what they hold: step, advantage, length
     skip_bad: bool = False
     by: str | None = None  # a column whose values an audit looks at one by one
     steps: Steps | None = None
-    last: int | None = None  # the number of steps at the end
+    last: int | None = None  # the number of steps at the end of the log that are read
     parts: Mapping[str, float] | None = None  # the pay of each part of a total, which `with_parts` validates
     unkeyed: bool = False  # whether no column names the groups, whatever the log holds
     places: int | None = None  # how far apart the rows of a group stand in their batch
-    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
-    mask: Mask | None = None  # the rows that are left out
+    once: str | None = None  # a column; of the rows of a batch that share its value, only the last one counts
+    mask: Mask | None = None  # which rows a mask leaves out
 
     def __post_init__(self) -> None:
         steps, last = validate_window(self.steps, self.last)
         named = {} if self.columns is None else self.columns
-        expect(isinstance(named, Mapping), "columns", "names of columns by step, advantage or length", repr(named))
+        refuse_unless(
+            isinstance(named, Mapping), "columns", "names of columns by step, advantage or length", repr(named)
+        )
         odd = next((what for what in named if what not in NAMED), None)
-        expect(odd is None, "columns", "step, advantage or length", repr(odd))
+        if odd is not None:
+            refuse("columns", "step, advantage or length", repr(odd))
         for argument, name in {**named, "by": self.by}.items():
             right = isinstance(name, str) and (name != "" or argument == "by")  # by="" asks for no column
-            expect(right or (name is None and argument not in named), argument, "the name of a column", repr(name))
+            refuse_unless(
+                right or (name is None and argument not in named), argument, "the name of a column", repr(name)
+            )
         groups = (self.group,) if isinstance(self.group, str) else self.group
         right = groups is None or (isinstance(groups, list | tuple) and all(isinstance(x, str) and x for x in groups))
-        expect(right and groups != (), "group", "the name of a column", repr(self.group))
+        refuse_unless(right and groups != (), "group", "the name of a column", repr(self.group))
         groups = None if groups is None else tuple(dict.fromkeys(groups))
         taken = [*(reward_names(self.rewards) or ()), *named.values()]  # the length may be a reward too
         twice = next((name for what, name in named.items() if what != "length" and taken.count(name) > 1), None)
-        expect(twice is None, "columns", "a column of its own for each", f"{twice!r} twice")
+        if twice is not None:
+            refuse("columns", "a column of its own for each", f"{twice!r} twice")
         size = self.group_size
-        expect(size is None or (is_whole(size) and size > 0), "group_size", "a positive whole number", repr(size))
+        refuse_unless(
+            size is None or (is_whole(size) and size > 0), "group_size", "a positive whole number", repr(size)
+        )
         plain = {
             "rewards": reward_names(self.rewards),
             "group": groups if groups is None or len(groups) > 1 else groups[0],
@@ -80,29 +93,29 @@ class ReadOptions:
             object.__setattr__(self, argument, value)
 
     def named(self, what: str) -> str | None:
-        """Return the column that the caller named for what it holds: step, advantage or length; None without one."""
+        """Return the column that the caller named in `columns` as step, advantage or length (`what`), or None."""
         return (self.columns or {}).get(what)
 
     @property
     def names(self) -> list[str]:
-        """All columns that the caller named."""
+        """The columns that the caller named: as rewards, to tell groups apart, as `by`, and in `columns`."""
         beside = (*self.groups, *(self.columns or {}).values(), self.by)
         return [*(self.rewards or ()), *(name for name in beside if name)]
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The columns that name a group together."""
+        """The columns that together name a group; () if the caller named none."""
         return (self.group,) if isinstance(self.group, str) else self.group or ()
 
     @property
     def key(self) -> str | None:
-        """The column that names a group; where several name it together, the one that is made of them; else None."""
+        """The column that names a group, or the name of the column that is made of several; None without any."""
         return " + ".join(self.groups) or None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns of a log by what they hold."""
+    """The columns of a log by what they hold, each under its name in the log; None for what no column holds."""
 
     rewards: tuple[str, ...] = ()
     step: str | None = None
@@ -111,18 +124,18 @@ class Columns:
     key: str | None = None  # the column that identifies the groups of a batch
     by: str | None = None  # a column with one value in each group
     identity: str | None = None  # the column that says which prompt returns; a table may lack it
-    once: str | None = None  # a column: of the rows of a batch that share it the last alone counts
-    mask: Mask | None = None  # the rows that are left out
+    once: str | None = None  # a column; of the rows of a batch that share its value, only the last one counts
+    mask: Mask | None = None  # which rows a mask leaves out
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The columns that must hold numbers."""
+        """The columns that must hold numbers: the rewards, the advantage and the length."""
         beside = (name for name in (self.advantage, self.length) if name)
         return tuple(dict.fromkeys((*self.rewards, *beside)))
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns that may hold text: the step, the key and the column whose values are looked at one by one."""
+        """The columns that may hold text: the step, the key, and the one whose values are looked at one by one."""
         names = (self.step, self.key, self.by)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
 
@@ -133,7 +146,7 @@ class Columns:
 
     @property
     def read(self) -> list[str]:
-        """All columns of the log that are read."""
+        """The columns of the log that are read, also those that a table may lack."""
         beside = (self.identity, self.once, None if self.mask is None else self.mask.column)
         return [*dict.fromkeys([*self.names, *(name for name in beside if name)])]
 
@@ -145,37 +158,41 @@ OfColumns = TypeVar("OfColumns", bound=Columns)
 
 
 def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    """Return the reward columns that the caller named, as a tuple; None if the caller named none. Raises InputError."""
+    """Return the rewards that the caller names, as a tuple; None if the caller names none.
+
+    Raises InputError for anything but a name or several different names.
+    """
     if rewards is None:
         return None
     names = (rewards,) if isinstance(rewards, str) or not isinstance(rewards, Iterable) else tuple(rewards)
     fits = len(names) > 0 and all(isinstance(name, str) for name in names)
-    expect(fits, "rewards", "names of columns", repr(rewards))
-    expect(len(set(names)) == len(names), "rewards", "each column once", repr(names))
+    refuse_unless(fits, "rewards", "names of columns", repr(rewards))
+    refuse_unless(len(set(names)) == len(names), "rewards", "each column once", repr(names))
     return names
 
 
 def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> None:
-    """Raise InputError for the first of these names that is no column."""
+    """Raise InputError for the first of these names that is not among `columns`. where: a file, for the error."""
     for name in names:
         if name not in columns:
-            raise InputError(f"{where}: expected a column {name!r}, got {_listing(columns)}")
+            refuse(where, f"a column {name!r}", _listing(columns))
 
 
 def validate_columns(columns: OfColumns, logged: Iterable[str], where: str) -> OfColumns:
-    """Return the columns if at least one reward is among them. Raises InputError for none, and for too many.
+    """Return the columns, with the change that a reward is not read as the length as well.
 
-    A column that is a reward is not read as the length too.
+    logged: all columns of the log, for errors. where: a file, for errors.
+    Raises InputError if no column is a reward, or more than `REWARDS` are.
     """
-    expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
+    refuse_unless(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     wanted = f"at most {REWARDS} rewards; name those that are, as {reward_options(columns.rewards[:1])}"
-    expect(len(columns.rewards) <= REWARDS, where, wanted, got)
+    refuse_unless(len(columns.rewards) <= REWARDS, where, wanted, got)
     return replace(columns, length=None) if columns.length in columns.rewards else columns
 
 
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
-    """Return the columns of several tables; one that holds numbers in any of them counts as a column of numbers."""
+    """Return the columns of several tables with their types; where types differ, one of numbers is preferred."""
     union: dict[str, pl.DataType] = {}
     for table in of_files.one_of_each(tables):
         for name, kind in table.schema.items():
@@ -186,27 +203,32 @@ def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
 
 
 def expect_in_every_table(tables: Sequence[Table], columns: Columns) -> None:
-    """Raise InputError unless all tables have these columns, and a column of numbers holds numbers in each table."""
+    """Raise InputError if one of these columns is missing in some tables only, or holds numbers in some tables only.
+
+    A column without any value, or whose values are numbers but for a few, may stand among numbers.
+    """
     tables = of_files.one_of_each(tables)
     for name in columns.names:
         has = [table for table in tables if name in table.schema]
         lacks = next((table for table in tables if name not in table.schema), None)
         if lacks is not None and has:
             common = [reward for reward in columns.rewards if all(reward in table.schema for table in tables)]
-            # Naming rewards does not help if the column that some tables lack is no reward.
+            # Naming rewards does not help if the column that some tables lack is not a reward.
             hint = f"; name those of all: {reward_options(common)}" if name in columns.rewards and common else ""
             got = f"others: {name} only in {has[0].name}{hint}"
-            raise InputError(f"{lacks.name}: expected the columns of {has[0].name}, got {got}")
+            refuse(lacks.name, f"the columns of {has[0].name}", got)
     for name in columns.numbers:
         first = next((table for table in tables if is_number_type(table.schema.get(name))), None)
         for table in tables if first else ():
             kind = table.schema.get(name, pl.Null())
             fits = is_number_type(kind) or kind == pl.Null or name in table.odd
-            expect(fits, table.name, f"numbers in {name!r}, as in {first and first.name}", f"{kind}")
+            refuse_unless(fits, table.name, f"numbers in {name!r}, as in {first and first.name}", f"{kind}")
 
 
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that are neither used nor texts that logs usually hold.
+    """Return the columns that are not used, except texts with a name that is usual beside rewards, such as prompt.
+
+    schema: all columns with their types. used: the names of those that are used.
 
     >>> left_out({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
     ('grade',)
@@ -222,10 +244,12 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     tables: Sequence[Table], used: Iterable[str], rewards: Sequence[str] = (), needed: Collection[str] = ()
 ) -> None:
-    """Raise InputError for an unused column of text that holds numbers, or is called a reward.
+    """Raise InputError for a column of text that is not used, although its texts are numbers or it is called a reward.
 
-    Columns named like prompts, answers or ids may hold such texts. rewards: those that a caller may name, so that the
-    column is left out; needed: columns that are read all the same, in small letters.
+    Columns that are named like prompts, answers or ids may hold such texts.
+    used: columns that are used, or that need no look.
+    rewards: the rewards that a caller may name, so that the column is left out; the error says how.
+    needed: in small letters, names of columns that are read even then, so that naming rewards does not help.
     """
     examined = {*used}
     for table in tables:
@@ -240,14 +264,12 @@ def refuse_numeric_texts(
             if texts and (_NUMBERS.search(name) or all(map(is_numeric_text, texts))):
                 helps = bool(rewards) and name.lower() not in needed
                 hint = f", or name the rewards: {reward_options(rewards)}" * helps
-                raise InputError(
-                    f"{table.name}, column {name!r}: expected numbers, got text {texts[0][:60]!r}; "
-                    f"write it as numbers{hint}"
-                )
+                got = f"text {texts[0][:60]!r}; write it as numbers{hint}"
+                refuse(location(table.name, column=name), "numbers", got)
 
 
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
-    """Return by column the first values that are not missing, at most `rows` of each."""
+    """Return the first values of each of these columns that are not missing, at most `rows` of each, by column."""
     if not names:
         return {}
     lists = table.collected(table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names))
@@ -255,7 +277,7 @@ def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, lis
 
 
 def is_numeric_text(text: str) -> bool:
-    """Return whether a text is a number or a truth value, also with a unit or inside what printed it: 85%, int(5)."""
+    """Return whether a text spells a number or a truth value, also in percent, or as a program prints one: int(5)."""
     made = _MADE.fullmatch(text.strip())
     text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
     try:
@@ -266,6 +288,6 @@ def is_numeric_text(text: str) -> bool:
 
 
 def _listing(columns: Iterable[str]) -> str:
-    """Return the names of columns in a list with commas, shortened if there are many."""
+    """Return the names of columns as a list with commas, of which only the first are shown if there are many."""
     names = list(columns)
     return listing(names, link="", most=30) if names else "no columns"

@@ -1,4 +1,4 @@
-"""The configuration of a run that lies beside its log, ms-swift's args.json: its method and its weights."""
+"""The configuration of a run that ms-swift writes beside its log, args.json: its method and its weights."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from gdpo_audit.logs.files import LogFile
 from gdpo_core._errors import InputError
 
+# The method that each value of ms-swift's setting scale_rewards asks for.
 SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
 
 
 def settings_in(file: LogFile | None) -> dict:
-    """Return the configuration in args.json; an empty one if the file is missing or cannot be read."""
+    """Return the settings in an args.json, by name; an empty dict if there is no file, or it cannot be read."""
     try:
         settings = json.loads(file.content()) if file else {}
     except (ValueError, InputError):
@@ -19,9 +20,11 @@ def settings_in(file: LogFile | None) -> dict:
 
 
 def configured_weights(settings: Mapping, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
-    """Return ms-swift's weights by the names of the rewards; None if the configuration has none that fit.
+    """Return the weights that ms-swift's settings give to these rewards, by name; None if they give none that fit.
 
-    ms-swift has one weight per reward function, in the order of the logged columns.
+    settings: the content of args.json, which has one weight per reward function; null stands for 1 each.
+    logged: all columns of reward functions, in the order of the log, which is also the order of the weights.
+    rewards: the columns that are wanted.
 
     >>> configured_weights({"reward_weights": [1, 0.5]}, ["MathAccuracy", "Format"], ["Format"])
     {'Format': 0.5}

@@ -1,4 +1,4 @@
-"""Files that only Python reads, and the line of code that makes a log of such a file."""
+"""Files that only Python reads, and the command that makes a log of such a file."""
 
 import json
 from shlex import quote
@@ -9,29 +9,32 @@ PICKLES = (".pkl", ".pickle", ".joblib")
 TENSORS = (".pt", ".pth")  # files of torch
 BINARY = (*PICKLES, *TENSORS)
 ZIP, _PICKLED_MEMBER = b"PK\3\4", b"data.pkl"  # how a zip begins, and what torch puts into one first
-# The code that finds rows: a list of them, alone or under the name that slime gives it; else the file is one row, which
-# holds its columns as lists.
+# The code that finds rows: a list of them, alone or under the name that slime gives it. Any other object is one row,
+# which may hold its columns as lists.
 _ROWS = "d = d.get('samples', d) if isinstance(d, dict) else d; r = d if isinstance(d, list) else [d]"
 _PLAIN = "lambda x: x.tolist() if hasattr(x, 'tolist') else getattr(x, '__dict__', None) or str(x)"
 
 
 def is_torch(name: str, start: bytes) -> bool:
-    """Return whether a file is one of torch: by its ending, or as a zip that begins with pickled data."""
+    """Return whether a file comes from torch.save: its name says so, or it is a zip that begins with pickled data.
+
+    start: the first bytes of the file.
+    """
     return name.lower().endswith(TENSORS) or (start.startswith(ZIP) and _PICKLED_MEMBER in start[30:300])
 
 
 def pickled(path: str) -> str:
-    """Return words for a file that is a pickle, with the command that makes a log of it."""
+    """Return the words "a pickle", with the command that makes a log of the file at this path."""
     return f"a pickle; {advice(path)}"
 
 
 def advice(path: str) -> str:
-    """Return words on why a file of pickled objects is not loaded, and the command that makes JSON lines of it."""
+    """Return words that say why a file of pickled objects is not loaded, and which command makes a log of it."""
     return f"loading it runs what is in it; if you trust it, this makes a log of it: {conversion(path)}"
 
 
 def conversion(path: str) -> str:
-    """Return the command that writes the objects in a file as lines of JSON into another file beside it.
+    """Return the command that writes the objects in a file as lines of JSON into a file beside it, PATH.jsonl.
 
     >>> conversion("1.pkl").split(";")[1]
     ' d = pickle.load(open("1.pkl", "rb"))'

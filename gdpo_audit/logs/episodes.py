@@ -1,4 +1,4 @@
-"""Episodes whose steps stand inside a row per trajectory: the logs of Tinker's cookbook and of rLLM."""
+"""Episodes of many steps, which the logs of Tinker's cookbook and of rLLM hold in a row per trajectory or episode."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,7 +13,7 @@ _ID_COLUMNS = ("id", "episode_id", "trajectory_id", "rollout_id", "request_id", 
 
 
 def trainer_of(tables: Sequence[Table]) -> str | None:
-    """Return the trainer whose episodes these tables hold: tinker, rllm or None."""
+    """Return the trainer whose episodes all of these tables hold, tinker or rllm; None for any other log."""
     for trainer, names in (("tinker", _TINKER), ("rllm", _RLLM)):
         if all({*names} <= {*table.schema} for table in tables):
             return trainer
@@ -28,7 +28,7 @@ def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
 
     total_reward is the sum of the rewards of a trajectory's steps and of the reward at its end. So a metric of the
     steps is summed, too; where only one step has the metric, the sum is its value there.
-    reserved: names, in small letters, that mean something else where a column has them.
+    frame: the rows of Tinker's log. reserved: names, in small letters, that would give a column another meaning.
     """
     schema = frame.collect_schema()
     step = fields_of(getattr(schema["steps"], "inner", None))
@@ -55,7 +55,10 @@ def of_tinker(frame: pl.LazyFrame, reserved: Collection[str]) -> pl.LazyFrame:
 
 
 def _sum(*path: str) -> pl.Expr:
-    """Return an expression for the sum of a value over the steps of each trajectory; null where no step has it."""
+    """Return an expression for the sum of a number over the steps of each trajectory; null where no step has it.
+
+    path: the names that lead to the number inside a step.
+    """
     value = pl.element()
     for name in path:
         value = value.struct.field(name)
@@ -64,7 +67,10 @@ def _sum(*path: str) -> pl.Expr:
 
 
 def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
-    """Return the columns whose value is 0 in every row, as of a reward that an environment does not have."""
+    """Return those of the columns whose value is 0 or missing in every row, as of a reward that is never given.
+
+    A column that a table lacks is not among them.
+    """
     there = [name for name in names if all(name in table.schema for table in tables)]
     zero = [(pl.col(name).fill_null(0) == 0).all() for name in there]
     parts = [table.collected(table.fresh.select(zero)) for table in tables] if there else []
@@ -75,7 +81,7 @@ def never_differ(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
 
 
 def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a row per trajectory of an episode; a group holds the trajectories of one name and one task."""
+    """Return a row per trajectory of rLLM's episodes; a group is the trajectories of one name and one task."""
     frame = frame.filter(pl.col("trajectories").list.len() > 0).explode("trajectories")
     schema = frame.collect_schema()
     fields = fields_of(schema["trajectories"])
@@ -99,10 +105,10 @@ def of_rllm(frame: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
-    """Return the rows that repeat a row of an earlier table, by the number of their table; {} where none is known to.
+    """Return the numbers of the rows that repeat a row of an earlier table, by the number of their own table.
 
-    They have the same id, and all else is the same. Only a column that is called like an id, and has a different value
-    in each row of a table, tells this.
+    Such a row has the same id, and all else is the same. Only a column that is named like an id and differs in all rows
+    of a table can show this; without such a column the dict is empty. All numbers begin with 0.
     """
     names = {name for name, kind in tables[0].schema.items() if name in _ID_COLUMNS and not kind.is_nested()}
     for table in tables[1:]:
@@ -131,6 +137,6 @@ def copies(tables: Sequence[Table]) -> dict[int, list[int]]:
 
 
 def without_rows(frame: pl.LazyFrame, rows: Sequence[int]) -> pl.LazyFrame:
-    """Return the rows but for those with these numbers, from 0."""
+    """Return the rows of a frame without those that have these numbers, from 0."""
     number = "__at"
     return frame.with_row_index(number).filter(~pl.col(number).is_in(rows)).drop(number)

@@ -1,4 +1,4 @@
-"""The files of a log: from a path, a directory, a glob, a zip, several of these, or bytes in memory."""
+"""The files of a log, found by a path, a directory, a glob, a zip, several of these, or given as bytes in memory."""
 
 import glob
 import io
@@ -19,31 +19,35 @@ import polars as pl
 
 from gdpo_audit.logs.choosing import NoLog, choose, is_table, natural
 from gdpo_audit.logs.conversions import PICKLES, ZIP, is_torch, pickled
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.unpack import ENDING, FREE, MAX_RATIO, REFUSED, unpack, unpacked_name
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._errors import reason
 from gdpo_core._words import count
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
 
 DEPTH = 6  # how many levels of folders are searched below the folder that was given
-# the start of a table of W&B
+# The first bytes of a table of W&B.
 _TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 MAX_FILES = 20_000  # the most files in a zip, which anyone can upload
 MAX_BYTES = 1 << 30  # the most bytes of a whole zip, unpacked
-MAX_IN_MEMORY = 1 << 28  # the most of a zip that is no file on disk
-# other packings unpack a whole block at once, however large it is
+MAX_IN_MEMORY = 1 << 28  # the same for a zip that is not a file on disk
+# The packings of a zip that are read. Others unpack a whole block at once, however large it is.
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file of a log: its name in messages, and its path, or a function that returns its bytes, or its rows.
+    """A file of a log, or the rows of a log that is not a file.
 
-    run: the run that was named, where the file can hold several.
-    odd: the columns of its rows that are text, but mostly numbers.
+    A file has a `path`, or a function `load` that returns its bytes. A log that is not a file, such as a DataFrame, has
+    its rows as `frame`.
+    name: the name of the file in messages.
+    run: the run that the caller named in this file, if it is a database that can hold several.
+    odd: the columns of `frame` that are text although most of their values are numbers.
     """
 
     name: str
@@ -55,7 +59,7 @@ class LogFile:
 
     @property
     def plain_path(self) -> Path | None:
-        """The path of the file; None where the file is packed or has no path."""
+        """The path of the file; None if the file is packed or has no path."""
         return None if self.path is None or self.name.lower().endswith(ENDING) else self.path
 
     def content(self) -> bytes:
@@ -64,13 +68,13 @@ class LogFile:
             return file.read()
 
     def start(self, size: int) -> bytes:
-        """Return the first bytes of the file, unpacked, at most `size`."""
+        """Return the first bytes of the file, unpacked, and at most `size` of them."""
         with self._open() as file:
             return file.read(size)
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
-        """Open the file, unpacked. Raises InputError where it cannot be read."""
+        """Open the file for the time of a `with` block, unpacked. Raises InputError if it cannot be read."""
         if self.load is not None:
             yield unpack(io.BytesIO(self.load()), self.name, MAX_IN_MEMORY)
             return
@@ -79,14 +83,14 @@ class LogFile:
             with self.path.open("rb") as file:
                 yield unpack(file, self.name, MAX_BYTES)
         except OSError as error:
-            raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
+            refuse(self.name, "a file that can be read", error.strerror)
 
 
 @dataclass(frozen=True)
 class LogFiles:
-    """The files of a log in reading order, a name for all of them, and the args.json near them, if there is one.
+    """The files of a log in reading order, a name for the whole, and the args.json near them, if there is one.
 
-    left_out: the files beside them that are no part of the log, in words.
+    left_out: in words, the files beside them that are not part of the log.
     """
 
     files: tuple[LogFile, ...]
@@ -98,7 +102,7 @@ class LogFiles:
 def find_files(path: object) -> LogFiles:
     """Return the files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
 
-    Raises InputError if there is no log, or if several logs lie side by side.
+    Raises InputError for any other `path`, if there is no log, or if several logs lie side by side.
     """
     if isinstance(path, Mapping):
         return _log_of_upload(path)
@@ -106,10 +110,10 @@ def find_files(path: object) -> LogFiles:
         return _at(os.fspath(path))
     if not isinstance(path, Sequence) or not all(isinstance(p, str | os.PathLike) for p in path):
         wanted = "a path, several paths, names with bytes, or a table (polars, pandas, Arrow or a list of dicts)"
-        raise InputError(f"path: expected {wanted}, got {type(path).__name__}")
-    expect(len(path) > 0, "path", "at least one file", "none")
+        refuse("path", wanted, type(path).__name__)
+    refuse_unless(len(path) > 0, "path", "at least one file", "none")
     parts = [_at(os.fspath(p)) for p in path]
-    # A file is one entry, however its path is spelled.
+    # Two spellings of one path must not make two files.
     files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
     name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
     args = next((part.args for part in parts if part.args), None)
@@ -118,10 +122,10 @@ def find_files(path: object) -> LogFiles:
 
 
 def format_of(file: LogFile) -> str:
-    """Return the format of a file, by its first bytes and its ending.
+    """Return the format of a file, as its first bytes or the ending of its name show it.
 
-    The formats are parquet, csv, tsv, jsonl, json, wandb, trackio and torch. Rows that need no parsing count as
-    parquet, because both have columns with types. Raises InputError for other formats.
+    The formats are parquet, csv, tsv, jsonl, json, wandb, trackio and torch. Rows that came from no file count as
+    parquet, because both have columns with types. Raises InputError for any other format.
 
     >>> format_of(LogFile("log.txt", load=lambda: b'{"a": 1}'))
     'jsonl'
@@ -129,9 +133,10 @@ def format_of(file: LogFile) -> str:
     if file.frame is not None:
         return "parquet"
     start = file.start(4096)
-    expect(len(start) > 0, file.name, "a log", "an empty file")
+    refuse_unless(len(start) > 0, file.name, "a log", "an empty file")
     refused = next((form for magic, form in REFUSED.items() if start.startswith(magic)), None)
-    expect(refused is None, file.name, "a log", f"{refused}")
+    if refused is not None:
+        refuse(file.name, "a log", refused)
     name = unpacked_name(file.name).lower()
     by_ending = _FORMATS.get(name.rpartition(".")[2])
     if start.startswith(b"PAR1"):
@@ -140,24 +145,29 @@ def format_of(file: LogFile) -> str:
         return "trackio"
     if is_torch(name, start):
         return "torch"
-    expect(not name.endswith(PICKLES), file.name, "a log that can be read without running it", pickled(file.name))
+    if name.endswith(PICKLES):
+        refuse(file.name, "a log that can be read without running it", pickled(file.name))
     if name.endswith(".table.json") or _TABLE_START.match(start):
         return "wandb"
-    expect(by_ending != "parquet", file.name, "a Parquet file", "a file that does not begin as one")
+    if by_ending == "parquet":
+        refuse(file.name, "a Parquet file", "a file that does not begin as one")
     if by_ending:
         return by_ending
     first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if first in (b"{", b"["):
         return "jsonl" if first == b"{" else "json"
-    raise InputError(f"{file.name}: expected a file that ends in {', '.join(_FORMATS)}, got one that does not")
+    refuse(file.name, f"a file that ends in {', '.join(_FORMATS)}", "one that does not")
 
 
 # --- on disk ---------------------------------------------------------------------------------------------------------
 
 
 def _at(path: str) -> LogFiles:
-    """Return the log at a path or a glob. Raises InputError where there is none, or it cannot be read."""
-    expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
+    """Return the log at a path, at a glob, or of one run in a database, DATABASE::RUN.
+
+    Raises NoLog if nothing is there, and InputError if it cannot be read or holds several logs.
+    """
+    refuse_unless(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
     here = expand_home(path)
     database, separator, run = path.partition("::")
     try:
@@ -170,14 +180,15 @@ def _at(path: str) -> LogFiles:
             return _file(here)
         matches = sorted(glob.glob(str(here), recursive=True), key=natural) if glob.has_magic(path) else []
     except OSError as error:
-        raise InputError(f"{path}: expected a file or directory that can be read, got {error.strerror}") from None
+        refuse(path, "a file or directory that can be read", error.strerror)
     url = re.match(r"\w+://", path)
-    expect(url is None, path, "a file or directory, or a URL of hf://, s3:// or gs://", f"one of {url and url[0]}")
+    if url is not None:
+        refuse(path, "a file or directory, or a URL of hf://, s3:// or gs://", f"one of {url[0]}")
     if not matches:
-        raise NoLog(f"{path}: expected a file or directory, got nothing of that name")
+        refuse(path, "a file or directory", "nothing of that name", NoLog)
     if len(matches) == 1:
         return _at(matches[0])
-    # A file has one path, though a link may lead back to a folder above it.
+    # A link may lead back to a folder above it, so that a glob finds one file under several paths.
     once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
     paths = [str(file) for file in reversed(once.values()) if file.is_file()]
     if not paths:  # the matches are folders, such as one per step
@@ -187,29 +198,32 @@ def _at(path: str) -> LogFiles:
 
 
 def expand_home(path: str) -> Path:
-    """Return a path in which a first ~ is replaced by a user's home, if there is such a user."""
+    """Return a path in which a leading ~ is replaced by the home of its user, if there is such a user."""
     return Path(os.path.expanduser(path))
 
 
 def _directory(folder: Path, within: Sequence[str] = (".",)) -> LogFiles:
-    """Return the log in a directory. within: the folders in it that are looked at. Raises InputError."""
+    """Return the log in a directory, which is searched `DEPTH` levels deep. Raises InputError without exactly one log.
+
+    within: the folders of the directory that are searched, as paths inside it; by default all of it is.
+    """
     names: list[str] = []
     errors: list[OSError] = []
     for where, folders, files in chain(*(os.walk(folder / start, onerror=errors.append) for start in within)):
         below = Path(where).relative_to(folder)
         folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
-        # A pipe is no log, and opening one would wait for ever.
+        # A pipe is not a log, and opening one would wait for ever.
         names += [(below / file).as_posix() for file in files if os.path.isfile(os.path.join(where, file))]
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
-        raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
+        refuse(_spelt(folder), "a directory that can be read", got)
     chosen = choose(names, _spelt(folder), f"{_spelt(folder).rstrip('/')}/")
     log_files = tuple(_on_disk(folder / name) for name in chosen.files)
     return LogFiles(log_files, _spelt(folder), _args_near((folder / chosen.files[0]).parent), chosen.left_out)
 
 
 def _file(path: Path) -> LogFiles:
-    """Return the log that is one file, or the log inside it if it is a zip."""
+    """Return the log that is a single file; of a zip, the log inside it."""
     file, name = _on_disk(path), _spelt(path)
     start = file.start(4096)
     if path.suffix.lower() == ".zip" or (start.startswith(ZIP) and not is_torch(name, start)):
@@ -218,18 +232,21 @@ def _file(path: Path) -> LogFiles:
 
 
 def _on_disk(path: Path) -> LogFile:
-    """Return the file at a path; if the path is not UTF-8, which polars cannot open, its bytes are read here."""
+    """Return the file at a path.
+
+    If the path is not UTF-8, polars cannot open it. The file then has a function that reads its bytes, and no path.
+    """
     name = _spelt(path)
     return LogFile(name, path) if name == str(path) else LogFile(name, load=path.read_bytes)
 
 
 def _spelt(path: Path | str) -> str:
-    """Return a path as text in which bytes that are no UTF-8 are spelled out."""
+    """Return a path as text, in which bytes that are not UTF-8 are written as escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _args_near(folder: Path) -> LogFile | None:
-    """Return the run's configuration, args.json, from the folder of its log or the folder above; None without one."""
+    """Return args.json, ms-swift's configuration of a run, from the folder of its log or the one above, or None."""
     for near in (folder, *folder.absolute().parents[:1]):
         if (near / "args.json").is_file():
             return _on_disk(near / "args.json")
@@ -240,12 +257,16 @@ def _args_near(folder: Path) -> LogFile | None:
 
 
 def _log_of_upload(files: Mapping) -> LogFiles:
-    """Return the log among files and zips that were handed over by name. Raises InputError."""
-    expect(len(files) > 0, "path", "at least one file", "none")
+    """Return the log among uploaded files and zips. Raises InputError if there is none, or more than one.
+
+    files: the bytes of each file by its name; DATABASE::RUN names a run in a single database. Each file that may be a
+    log has to be part of this one, because whoever uploads a file wants it to be read.
+    """
+    refuse_unless(len(files) > 0, "path", "at least one file", "none")
     loads: dict[str, Callable[[], bytes]] = {}
     for name, content in files.items():
         fits = isinstance(name, str) and isinstance(content, bytes | bytearray | memoryview)
-        expect(fits, "path", "names with bytes", f"{type(name).__name__} with {type(content).__name__}")
+        refuse_unless(fits, "path", "names with bytes", f"{type(name).__name__} with {type(content).__name__}")
         content = bytes(content)
         if name.lower().endswith(".zip"):
             loads |= {f"{name}:{member}": load for member, load in _members(name, content).items()}
@@ -260,12 +281,17 @@ def _log_of_upload(files: Mapping) -> LogFiles:
     log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
     read = {file.name for file in log.files}
     for name in files:  # a directory may hold other files too, but a file that is handed over is meant to be read
-        expect(name in read or not is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
+        if name not in read and is_table(name):
+            refuse(name, f"a file of the same log as {log.files[0].name}", "another")
     return log
 
 
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
-    """Return the log among files in memory, whose names are archive:folder/file."""
+    """Return the log among files in memory. Raises InputError if there is none, or more than one.
+
+    loads: functions that return the bytes of the files, by names such as archive:folder/file. where: a name for the
+    whole.
+    """
     inner = {name.rpartition(":")[2]: name for name in loads}
     chosen = choose(list(inner), where)
     args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
@@ -277,49 +303,66 @@ def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
 
 
 def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
-    """Return, for each name inside a zip, a function that reads this file. Raises InputError for no zip of a log."""
+    """Return for each file in a zip, by its name there, a function that returns the bytes of the file.
+
+    name: the name of the zip, for errors. source: its path or its bytes. Raises InputError for a file that is not a
+    zip, and for a zip that is too large, or that holds what no log has.
+    """
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
         infos = [info for info in archive.infolist() if not info.is_dir()]
     except IndexError:  # zipfile asked whether '' is a directory
-        raise InputError(f"{name}: expected files with names, got one without") from None
+        refuse(name, "files with names", "one without")
     except _BAD_ZIP as error:
-        raise InputError(f"{name}: expected a zip, got one that cannot be read: {reason(error)}") from None
-    expect(len(infos) > 0, name, "a zip with files in it", "an empty one")
-    expect(len(infos) <= MAX_FILES, name, f"a zip of at most {count(MAX_FILES, 'file')}", count(len(infos)))
+        refuse(name, "a zip", f"one that cannot be read: {reason(error)}")
+    refuse_unless(len(infos) > 0, name, "a zip with files in it", "an empty one")
+    if len(infos) > MAX_FILES:
+        refuse(name, f"a zip of at most {count(MAX_FILES, 'file')}", count(len(infos)))
     for info in infos:
         _check_member(name, info)
     total = sum(info.file_size for info in infos)
     most = MAX_IN_MEMORY if isinstance(source, bytes) else MAX_BYTES
-    expect(total <= most, name, f"at most {count(most, 'byte')} unpacked", count(total))
+    if total > most:
+        refuse(name, f"at most {count(most, 'byte')} unpacked", count(total))
     repeated = len(infos) - len({info.filename for info in infos})
-    expect(repeated == 0, name, "a zip in which every name occurs once", f"{repeated} repeated")
+    if repeated:
+        refuse(name, "a zip in which every name occurs once", f"{repeated} repeated")
     # The zip is opened once, because each opening parses the list of all names again.
     return {info.filename: partial(_unpack, name, archive, info) for info in infos}
 
 
 def _check_member(name: str, info: zipfile.ZipInfo) -> None:
-    """Raise InputError for a member of a zip that no log has: a link, encrypted, too large, or with a path out."""
-    where, path = f"{name}: {info.filename!r}", PurePosixPath(info.filename.replace("\\", "/"))
+    """Raise InputError for a file in a zip that no log needs and that may do harm.
+
+    Such a file is a link, encrypted, packed in an unusual way, a zip itself, far larger once it is unpacked, or has a
+    name that leads out of the zip's folder. name: the name of the zip. info: what the zip says of the file.
+    """
+    where, path = location(name, member=info.filename), PurePosixPath(info.filename.replace("\\", "/"))
     outside = not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]
     outside = outside or "\0" in info.orig_filename
-    expect(not outside, where, "a name inside the zip's own folder", "one that leads elsewhere")
-    expect(not stat.S_ISLNK(info.external_attr >> 16), where, "a file", "a symbolic link")
-    expect(not info.flag_bits & 0x1, where, "a file that is not encrypted", "an encrypted one")
-    expect(info.compress_type in PACKINGS, where, "a file that is stored or deflated, as zip does", "another packing")
-    expect(path.suffix.lower() != ".zip", where, "a file of a log", "a zip inside the zip")
+    if outside:
+        refuse(where, "a name inside the zip's own folder", "one that leads elsewhere")
+    if stat.S_ISLNK(info.external_attr >> 16):
+        refuse(where, "a file", "a symbolic link")
+    if info.flag_bits & 0x1:
+        refuse(where, "a file that is not encrypted", "an encrypted one")
+    refuse_unless(
+        info.compress_type in PACKINGS, where, "a file that is stored or deflated, as zip does", "another packing"
+    )
+    if path.suffix.lower() == ".zip":
+        refuse(where, "a file of a log", "a zip inside the zip")
     bomb = info.file_size > max(FREE, MAX_RATIO * info.compress_size)
-    expect(not bomb, where, f"at most {MAX_RATIO} times its packed size", f"{count(info.file_size, 'byte')} unpacked")
+    if bomb:
+        refuse(where, f"at most {MAX_RATIO} times its packed size", f"{count(info.file_size, 'byte')} unpacked")
 
 
 def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of one member of a zip, as many as its header says.
+    """Return the bytes of one file in a zip, as many as its header says. name: the name of the zip.
 
-    The header may be false; then the checksum does not fit, which raises InputError.
+    Raises InputError if the file cannot be unpacked. A false header shows in the checksum, which then does not fit.
     """
     try:
         with archive.open(member) as file:
             return file.read(member.file_size)
     except _BAD_ZIP as error:
-        where = f"{name}: {member.filename!r}"
-        raise InputError(f"{where}: expected a file that can be unpacked, got {reason(error)}") from None
+        refuse(location(name, member=member.filename), "a file that can be unpacked", reason(error))

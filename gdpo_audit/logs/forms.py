@@ -1,6 +1,8 @@
 """The forms of logs, one function per framework: nearly all that is known of what each framework writes.
 
-A form is a function from the tables of a log to a `Form`, which names the columns whose names a framework fixes.
+Such a function takes the tables of a log, the types of all their columns by name, the caller's options, and the
+settings in an args.json beside the log. It returns a `Form`, or raises InputError if the columns of the framework are
+missing.
 """
 
 import re
@@ -23,33 +25,17 @@ from gdpo_audit.logs.form import (
 )
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, MADE_STEP, ROW, reward_options
 from gdpo_audit.logs.objects import is_called_reward, is_numbers
-from gdpo_audit.logs.roles import ADVANTAGES
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
+from gdpo_audit.logs.roles import ADVANTAGES, GROUPS, LENGTHS, NOT_REWARDS, STEPS
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.tables import Schema, Table, is_number_type, one_of_each
 from gdpo_audit.logs.verifiers import verifiers
-from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing
 from gdpo_core.frameworks import FRAMEWORKS, READABLE
 
-STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
-GROUPS = (
-    *("group", "group_id", "uid", "prompt_id", "group_index", "group_idx", "prompt_idx", "prompt_index"),
-    *("_ng_task_index",),  # a name of NeMo-Gym
-    *("prompt", "input", "question"),
-)
-LENGTHS = (
-    *("length", "completion_length", "response_length", "num_tokens", "tokens"),
-    *("completion_tokens", "response_tokens"),
-)
-# The names of numbers that are logged beside the rewards: in tables of own code, and by each trainer.
-NOT_REWARDS = {
-    *("epoch", "index", "idx", "id", "row", "seed", "rank", "timestamp", "time", "sample_id", "request_id", "rollout"),
-    *("rollout_id", "completion_id", "response_id", "sample", "batch", "unnamed: 0", "", "task_id", "worker"),
-    *("sample_idx", "traj_idx", "sample_index", "_ng_rollout_index", "seqlen", "head_version", "tail_version"),
-    *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
-}
-# The names of columns that say where a row stands. A caller may name such a column as a reward all the same.
+# The names of columns that say where a row stands. A caller may name such a column as a reward nevertheless.
 PLACES = {"batch", "step", "group", "_file", "_row", "_event", "_key", "_by", "_pass", "_place", "_open", "_prompt_key"}
+# The names of columns beside the rewards in the log of each framework.
 NOT_TRLS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
 NOT_VERLS = {"input", "output", "gts", "score", "step", "request_id", "uid", "index", "num_turns", "__num_turns__"}
 NOT_SWIFTS = {"step", "gen_step", "prompt", "completion", "solution", "advantages", "advantage", "entropy", "num_turns"}
@@ -62,10 +48,15 @@ WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; only an artifact takes more
 
 
 def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of TRL's table of completions: a row per response, a table per logged step. Raises InputError."""
+    """Return the form of TRL's tables of completions, which have a row per response, and a table per logged step.
+
+    names: all columns with their types. args: the settings in an args.json beside the log, by name.
+    """
     step = options.named("step") or "step"
     fits = step in names and bool({"advantage", "completion", "prompt"} & {*names})
-    expect(fits, tables[0].name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(names))
+    refuse_unless(
+        fits, tables[0].name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(names)
+    )
     tables, evaluations = _of_training(tables, step)
     columns = others_in(names, options)
     cut = sum(table.height == WANDB_ROWS for table in tables if table.kind == "wandb")
@@ -85,10 +76,11 @@ def _trl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Map
 
 
 def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[LogIssue]]:
-    """Return the tables of a tracker without those of evaluations, and the issue that says so, if there were any.
+    """Return the tables without those of evaluations in a tracker, and the issue that says so, if there were any.
 
     TRL logs an evaluation under the step of the batch before: its responses, after some of that batch where there is
     room. So a table that directly follows another one of the same step is an evaluation's if it holds other prompts.
+    step: the column of steps.
     """
     kept, steps = list[Table](), list[int]()
     first: pl.DataFrame | None = None  # the first table of the step
@@ -107,7 +99,7 @@ def _of_training(tables: Sequence[Table], step: str) -> tuple[list[Table], list[
 
 
 def _one_step(table: Table, step: str) -> pl.DataFrame | None:
-    """Return the rows of a table that holds one step of a tracker; None for any other table."""
+    """Return the rows of a table if all have one step, with hashes in the place of nested values; otherwise None."""
     rows = table.frame.collect()
     whole = step in rows.columns and len(rows) > 0 and rows[step].n_unique() == 1 and rows[step].null_count() == 0
     if not whole or not rows[step].cast(pl.Float64, strict=False).is_finite().all():
@@ -117,12 +109,13 @@ def _one_step(table: Table, step: str) -> pl.DataFrame | None:
 
 
 def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of verl's rollouts: a line per response, whose uid reads prompt_rollout_output.
+    """Return the form of verl's rollouts, which have a line per response.
 
-    Raises InputError.
+    A uid reads PROMPT_ROLLOUT_OUTPUT; its last two parts are cut off, so that it tells groups.
+    names: all columns with their types. args: the settings in an args.json beside the log, by name.
     """
     fits = {"input", "output", "score"} <= {*names}
-    expect(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
+    refuse_unless(fits, tables[0].name, "verl's columns input, output, score", ", ".join(names))
     key = options.key or ("uid" if "uid" in names else "input")
     prompt = pl.col("uid").cast(pl.String).str.replace("(_[^_]*){1,2}$", "").alias("uid")
     return Form(
@@ -141,21 +134,22 @@ def _verl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Ma
 
 
 def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of ms-swift's completions: a log event per line, with lists as columns. Raises InputError.
+    """Return the form of ms-swift's completions: a log event per line, with a list per column.
 
     A trainer on Ray writes one response per line, without lists.
+    names: all columns with their types. args: the settings in an args.json beside the log, by name.
     """
     step = options.named("step") or next((name for name in ("step", "gen_step") if name in names), None)
     if step is None or not {"prompt", "completion"} <= {*names}:
         wanted = "ms-swift's columns step or gen_step, prompt, completion"
-        raise InputError(f"{tables[0].name}: expected {wanted}, got {', '.join(names)}")
+        refuse(tables[0].name, wanted, ", ".join(names))
     event = any(isinstance(names.get(name), pl.List) for name in (step, "completion"))
     lists = [n for n, kind in names.items() if isinstance(kind, pl.List) and n != "messages"] if event else []
     for table in tables if event else ():
         empty = f"lists that are empty in {table.height} log events"
         lists_of_steps = isinstance(table.schema.get(step), pl.List)
-        expect(lists_of_steps, table.name, f"lists of one length, also in {step!r}", "1 value")
-        expect(sizes_of(table, [step])[step].sum() > 0, table.name, "at least one response", empty)
+        refuse_unless(lists_of_steps, table.name, f"lists of one length, also in {step!r}", "1 value")
+        refuse_unless(sizes_of(table, [step])[step].sum() > 0, table.name, "at least one response", empty)
         expect_one_length(table, [name for name in lists if name in table.schema], step)
     size = args.get("num_generations")
     return Form(
@@ -176,18 +170,19 @@ def _ms_swift(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 
 
 def _exploded_events(events: pl.LazyFrame, lists: Sequence[str], step: str) -> pl.LazyFrame:
-    """Return a row per response of log events, each of which holds its responses in these lists; `EVENT` numbers it."""
+    """Return a row per response of log events, with the number of its event in `EVENT`; lists: the columns of lists."""
     return exploded(events.with_columns(pl.col(ROW).alias(EVENT)), lists, step)
 
 
 def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
     """Return the form of NeMo-RL's data: lists as columns, or a line per response, with an advantage per token.
 
-    The values of a line may stand in lists of one. Raises InputError for other columns.
+    The values of a line may stand in lists of one.
+    names: all columns with their types. args: the settings in an args.json beside the log, by name.
     """
     rewards = options.rewards or ("rewards",)
     fits = "rewards" in names or bool(options.rewards)
-    expect(fits, tables[0].name, "NeMo-RL's column rewards", ", ".join(names))
+    refuse_unless(fits, tables[0].name, "NeMo-RL's column rewards", ", ".join(names))
     expect_columns(rewards, list(names), tables[0].name)
     lists = []
     if isinstance(names[rewards[0]], pl.List):
@@ -212,7 +207,7 @@ def _nemo_rl(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
 
 
 def _steps_in_names(tables: Sequence[Table]) -> pl.Series:
-    """Return the step of each table: the last number in the name of its file, or else the file's own number."""
+    """Return the step of each table: the last number in the name of its file, or else the table's number, from 1."""
     digits = [re.findall(r"\d+", table.name.rpartition("/")[2]) for table in tables]
     steps = [int(numbers[-1]) if numbers else place for place, numbers in enumerate(digits, start=1)]
     return pl.Series(steps, dtype=pl.Int64)
@@ -221,10 +216,10 @@ def _steps_in_names(tables: Sequence[Table]) -> pl.Series:
 def _nemo_responses(
     table: pl.LazyFrame, lists: Sequence[str], by: str, steps: pl.Series, prompt: pl.Expr | None = None
 ) -> pl.LazyFrame:
-    """Return one row per response with its step, and one advantage and length in the place of those per token.
+    """Return a row per response with its step, and with one advantage and one length in place of those per token.
 
-    lists: the columns of lists, if these hold a value per response, and `by` one of them. steps: the step of each
-    table. prompt: the prompt of a response, which becomes a column.
+    lists: the columns of lists with a value per response, if there are any; `by` is one of them.
+    steps: the step of each table. prompt: an expression for the prompt of a response, which becomes a column.
     """
     table = exploded(table, lists, by) if lists else table
     kinds = table.collect_schema()
@@ -244,10 +239,11 @@ def _nemo_responses(
 def _prompt_of(
     kinds: Schema, tables: Sequence[Table], to_responses: Callable[[pl.LazyFrame], pl.LazyFrame]
 ) -> pl.Expr | None:
-    """Return an expression for the prompt of a response: its token ids, its messages before an answer, or first texts.
+    """Return an expression for the prompt of a response; None if the log has neither token ids nor messages.
 
-    Texts without roles are [system,] user, answer. The first text is the prompt, together with the next one if all the
-    first texts are equal. None where the log has neither ids nor content.
+    The prompt is the token ids, or the messages before an answer. Texts without roles are [system,] user, answer: the
+    first text is the prompt, together with the next one as long as these are equal in all responses.
+    kinds: the types of the columns of responses. to_responses: turns the rows of a table into responses.
     """
     content = kinds.get("content")
     if "prompt_ids" in kinds:
@@ -267,7 +263,10 @@ def _prompt_of(
 
 
 def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of any other table: its columns are the ones that the caller names, or have usual names."""
+    """Return the form of any other table: its columns are the ones that the caller names, or have usual names.
+
+    names: all columns with their types. args: the settings in an args.json beside the log, by name.
+    """
     by_lower = {name.lower(): name for name in reversed([*others_in(names, options)])}
     numeric = {name for name, kind in names.items() if is_number_type(kind)}
     not_rewards = frozenset({*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS})
@@ -276,7 +275,10 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
     usual = {name: by_lower[name] for name in (*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES) if name in by_lower}
 
     def column(what: str, usually: tuple[str, ...], texts: bool = True) -> str | None:
-        """Return the column of the step, advantage or length, as named or with a usual name, numbers first; or None."""
+        """Return the column of the step, advantage or length (`what`): the one named, or else a usual one, or None.
+
+        usually: the usual names; columns of numbers go first. texts: whether a column of text will do.
+        """
         there = [usual[name] for name in usually if name in usual]
         numbers = next((name for name in there if name in numeric), None)
         return options.named(what) or numbers or next(iter(there if texts else []), None)
@@ -301,9 +303,9 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
 
 
 def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
-    """Raise InputError for a column called a reward whose values hold several numbers each.
+    """Raise InputError for a column that is called a reward, but whose values hold several numbers each.
 
-    candidates: columns of single numbers, which may be named as rewards instead.
+    candidates: columns of single numbers, which the error says may be named as rewards instead.
     """
     hint = f", or name the rewards: {reward_options(candidates)}" if candidates else ""
     for table in one_of_each(tables):
@@ -314,7 +316,7 @@ def refuse_nested(tables: Sequence[Table], candidates: Sequence[str]) -> None:
                 members = f" of {listing(kind.to_schema(), most=5)}" if isinstance(kind, pl.Struct) else ""
                 wanted = "one column of numbers per reward"
                 got = f"nested values{members}; write each number in a column of its own{hint}"
-                raise InputError(f"{table.name}, column {name!r}: expected {wanted}, got {got}")
+                refuse(location(table.name, column=name), wanted, got)
 
 
 def _plain(name: str) -> str:
@@ -323,18 +325,19 @@ def _plain(name: str) -> str:
 
 
 def _expect_responses(tables: Sequence[Table], steps: Sequence[str]) -> None:
-    """Raise InputError if every row has a step of its own in one of these columns, so that rows are no responses."""
+    """Raise InputError if rows are means, not responses, because each has a step of its own in one of these columns."""
     for name in steps:
         there = [table for table in tables if name in table.schema and not table.schema[name].is_nested()]
         if _all_differ(first_values(table, [name], 5_000)[name] for table in there):
-            raise InputError(
-                f"{tables[0].name}: expected a row per response, got one per step ({name!r}), as of a tracker: these "
-                "are means per step, not responses; log the completions, each with its rewards"
-            )
+            got = f"one per step ({name!r}), as of a tracker: these are means per step, not responses"
+            refuse(tables[0].name, "a row per response", f"{got}; log the completions, each with its rewards")
 
 
 def _all_differ(lists: Iterable[Sequence]) -> bool:
-    """Return whether there are several values and none comes twice; lists: in parts, read up to a value that does."""
+    """Return whether there are several values and none comes twice.
+
+    lists: the values in parts, which are read up to the first one that holds a value again.
+    """
     seen = set[object]()
     for values in lists:
         before = len(seen)
@@ -357,7 +360,7 @@ FORMS: Mapping[str, Callable[[Sequence[Table], Schema, ReadOptions, Mapping], Fo
 
 
 def _writes(framework: str, names: Schema) -> bool:
-    """Return whether these may be the columns of a framework's log."""
+    """Return whether a table with these columns may be the log of a framework. names: the columns with their types."""
     has = {*names}
     lists = isinstance(names.get("step"), pl.List) or "advantages" in has
     return {
@@ -375,18 +378,19 @@ def _writes(framework: str, names: Schema) -> bool:
 def framework_of(tables: Sequence[Table], where: str) -> str:
     """Return the framework whose columns the tables have, whatever the files are called; "generic" if none has them.
 
-    Raises InputError if different frameworks wrote the tables.
+    where: the name of the log. Raises InputError if different frameworks wrote the tables.
     """
     first, framework = tables[0], _framework(tables[0])
     for table in one_of_each(tables)[1:]:
         next_framework = _framework(table)
-        got = f"{framework} in {first.name} and {next_framework} in {table.name}; name one of them"
-        expect(next_framework == framework, where, "the log of one run", got)
+        if next_framework != framework:
+            got = f"{framework} in {first.name} and {next_framework} in {table.name}; name one of them"
+            refuse(where, "the log of one run", got)
     return framework
 
 
 def _framework(table: Table) -> str:
-    """Return the first framework whose format and columns a table has; "generic" if it has none's."""
+    """Return the first framework whose format and columns a table has; "generic" if there is none."""
     of_any = table.kind in ("table", "wandb", "trackio")  # a table in memory may be any trainer's
     for form in ("jsonl", "parquet") if of_any else (table.kind,):
         for key in READABLE:

@@ -10,7 +10,8 @@ import polars as pl
 
 from gdpo_audit.logs.files import LogFile, LogFiles
 from gdpo_audit.logs.json_values import column, records, table_of
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_audit.logs.refusals import refuse
+from gdpo_core._errors import InputError, reason
 from gdpo_core._words import clip
 
 NAME = "table"  # the name of the table in messages
@@ -20,7 +21,10 @@ _NO_TABLE = "a table whose columns polars can take"
 
 
 def log_of(source: object) -> LogFiles | None:
-    """Return the log in a table or behind URLs; None for a source of another kind. Raises InputError."""
+    """Return the log in a table in memory, or behind URLs of hf://, s3:// or gs://; None for any other source.
+
+    Raises InputError if polars cannot take the table or read the URL.
+    """
     urls = [source] if isinstance(source, str) else source
     if isinstance(urls, list | tuple) and urls and all(isinstance(u, str) and REMOTE.match(u) for u in urls):
         name = urls[0] if len(urls) == 1 else f"{urls[0]} and {len(urls) - 1} more"
@@ -36,14 +40,16 @@ def log_of(source: object) -> LogFiles | None:
 
 
 def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
-    """Return a DataFrame of any library that narwhals knows, or rows as dicts, in polars; None for anything else.
+    """Return a table in memory as a DataFrame of polars; None if `data` is not a table.
 
-    odd: filled with the columns that are numbers but for a few values. Raises InputError if polars cannot take the
-    data, or if two columns have one name.
+    data: a table of any library that narwhals knows, such as pandas or Arrow, or a sequence of dicts, one per row.
+    Raises InputError if polars cannot take the data, or if two columns have one name.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         no_name = next((name for row in data for name in row if not isinstance(name, str)), None)
-        expect(no_name is None, NAME, "texts as names of columns", repr(no_name))
+        if no_name is not None:
+            refuse(NAME, "texts as names of columns", repr(no_name))
         return records(data, odd)
     import narwhals as nw  # the import is slow, and most runs are read from files
     from narwhals.exceptions import DuplicateError
@@ -56,19 +62,21 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
         return _in_polars(table, odd)
     except DuplicateError as error:
         names = re.findall(r"- ('.*?') \d+ times", str(error))
-        raise InputError(
-            f"{NAME}: expected columns of different names, got {', '.join(names)} more than once"
-        ) from None
+        refuse(NAME, "columns of different names", f"{', '.join(names)} more than once")
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException) as error:  # the library of the table may raise anything
         if isinstance(error, TypeError) and not hasattr(data, "columns"):
             return None
-        raise InputError(f"{NAME}: expected {_NO_TABLE}, got {clip(reason(error), 200)}") from None
+        refuse(NAME, _NO_TABLE, clip(reason(error), 200))
 
 
 def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
-    """Return a table of narwhals in polars; value by value where pyarrow is missing or refuses a column of pandas."""
+    """Return a table of narwhals as a DataFrame of polars.
+
+    It is copied value by value where pyarrow is missing or refuses a column of pandas.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
+    """
     try:
         return table.to_polars()
     except (ImportError, TypeError, ValueError):
@@ -76,18 +84,20 @@ def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
 
 
 def _scan(url: str) -> pl.LazyFrame:
-    """Return the plan that reads a table on the Hugging Face Hub, in S3 or in Google Cloud. Raises InputError.
+    """Return a lazy frame of the Parquet files behind a URL: a file, a glob, or all files of a folder or a dataset.
 
-    Of a dataset or a folder the plan reads all Parquet files.
+    The URL leads to the Hugging Face Hub, to S3 or to Google Cloud. Raises InputError for another format, and if polars
+    refuses the URL.
     """
-    # polars warns that it has to look for the region of a bucket, which is no user's concern.
+    # polars warns that it has to look for the region of a bucket, which does not concern a user.
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)
     scheme, rest = url.split("://", 1)
     url = f"{scheme.lower()}://{rest}"
     ending = re.search(r"\.(jsonl|ndjson|json|[ct]sv)$", url, re.IGNORECASE)
-    expect(ending is None, url, "Parquet behind a URL; download other files", f"one of {ending and ending[0]}")
+    if ending is not None:
+        refuse(url, "Parquet behind a URL; download other files", f"one of {ending[0]}")
     try:
         whole = _HUB_DATASET.fullmatch(url) or not re.search(r"[*?\[]|\.\w+$", url.rpartition("/")[2])
         return pl.scan_parquet(f"{url.rstrip('/')}/**/*.parquet" if whole else url)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, ImportError) as error:
-        raise InputError(f"{url}: expected a table that polars can read, got {clip(reason(error), 200)}") from None
+        refuse(url, "a table that polars can read", clip(reason(error), 200))

@@ -1,32 +1,38 @@
-"""The groups of a log: rows that share a column's value, or blocks of rows, whose size `sizes.py` infers."""
+"""The groups of a log: rows that share a value in a column, or blocks of rows, whose size `sizes.py` infers."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from shlex import quote
+from typing import NoReturn
 
 import numpy as np
 import polars as pl
 
 from gdpo_audit.logs.clues import Grouping, in_words
 from gdpo_audit.logs.columns import ReadOptions
+from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.run import SAMPLE, Blocks, LogIssue, Run, size_at, spread
 from gdpo_audit.logs.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_audit.logs.window import select_steps, window_of
 from gdpo_core import config_lines
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError
 
 BATCHES = 200  # the number of batches whose advantages are examined
-MANY = 0.5  # The share of groups of an unusual size from which on groups have not lost rows but differ in size.
-OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues that go with one way to group
+MANY = 0.5  # the share of groups of an unusual size from which on groups simply differ in size, and have lost no rows
+OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues that only one way to group has
 
 
 class NoGroups(InputError):
-    """Raised where nothing that is usual in a log shows which rows are a group."""
+    """Raised where nothing in a log shows which rows are a group."""
 
 
 def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
-    """Return the run read in other groups, with an issue that says so; before: how they were told apart at first."""
+    """Return the run read again in other groups, with an issue that says so.
+
+    A column that now tells groups apart is not a reward any more.
+    before: in words, how the groups were told apart until now; empty if they were not.
+    """
     assert run._read_with is not None, "a run that was read can be read again"
     rewards = tuple(name for name in run.rewards if name not in grouping.columns)
     fewer = {"rewards": rewards} if rewards != run.rewards else {}
@@ -38,8 +44,8 @@ def regrouped(run: Run, grouping: Grouping, before: str) -> Run:
 def with_groups(run: Run, options: ReadOptions) -> Run:
     """Return the run in groups: those that a column identifies, or blocks of the size given, configured or inferred.
 
-    The size shows in the whole log; issues that may mislead a reader are those of the steps that are asked for. Raises
-    NoGroups where nothing shows the groups, and InputError where the size given does not fit.
+    The size is inferred from the whole log, while issues that may mislead a reader are those of the steps that are
+    asked for. Raises NoGroups if nothing shows the groups, and InputError if the size given does not fit.
     """
     rows = run._source
     window = window_of(rows.sizes["step"], run.path, options.steps, options.last)
@@ -60,12 +66,12 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
         return _in_blocks(run, ((0, size),))
     inferred = infer(sizes, rows.advantages, ids)
     if inferred is None:
-        raise no_groups(run)
+        refuse_groups(run)
     return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.smaller)
 
 
 def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
-    """Return the run in groups of rows that are `places` apart; sizes: the rows of each batch."""
+    """Return the run in groups of rows that are `places` apart in their batch; sizes: the rows of each batch."""
     usual = Counter(sizes).most_common(1)[0][0] // places
     whole = all(size == usual * places for size in sizes)
     words = in_words(Grouping(places=places))
@@ -73,7 +79,7 @@ def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
 
 
 def regroup(run: Run, size: int) -> Run:
-    """Return the run in blocks of this size. Raises InputError where a batch is no multiple of it."""
+    """Return the run in blocks of `size` rows as groups. Raises InputError if a batch is no multiple of it."""
     sizes, _ = _in_window(run)
     _expect_none(sizes.filter(pl.col("rows") % size != 0), run, f"rows that groups of {size} divide")
     before = tuple(issue for issue in run.issues if issue.id not in OF_BLOCKS)
@@ -81,9 +87,10 @@ def regroup(run: Run, size: int) -> Run:
 
 
 def with_clues(run: Run) -> Run:
-    """Return the run with all that shows its groups: sizes, first advantages and a sample, from one pass over it.
+    """Return the run with all that shows its groups, which one pass over the log gathers.
 
-    Raises InputError for a log without rows.
+    These are the sizes of batches or groups, the advantages of the first batches, and a sample of the rows. Raises
+    InputError for a log without rows.
     """
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
@@ -91,7 +98,7 @@ def with_clues(run: Run) -> Run:
     advantages: list[np.ndarray] = []
 
     def seen() -> Iterator[pl.DataFrame]:
-        """Yield the tables of the log, and keep what they show of the groups."""
+        """Yield the tables of the log, and note the sizes and the advantages of the batches in each."""
         for table in rows.read():
             counts = table.group_by(by, maintain_order=True).agg(
                 pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
@@ -102,36 +109,46 @@ def with_clues(run: Run) -> Run:
             yield table
 
     sample = spread(seen(), SAMPLE)
-    expect(bool(sizes), run.path, "at least one response", "0 rows")
+    refuse_unless(bool(sizes), run.path, "at least one response", "0 rows")
     some = tuple(advantages[:BATCHES])
     return replace(run, _rows=replace(rows, sizes=pl.concat(sizes), advantages=some, sample=tuple(sample)))
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the sizes of the batches, and the prompts or None, of the steps that are asked for."""
+    """Return the sizes of the batches and the prompts, both of the steps that are asked for.
+
+    The prompts are None if the log does not show which prompt a row belongs to.
+    """
     rows = run._source
     prompts = None if rows.prompts is None else select_steps(rows.prompts, run.window)
     return select_steps(rows.batches, run.window), prompts
 
 
 def _with_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
-    """Return the run with an issue that says from which step on its groups have another size."""
+    """Return the run with an issue that says from which step on its groups have another size.
+
+    sizes: the rows and the step of each batch. changes: the first batch and the group size of each stretch.
+    """
     steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
     details = {"sizes": [size for _, size in changes], "from_steps": steps}
     return replace(run, issues=(*run.issues, LogIssue("group-size-changes", details)))
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
-    """Raise InputError for the first of these batches, whose rows make no whole groups."""
+    """Raise InputError for the first of these batches or groups, whose rows make no whole groups.
+
+    ragged: their rows, step and file. wanted: in words, what was expected.
+    """
     if len(ragged):
         file, rows, step = run.files[ragged["_file"][0]], ragged["rows"][0], ragged["step"][0]
-        raise InputError(f"{file}: expected {wanted}, got {rows} in step {step}")
+        refuse(file, wanted, f"{rows} in step {step}")
 
 
 def _in_blocks(run: Run, blocks: Blocks) -> Run:
-    """Return the run in blocks of rows from the start of each batch as groups.
+    """Return the run with blocks of rows, from the start of each batch on, as groups.
 
-    blocks: the sizes, each from a batch on. Batches that are cut, and prompts that several groups share, are issues.
+    blocks: the first batch and the group size of each stretch. Batches that are cut, and prompts that several groups
+    share, become issues.
     """
     sizes, prompts = _in_window(run)
     size = size_at(blocks)
@@ -153,7 +170,11 @@ def _in_blocks(run: Run, blocks: Blocks) -> Run:
 
 
 def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
-    """Return the run in the groups that a column identifies, with issues for groups that are cut or merged."""
+    """Return the run in the groups that a column identifies, with issues for groups that are cut or merged.
+
+    sizes: the rows, batch, step and file of each group. group_size: the usual size, if the caller gave it.
+    Raises InputError if the size given does not divide a group.
+    """
     rows = run._source
     usual = group_size or min(sizes["rows"].mode())
     sizes, changes = _with_usual(sizes, usual, changes=group_size is None)
@@ -189,21 +210,26 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
 
 
 def _steps(rows: pl.DataFrame) -> dict[str, int]:
-    """Return the first step of these rows, and how many steps they have, as details of an issue."""
+    """Return the first step of these rows as `step`, and how many steps they have as `steps`, for an issue."""
     return {"step": rows["step"][0], "steps": rows["step"].n_unique()}
 
 
 def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
-    """Return the size of blocks that prompts drawn twice in a batch may have merged; () without such a size."""
+    """Return the size that divides the sizes of all groups, in a tuple, if prompts may have merged groups; else ().
+
+    A batch that draws a prompt twice merges two groups. sizes: the rows of each group.
+    """
     rows = sizes["rows"].to_numpy()
     size = int(np.gcd.reduce(rows))
     return (size,) if 1 < size < rows.max() else ()
 
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
-    """Return the groups with the size that is usual where they stand, and where that size changes: () if it does not.
+    """Return the groups with a column `usual`, the usual group size in their part of the log, and its changes.
 
-    usual: the size where it does not change. changes: whether to look for changes.
+    The changes are the first batch and the size of each stretch of batches with one size; () if the size never changes.
+    sizes: the rows and the batch of each group. usual: the size if it never changes. changes: whether to look for
+    changes.
     """
     changing: Blocks = ()
     if changes:
@@ -220,7 +246,10 @@ def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.Data
 
 
 def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
-    """Return the prompts of each batch, without the last of several, which the sample may have cut off; [] for none."""
+    """Return an array per batch with the prompt of each row; [] if the prompts are not known.
+
+    The last of several batches is left out, because the sample of prompts may have cut it off.
+    """
     if prompts is None or not len(prompts):
         return []
     parts = [part["_key"].to_numpy() for part in prompts.partition_by("batch", maintain_order=True)]
@@ -228,7 +257,7 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
 
 
 def _with_sample(run: Run) -> Run:
-    """Return the run, with an issue if no two rows of a batch share their prompt, as in a log that is a sample."""
+    """Return the run, with an issue if every row of a batch has its own prompt, as in a log that is a sample."""
     _, prompts = _in_window(run)
     whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
     if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
@@ -237,22 +266,26 @@ def _with_sample(run: Run) -> Run:
     return replace(run, issues=(*run.issues, LogIssue("groups-sampled", details)))
 
 
-def no_groups(run: Run) -> NoGroups:
-    """Return the error where nothing shows the groups; it names the setting, if any, that makes a log a sample."""
+def refuse_groups(run: Run) -> NoReturn:
+    """Raise NoGroups for a run in which nothing shows the groups.
+
+    It names the setting, if there is one, with which the trainer would log whole groups.
+    """
     setting = config_lines.log_whole_groups(run.framework)
     whole = f"log all rows, with {setting.splitlines()[0]}, or " if setting else ""
     prompt = quote(run._source.prompt_column or "NAME")
-    return NoGroups(
-        f"{run.path}: expected groups that can be told from prompts or advantages, got none, as of rows that are "
-        f"a sample or shuffled; {whole}give group_size, the responses per prompt, as --group-size N, or the column "
-        f"that identifies the prompt, as --group {prompt} (rewards: {', '.join(run.rewards)})"
+    got = (
+        f"none, as of rows that are a sample or shuffled; {whole}give group_size, the responses per prompt, as "
+        f"--group-size N, or the column that identifies the prompt, as --group {prompt} (rewards: "
+        f"{', '.join(run.rewards)})"
     )
+    refuse(run.path, "groups that can be told from prompts or advantages", got, NoGroups)
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:
-    """Return details of groups of one batch that share a prompt, from a sample of the prompts; None if no groups do.
+    """Return details, for an issue, of groups of one batch that share a prompt; None if there are none.
 
-    prompts: batch, step and `_key` of rows in blocks of this size.
+    prompts: the batch, step and `_key` (the prompt) of some rows. size: an expression for the group size.
     """
     block = pl.int_range(pl.len()).over("batch") // size
     groups = prompts.with_columns(block.alias("block")).unique(["batch", "block"], keep="first", maintain_order=True)

@@ -1,4 +1,4 @@
-"""The column that says that a prompt returns: its text, its tokens, or an id that is no place in the batch."""
+"""The column that says which prompt a response answers: the prompt's text, its tokens, or an id that is no place."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -7,16 +7,17 @@ import polars as pl
 from gdpo_audit.logs.names import MADE_PROMPT
 from gdpo_audit.logs.texts import PROMPT_TEXTS
 
-# The names of columns that say which prompt a response is to, the surest first.
+# The names of columns that say which prompt a response answers, the surest first.
 NAMES = (*PROMPT_TEXTS, MADE_PROMPT, "prompt_id", "prompt_idx", "prompt_index")
 TOKENS = ("prompt_tokens", "prompt_token_ids", "prompt_ids", "input_ids", "query_tokens")
-_FEWEST = 2  # The fewest batches, and prompts in a batch, that show that an id counts the prompts of each batch anew.
+_FEWEST = 2  # the fewest batches, and the fewest prompts in each, that show that an id numbers them in each batch anew
 
 
 def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.DataFrame]) -> str | None:
-    """Return the column that says which prompt a response is to; None where the log has none.
+    """Return the column that says which prompt a response answers; None if the log has none.
 
-    columns: those that may say it, with their types. rows: reads some rows of one of them, as `value` beside `batch`.
+    columns: the columns that may say it, with their types.
+    rows: reads some rows of the column with a given name, as `value` beside `batch`.
     """
     by_lower = {name.lower(): name for name in reversed([*columns])}
     named = [by_lower[name] for name in NAMES if name in by_lower]
@@ -28,7 +29,9 @@ def identity_of(columns: Mapping[str, pl.DataType], rows: Callable[[str], pl.Dat
 
 
 def is_place(rows: pl.DataFrame) -> bool:
-    """Return whether the values of a column count the prompts of each batch anew, in the order in which they come.
+    """Return whether the values of a column number the prompts of each batch anew, in the order in which they come.
+
+    rows: the columns `batch` and `value`.
 
     >>> is_place(pl.DataFrame({"batch": [1, 1, 1, 2, 2, 2], "value": [0, 0, 1, 0, 1, 1]}))
     True

@@ -11,56 +11,71 @@ import polars as pl
 
 from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.names import MADE
-from gdpo_core._errors import InputError, expect
+from gdpo_audit.logs.refusals import refuse
 from gdpo_core._words import clip, count, listing
 
 COLUMNS = 5_000  # the most columns of a table
-NAME = 10_000  # the most characters of a name; a report repeats the name of a reward a hundred times
+NAME = 10_000  # the most characters of a name, which a report may repeat a hundred times
 
 
 def document(file: LogFile, wanted: str) -> object:
-    """Return the content of a file of JSON. Raises InputError where it is broken."""
+    """Return what a file of JSON holds. Raises InputError if the file is not JSON.
+
+    wanted: what the file should hold, in words, for the error.
+    """
     try:
         return json.loads(file.content().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{file.name}: expected {wanted}, got broken JSON: {clip(str(error), 100)}") from None
+        refuse(file.name, wanted, f"broken JSON: {clip(str(error), 100)}")
 
 
 def expect_names(names: Collection[str], where: str) -> None:
-    """Raise InputError for names that no column can have, that come twice, or that are more than any log has."""
-    expect(len(names) <= COLUMNS, where, f"at most {COLUMNS} columns", len(names))
+    """Raise InputError for names of columns that are too many, too long, repeated or reserved.
+
+    Reserved are names that polars reads as a pattern, and names that begin like those of the columns that reading adds.
+    where: the name of the table, for the error.
+    """
+    if len(names) > COLUMNS:
+        refuse(where, f"at most {COLUMNS} columns", len(names))
     repeated = [repr(clip(name)) for name, times in Counter([*names]).items() if times > 1]
-    expect(not repeated, where, "columns of different names", f"{listing(repeated, most=5)} more than once")
+    if repeated:
+        refuse(where, "columns of different names", f"{listing(repeated, most=5)} more than once")
     longest = max(map(len, names), default=0)
-    expect(longest <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(longest))
+    if longest > NAME:
+        refuse(where, f"names of columns of at most {count(NAME, 'character')}", count(longest))
     taken = next((name for name in names if _is_pattern(name) or name.startswith(MADE)), None)
-    expect(taken is None, where, "columns of other names", f"one called {taken!r}")
+    if taken is not None:
+        refuse(where, "columns of other names", f"one called {taken!r}")
 
 
 def _is_pattern(name: str) -> bool:
-    """Return whether polars takes a name for a pattern of names."""
+    """Return whether polars takes the name of a column for a pattern that other names may match: "*", or "^…$"."""
     return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
 def records(items: Sequence[Mapping], odd: set[str] | None = None) -> pl.DataFrame:
-    """Return objects as a table, one row each. odd: filled with the columns that are numbers but for a few values.
+    """Return objects as a table with a row for each; a member that an object lacks is null in its row.
 
-    Raises InputError for too many columns.
+    Raises InputError if there are too many columns.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     names = dict.fromkeys(name for item in items for name in item)
-    expect(len(names) <= COLUMNS, "table", f"at most {COLUMNS} columns", len(names))
+    if len(names) > COLUMNS:
+        refuse("table", f"at most {COLUMNS} columns", len(names))
     return table_of(column(name, [item.get(name) for item in items], odd) for name in names)
 
 
 def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
-    """Return the table of these columns; a list of them would give a column without a name another name."""
+    """Return the table of these columns, each under its own name, which may be the empty text."""
+    # From a list polars would give a column without a name another name.
     return pl.DataFrame({series.name: series for series in columns})
 
 
 def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Series:
-    """Return JSON values as a column: numbers, lists and objects as they are; other or mixed kinds as text.
+    """Return JSON values as a column of numbers, booleans, texts, lists or objects; values of mixed kinds become text.
 
-    odd: takes the name of the column if it is text but mostly numbers.
+    Texts among numbers become numbers if each of them spells one, because trackers write NaN in quotes.
+    odd: a set to which the column is added if it becomes text although most of its values are numbers.
     """
     name = _utf8(name)
     values = [value.item() if getattr(value, "shape", None) == () else value for value in values]  # of numpy or torch
@@ -89,7 +104,7 @@ def column(name: str, values: Sequence, odd: set[str] | None = None) -> pl.Serie
 
 
 def _lists(name: str, values: Sequence[list | None], odd: set[str] | None) -> pl.Series:
-    """Return lists as a column; an empty list is null. odd: as in `column`."""
+    """Return lists of JSON values as a column, in which an empty list is null. odd: as in `column`."""
     inner = column(name, [item for value in values for item in value or ()], odd)
     rows = np.arange(len(values))
     lists = pl.DataFrame({"row": rows.repeat([len(value or ()) for value in values]), "list": inner})
@@ -98,12 +113,12 @@ def _lists(name: str, values: Sequence[list | None], odd: set[str] | None) -> pl
 
 
 def is_number(value: object) -> bool:
-    """Return whether a JSON value can be a reward: a number or a boolean."""
+    """Return whether a JSON value can be a reward: whether it is a number or a boolean."""
     return isinstance(value, int | float)
 
 
 def _float(value: float | Decimal | None) -> float | None:
-    """Return a number as a float, an integer that is too large as infinity, and None as None."""
+    """Return a number as a float, or infinity if it is too large for one; None for None."""
     try:
         return None if value is None else float(value)
     except OverflowError:
@@ -111,12 +126,15 @@ def _float(value: float | Decimal | None) -> float | None:
 
 
 def _text(value: object) -> str | None:
-    """Return a value of JSON as text, nested values and numbers as JSON writes them; None for None."""
+    """Return a JSON value as text: a text itself, anything else as JSON writes it; None for None.
+
+    Half characters (lone surrogates), which polars cannot hold, become the replacement character.
+    """
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # replaces half characters
     return None if value is None else json.dumps(value)
 
 
 def _utf8(text: str) -> str:
-    """Return a text in which half characters are written as escapes."""
+    """Return a text in which half characters (lone surrogates) are escapes; return anything but a text unchanged."""
     return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text

@@ -1,6 +1,6 @@
 """Lists with a value per answer, in a row per group or per step, as a row per answer.
 
-The lengths tell values per answer from values per token: in every row several lists have one length.
+Lengths tell such lists from lists with a value per token: in every row several lists have one length.
 """
 
 import re
@@ -11,14 +11,15 @@ import polars as pl
 
 from gdpo_audit.logs.names import ROWS_OF_A_FILE
 from gdpo_audit.logs.objects import is_called_reward
+from gdpo_audit.logs.refusals import location, refuse
 from gdpo_audit.logs.roles import ADVANTAGES, role
 from gdpo_audit.logs.tables import Schema, Table, is_number_type, is_unread
-from gdpo_core._errors import InputError
 
-LINE = "__line"  # the column that tells the lines of a log, where these are groups
+LINE = "__line"  # the column that numbers the lines of a log whose lines hold several answers
 KEYED_BY = "the lines of the log"
-SIZES, SIZES_SHARE = 8, 0.25  # the most different sizes of groups, and the most as a share of the rows
-MOSTLY = 0.9  # The share of the rows in which a list is as long as the rewards, if it is meant to be so in each row.
+SIZES, SIZES_SHARE = 8, 0.25  # groups have at most so many different sizes, or so many as a share of the rows
+MOSTLY = 0.9  # the share of rows in which a list must be as long as the rewards if it is meant to be so in all of them
+# The names of lists with a value per token, and of lists with a value per turn, step or token.
 _OF_TOKENS = re.compile(r"(^|_)(tokens?|token_ids?|input_ids|ids|logprobs?|log_probs?|logps?|masks?)$", re.IGNORECASE)
 _OF_TURNS = re.compile(r"(^|_)(turn|step|token)s?(_|$)", re.IGNORECASE)
 _OF_FUNCTIONS = re.compile(r"name|func|key", re.IGNORECASE)  # names of lists that name the reward functions
@@ -28,7 +29,7 @@ _CHATS = (*_ANSWERS, "messages")
 
 @dataclass(frozen=True)
 class Lists:
-    """The columns with a value per answer in each row, and whether rows hold several answers."""
+    """The columns whose lists hold a value per answer; several: whether a row holds several answers."""
 
     names: tuple[str, ...]
     several: bool
@@ -37,10 +38,12 @@ class Lists:
 def lists_of_answers(
     tables: Sequence[Table], schema: Schema, named: Collection[str], alone: bool, prompts: Sequence[str]
 ) -> Lists | None:
-    """Return the columns whose lists hold a value per answer; None where no lists do, or rows are answers already.
+    """Return the columns whose lists hold a value per answer; None if there are none, or if rows are answers already.
 
-    schema: of all tables. named: the rewards that the caller names. alone: no column of single numbers may be a reward.
-    prompts: columns that say with the step which prompt a row is of. Raises InputError for lists of different lengths.
+    schema: the columns of all tables. named: the rewards that the caller names.
+    alone: whether no column of single numbers may be a reward.
+    prompts: the columns that tell, together, which prompt a row belongs to.
+    Raises InputError for lists of different lengths in a row, and if only some tables have the lists.
     """
     lists = [name for name, kind in schema.items() if isinstance(kind, pl.List)]
     rewards = [name for name in lists if _holds_rewards(name, schema[name], named)]
@@ -52,11 +55,11 @@ def lists_of_answers(
     if lacks is not None:
         has = next(table for table in tables if isinstance(table.schema.get(rewards[0]), pl.List))
         got = f"others: lists in {rewards[0]!r} only in {has.name}; name one of them"
-        raise InputError(f"{lacks.name}: expected the columns of {has.name}, got {got}")
+        refuse(lacks.name, f"the columns of {has.name}", got)
     sizes = pl.concat([_sizes(table, lists) for table in tables])
     filled = sizes.filter(pl.col(rewards[0]) > 0)
     if not len(filled):
-        raise InputError(f"{tables[0].name}: expected a value in the lists of {rewards[0]!r}, got empty ones alone")
+        refuse(tables[0].name, f"a value in the lists of {rewards[0]!r}", "empty ones alone")
     shares = {name: _share(filled, name, rewards[0]) for name in lists}
     chosen = [name for name in lists if shares[name] >= MOSTLY and not _is_chat(schema[name])]
     several = bool((filled[rewards[0]] > 1).any())
@@ -69,9 +72,10 @@ def lists_of_answers(
 
 
 def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts: bool) -> pl.LazyFrame:
-    """Return a row per answer, with the number of the line that it stands in; rows with empty lists are left out.
+    """Return a row per answer; a column `LINE` numbers the line of the log that it stood in, if lines hold several.
 
-    number: of the table. texts: whether the long texts are wanted; else their lengths take their place.
+    Rows whose lists are empty are left out. frame: the rows of the table. number: the number of the table.
+    texts: whether long texts are wanted; otherwise the number of their characters takes their place.
     """
     schema = frame.collect_schema()
     there = [name for name in lists.names if isinstance(schema.get(name), pl.List)]
@@ -98,11 +102,11 @@ def exploded(table: Table, frame: pl.LazyFrame, lists: Lists, number: int, texts
 def lines_are_groups(
     tables: Sequence[Table], lists: Lists, step: str | None, ids: Sequence[str], prompts: Sequence[str]
 ) -> bool:
-    """Return whether each row is a group.
+    """Return whether each line of the log is one group.
 
-    A row is none where a column of ids tells the groups, or where a list has several ids or prompts in one row. Nor is
-    a row surely a group where each has a step of its own and no prompt, as it may be a batch of several groups.
-    ids, prompts: columns of the tables that may tell groups.
+    A line is not a group if it holds several ids or prompts, or if a column with one id per line tells the groups. It
+    may also be a batch of several groups if each line has a step of its own and the log has no prompts.
+    step: the column of steps, if any. ids, prompts: the columns that may tell groups apart.
     """
     several = [name for name in (*ids, *prompts) if name in lists.names and _differs_in_rows(tables, name)]
     if not lists.several or several or any(name not in lists.names for name in ids):
@@ -117,7 +121,7 @@ def lines_are_groups(
 
 
 def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
-    """Return whether some row holds different values in the list of this column."""
+    """Return whether some row has different values in its list of this column."""
     for table in tables:
         kind = table.schema.get(name)
         if isinstance(kind, pl.List) and not kind.inner.is_nested():
@@ -131,7 +135,7 @@ def _differs_in_rows(tables: Sequence[Table], name: str) -> bool:
 
 
 def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool:
-    """Return whether a column is named like rewards, and its lists hold numbers or objects."""
+    """Return whether a column is named like rewards, or by the caller, and its lists hold numbers or objects."""
     inner = kind.inner if isinstance(kind, pl.List) else None
     fits = is_number_type(inner) or isinstance(inner, pl.Struct)
     called = is_called_reward(name) and not _OF_TURNS.search(name)
@@ -139,7 +143,10 @@ def _holds_rewards(name: str, kind: pl.DataType, named: Collection[str]) -> bool
 
 
 def members_of_rollouts(kind: pl.DataType) -> list[str]:
-    """Return the members of the objects in a list, if each is a rollout with rewards or an advantage; else []."""
+    """Return the names of the members of objects in lists, if these objects are rollouts; otherwise [].
+
+    A rollout has a reward or an advantage. kind: the type of the column that holds the lists.
+    """
     inner = kind.inner if isinstance(kind, pl.List) else None
     if not isinstance(inner, pl.Struct) or _is_chat(kind):
         return []
@@ -148,20 +155,23 @@ def members_of_rollouts(kind: pl.DataType) -> list[str]:
 
 
 def _may_be_reward(name: str, kind: pl.DataType) -> bool:
-    """Return whether a column of lists of numbers may be a reward, where the log has no other reward."""
+    """Return whether a column of lists of numbers may be a reward though its name does not say so.
+
+    It may not if it is named like advantages, tokens or a metric.
+    """
     inner = kind.inner if isinstance(kind, pl.List) else None
     named_otherwise = name.lower() in ADVANTAGES or bool(_OF_TOKENS.search(name)) or role(name) == "metric"
     return is_number_type(inner) and not named_otherwise
 
 
 def _is_chat(kind: pl.DataType) -> bool:
-    """Return whether lists are the messages of a chat."""
+    """Return whether a column of this type holds lists of messages, each with a role and a content."""
     inner = kind.inner if isinstance(kind, pl.List) else None
     return isinstance(inner, pl.Struct) and {"role", "content"} <= {*inner.to_schema()}
 
 
 def rows_are_answers(schema: Schema) -> bool:
-    """Return whether each row is one answer: it has one advantage, or one text of an answer."""
+    """Return whether each row is one answer, because it has one advantage, one text of an answer, or one chat."""
     by_lower = {name.lower(): kind for name, kind in schema.items()}
     one_advantage = any(is_number_type(by_lower.get(name)) for name in ADVANTAGES)
     text = any(by_lower.get(name) == pl.String for name in _ANSWERS)
@@ -176,7 +186,12 @@ def _per_answer(
     prompts: Sequence[str],
     alone: bool,
 ) -> bool:
-    """Return whether lists of one length hold a value per answer, not one per token or per reward function."""
+    """Return whether lists of one length hold a value per answer, not a value per token or per reward function.
+
+    chosen: the columns of these lists. rewards: those of them that may be rewards. schema: the columns of all tables.
+    prompts: the columns that tell, together, which prompt a row belongs to.
+    alone: whether no column of single numbers may be a reward.
+    """
     inner = {name: schema[name].inner for name in chosen}  # type: ignore[attr-defined]
     of_answers = [name for name in chosen if inner[name] == pl.String or isinstance(inner[name], pl.List)]
     if any(inner[name] == pl.String and _OF_FUNCTIONS.search(name) for name in chosen):
@@ -193,7 +208,10 @@ def _per_answer(
 
 
 def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema) -> bool:
-    """Return whether lists of nothing but numbers have more different lengths than groups have, as texts do."""
+    """Return whether these lists have too many different lengths for groups, as lists with a value per token do.
+
+    Only lists of numbers look like that. lengths: the length of the list in each row. chosen: the columns of the lists.
+    """
     texts = any(not is_number_type(schema[name].inner) for name in chosen)  # type: ignore[attr-defined]
     return not texts and lengths.n_unique() > max(SIZES, SIZES_SHARE * len(lengths))
 
@@ -202,7 +220,7 @@ def _look_like_tokens(lengths: pl.Series, chosen: Sequence[str], schema: Schema)
 
 
 def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
-    """Return the lengths of the lists in each row; null where a row has none."""
+    """Return the length of each of these lists in each row of a table; null where a row has no list."""
     there = {name for name in lists if isinstance(table.schema.get(name), pl.List)}
     length = [
         pl.col(name).list.len().cast(pl.Int64) if name in there else pl.lit(None, pl.Int64).alias(name)
@@ -212,13 +230,20 @@ def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
 
 
 def _share(sizes: pl.DataFrame, name: str, reference: str) -> float:
-    """Return the share of the rows with both lists in which the two have one length."""
+    """Return the share of rows in which two lists have the same length, among the rows in which both hold values.
+
+    sizes: the lengths of the lists in each row. name, reference: the columns of the two lists; `reference` is never
+    empty.
+    """
     both = sizes.filter(pl.col(name).fill_null(0) > 0) if name != reference else sizes
     return float((both[name] == both[reference]).mean() or 0.0) if len(both) else 0.0  # type: ignore[arg-type]
 
 
 def _expect_one_length(tables: Sequence[Table], sizes: pl.DataFrame, name: str, by: str) -> None:
-    """Raise InputError for the first row whose lists in `name` and `by` differ in length, unless one is missing."""
+    """Raise InputError for the first row whose lists in `name` and `by` differ in length; an empty `name` is allowed.
+
+    sizes: the lengths of the lists in the rows of all tables, one after the other.
+    """
     wrong = (sizes[name] != sizes[by].fill_null(0)) & (sizes[name].fill_null(0) > 0)
     if not wrong.any():
         return
@@ -226,5 +251,5 @@ def _expect_one_length(tables: Sequence[Table], sizes: pl.DataFrame, name: str, 
     got = f"{sizes[by][at] or 0} in {by!r}, {sizes[name][at]} in {name!r}"
     for table in tables:
         if at < table.height:
-            raise InputError(f"{table.name}, row {at + 1}: expected lists of one length, got {got}")
+            refuse(location(table.name, row=at), "lists of one length", got)
         at -= table.height

@@ -1,7 +1,7 @@
 """The names of columns: those that reading adds to a log's own, and those of rewards in the tables of a run.
 
-A reward may have any name. Before the door, where a table has the columns of its log, what reading adds has names that
-no column of a log can have. Behind it, where a table has the columns of `Run`, rewards have a namespace of their own.
+A reward may have any name, so two things keep names apart. While a table still has the columns of its log, the columns
+that reading adds have names that no log may use. Once it has the columns of `Run`, rewards have a prefix of their own.
 """
 
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from shlex import quote
 
 import polars as pl
 
-# The columns with the number of the table in the log, of the row in the table, and of the log event of the row.
+# The columns that hold the number of a row's table in the log, its own number in the table, and that of its log event.
 FILE, ROW, EVENT = "gdpo::file", "gdpo::row", "gdpo::event"
 # The columns that a form makes of others: the step in the name of a file, and the prompt in a text.
 MADE_STEP, MADE_PROMPT = "gdpo::step", "gdpo::prompt"
-# The column with the group of each row, as a number, where some rows are looked at.
+# The column that holds the number of each row's group, where a sample of the rows is looked at.
 GROUP_OF_ROW = "gdpo::group"
-MADE = "gdpo::"  # The start of the name of every column that reading adds; no column of a log may begin so.
+MADE = "gdpo::"  # the start of the name of every column that reading adds, with which no column of a log may begin
 _REWARD = "reward:"
 # The place of a row in a log is the number of its file times this, plus its own number in the file; no file has so many
 # rows.
@@ -23,7 +23,7 @@ ROWS_OF_A_FILE = 1 << 32
 
 
 def reward_column(name: str) -> str:
-    """Return the name that a reward has in the tables of a run, which no other column of these tables has.
+    """Return the name of a reward's column in the tables of a run, which no other column there has.
 
     >>> reward_column("length")
     'reward:length'
@@ -32,12 +32,12 @@ def reward_column(name: str) -> str:
 
 
 def reward_columns(names: Iterable[str]) -> list[str]:
-    """Return the names that these rewards have in the tables of a run."""
+    """Return the names of these rewards' columns in the tables of a run."""
     return [_REWARD + name for name in names]
 
 
 def with_bare_names(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a table of a run for people: each reward by its bare name, unless another column has that already.
+    """Return a table of a run for people to read: rewards have their bare names unless another column has that name.
 
     >>> with_bare_names(pl.DataFrame({"length": [5], "reward:length": [0.5], "reward:acc": [1.0]})).columns
     ['length', 'reward:length', 'acc']

@@ -1,4 +1,4 @@
-"""Rewards in an object per row as columns: `rewards: {"correct": 1, "format": 0}`, also where it is text."""
+"""Objects of rewards in the rows of a log as columns: `rewards: {"correct": 1, "format": 0}`, also spelled as text."""
 
 import ast
 import json
@@ -11,21 +11,22 @@ import polars as pl
 
 from gdpo_audit.logs.columns import SAMPLE, first_values
 from gdpo_audit.logs.json_values import column
+from gdpo_audit.logs.refusals import location, refuse
 from gdpo_audit.logs.tables import Schema, Table, fields_of, is_number_type
-from gdpo_core._errors import expect
 from gdpo_core._words import clip
 
+# The names of columns of rewards.
 _REWARDS = re.compile(r"(^|_)(rewards?|scores?)($|_)|^components$", re.IGNORECASE)
-# names of other objects, such as verl's reward_model
+# Words in the names of objects that hold no rewards although they are called so, such as verl's reward_model.
 _OTHERS = re.compile(r"model|config|kwargs|prompt|spec", re.IGNORECASE)
-# Words in the names of objects of numbers that are neither rewards nor judgements.
+# Words in the names of objects of numbers that judge nothing.
 _NO_JUDGEMENTS = re.compile(r"usage|tim(e|ing)|config|param|setting|meta|kwargs|prompt|spec|args|stat", re.IGNORECASE)
 LONGEST = 20_000  # the most characters of a text that spells an object
 
 
 @dataclass(frozen=True)
 class Member:
-    """A value in an object: the column that it becomes, the column of the object, and its name there."""
+    """A member of an object in a row: its name there, the column of the object, and the column that it becomes."""
 
     column: str
     object: str
@@ -33,12 +34,12 @@ class Member:
 
     @property
     def value(self) -> pl.Expr:
-        """The expression of the column that the member becomes."""
+        """The expression for the member's values, under the name of the column that it becomes."""
         return pl.col(self.object).struct.field(self.name).alias(self.column)
 
 
 def is_called_reward(name: str) -> bool:
-    """Return whether a column is called like rewards.
+    """Return whether a column is named like rewards.
 
     >>> [is_called_reward(name) for name in ("rewards_per_func", "score", "reward_model", "metrics")]
     [True, True, False, False]
@@ -47,16 +48,18 @@ def is_called_reward(name: str) -> bool:
 
 
 def is_numbers(kind: object) -> bool:
-    """Return whether this is the type of numbers, or of lists of them."""
+    """Return whether this is a type of numbers, or of lists of numbers; an empty list may hold numbers."""
     inner = kind.inner if isinstance(kind, pl.List) else kind
     return is_number_type(inner) or (isinstance(kind, pl.List) and inner == pl.Null)
 
 
 def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str, list[str]]:
-    """Return the members of the objects that hold rewards, by the names of the objects' columns.
+    """Return the names of the members of each object that holds rewards, by the name of the object's column.
 
-    named: the rewards that the caller names, of which some may be members. alone: no other column may be a reward; then
-    objects of any other name count, too.
+    schema: the columns of the log with their types. named: the rewards that the caller names, some of which may be
+    members.
+    alone: whether no other column may be a reward; if nothing is named, objects that are not called a reward then
+    count.
     """
     numbers = {
         name: [member for member, member_kind in fields_of(kind).items() if is_numbers(member_kind)]
@@ -74,25 +77,31 @@ def objects_in(schema: Schema, named: Collection[str], alone: bool) -> dict[str,
 
 
 def _names(object_: str, members: Sequence[str]) -> set[str]:
-    """Return the names by which the members of an object can be called: their own, alone or behind the object's."""
+    """Return all names that the members of an object may have for a caller: MEMBER and OBJECT.MEMBER."""
     return {name for member in members for name in (member, f"{object_}.{member}")}
 
 
 def _may_stand_alone(kind: pl.DataType) -> bool:
-    """Return whether a member of an object of rewards becomes a column: numbers and texts do."""
+    """Return whether a member of an object of rewards becomes a column; only those of numbers and of texts do."""
     return is_numbers(kind) or kind in (pl.Null, pl.String)
 
 
 def _may_judge(name: str, kind: pl.DataType) -> bool:
-    """Return whether an object that is not called like rewards may hold them: it holds nothing but numbers."""
+    """Return whether an object may hold rewards although its name does not say so: all of its members are numbers.
+
+    Objects of usage, times and settings are excluded. name, kind: the name and the type of the object's column.
+    """
     only = all(is_numbers(member) or member == pl.Null for member in fields_of(kind).values())
     return only and not _NO_JUDGEMENTS.search(name)
 
 
 def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: Collection[str]) -> list[Member]:
-    """Return the members with the columns that they become, named after the member, and the object where that is taken.
+    """Return the members of these objects with the columns that they become.
 
-    reserved: names, in small letters, that mean something else where a column has them.
+    A column has the name of its member, or OBJECT.MEMBER if that name is taken, with _ behind it if that is taken as
+    well.
+    objects: the names of members by the column of their object. schema: the columns of the log.
+    reserved: names, in small letters, that would give a column another meaning.
     """
     names = [member for members in objects.values() for member in members]
     taken = {name for name in names if names.count(name) > 1 or (name in schema and name not in objects)}
@@ -110,7 +119,7 @@ def members_of(objects: Mapping[str, Sequence[str]], schema: Schema, reserved: C
 
 
 def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
-    """Return the rows with columns in the place of the objects that hold these members."""
+    """Return the rows with these members as columns; the columns of their objects are dropped."""
     schema = frame.collect_schema()
     there = [m for m in members if m.name in fields_of(schema.get(m.object))]
     gone = {m.object for m in there}
@@ -118,7 +127,7 @@ def unnested(frame: pl.LazyFrame, members: Sequence[Member]) -> pl.LazyFrame:
 
 
 def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[Member]:
-    """Return the members without those that a column of the same name repeats, as NeMo-Gym may write them."""
+    """Return the members except those whose values are also in a column of that name, as NeMo-Gym may write them."""
     kept = list[Member]()
     for member in members:
         beside = [
@@ -138,7 +147,10 @@ def without_copies(tables: Sequence[Table], members: Sequence[Member]) -> list[M
 
 
 def texts_of_objects(table: Table) -> list[str]:
-    """Return the columns of text that are called like rewards and hold an object in each row, in JSON or Python."""
+    """Return the columns of text that are named like rewards and spell an object in each row, in JSON or Python.
+
+    The first rows of the table decide.
+    """
     names = [name for name, kind in table.schema.items() if kind == pl.String and is_called_reward(name)]
     return [
         name
@@ -148,21 +160,24 @@ def texts_of_objects(table: Table) -> list[str]:
 
 
 def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
-    """Return the objects in these columns of text, as columns. Raises InputError for a text that is no object."""
+    """Return these columns of text as columns of the objects that they spell.
+
+    A missing text is null. Raises InputError for a text that spells no object.
+    """
     columns = list[pl.Series]()
     for name in names:
         values = list[dict | None]()
-        for row, text in enumerate(table.collected(table.fresh.select(name))[name].to_list(), start=1):
+        for row, text in enumerate(table.collected(table.fresh.select(name))[name].to_list()):
             value = None if text is None else _object(text)
-            got = repr(clip(text)) if isinstance(text, str) else ""
-            expect(value is not None or text is None, f"{table.name}, row {row}", f"an object in {name!r}", got)
+            if value is None and text is not None:
+                refuse(location(table.name, row=row), f"an object in {name!r}", repr(clip(text)))
             values.append(value)
         columns.append(column(name, values))
     return columns
 
 
 def _object(text: str) -> dict | None:
-    """Return the object that a text spells; None if it spells none."""
+    """Return the object that a text spells in JSON or Python; None if it spells none."""
     text = text.strip()
     if not text.startswith("{") or len(text) > LONGEST:
         return None

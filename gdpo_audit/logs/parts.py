@@ -1,4 +1,4 @@
-"""Parts told from their total: rewards of 0 or 1, where the caller knows what a pass of each pays (`--parts`)."""
+"""Parts told from their total: rewards that pass or fail, if the caller knows what a pass of each pays (`--parts`)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,36 +11,37 @@ import polars as pl
 from gdpo_audit.logs.columns import Columns, reward_names, validate_columns
 from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.names import ROWS_OF_A_FILE, reward_column, reward_columns
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.run import Rows, Run
-from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing, number
 
 MOST = 12  # the most parts, whose passes have 4,096 sums
-# The change that rounding may make to a total: to four decimals, and in float32 per unit of all pays.
+# How much rounding may change a total: to four decimals, and in float32, as a share of the sum of all pays.
 DECIMALS, FLOAT32 = 5e-5, 1e-6
-SUMS = 32  # the most sums of pays to ask about: those of five parts
+SUMS = 32  # the most totals for which pays are guessed: the sums of five parts
 
 
 def validate_parts(parts: Mapping[str, float]) -> dict[str, float]:
-    """Return what a pass of each part pays, by name. Raises InputError.
+    """Return what a pass of each part pays, by name, as floats. Raises InputError for anything but pays above 0.
 
     >>> validate_parts({"correct": 1, "format": 0.5})
     {'correct': 1.0, 'format': 0.5}
     """
     named = isinstance(parts, Mapping) and 0 < len(parts) <= MOST
-    expect(named, "parts", f"pays of 1 to {MOST} parts, such as correct=1,format=0.5", repr(parts))
+    refuse_unless(named, "parts", f"pays of 1 to {MOST} parts, such as correct=1,format=0.5", repr(parts))
     for name, pay in parts.items():
-        expect(name != "", "parts", "a name for each part", "one called ''")
+        if name == "":
+            refuse("parts", "a name for each part", "one called ''")
         fits = isinstance(name, str) and isinstance(pay, Real) and not isinstance(pay, bool)
-        expect(fits and 0 < float(pay) <= 1e30, f"parts, {name!r}", "a pay above 0, at most 1e30", repr(pay))
+        refuse_unless(fits and 0 < float(pay) <= 1e30, f"parts, {name!r}", "a pay above 0, at most 1e30", repr(pay))
     return {name: float(pay) for name, pay in parts.items()}
 
 
 def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (totals, parts) how often each part passed, and (totals,) in how many ways that makes the total.
+    """Return, for each total, how often each part passed, and in how many ways passes can make the total.
 
-    The passes are NaN unless there is exactly one way. A total and the sum of what was paid may differ by what rounding
-    does to them.
+    The first array, (totals, parts), is NaN unless there is exactly one way; the second, (totals,), counts the ways.
+    What was paid may differ from the total by what rounding does to either.
     pays: what a pass of each part pays. most: how often each part can pass at most.
 
     >>> passes_of(np.array([1.5, 0.4]), [1, 0.5], [1, 1])
@@ -59,10 +60,12 @@ def passes_of(totals: np.ndarray, pays: Sequence[float], most: Sequence[int]) ->
 
 
 def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
-    """Return the run with the passes of its parts as rewards in place of their total.
+    """Return a run of totals as a run whose rewards are the passes of the parts; parts of equal pay are one reward.
 
-    Parts of equal pay are one reward. total: the column that is known to be the total of the rewards. Raises InputError
-    for a log that holds its parts; reading the rows does so at the first total that no passes explain.
+    parts: what a pass of each part pays, by name. total: the column that is the total of the run's rewards, if one is
+    known.
+    Raises InputError if the log holds more rewards than one total. Reading the rows of the new run raises it for the
+    first total that no passes explain.
     """
     by_name = validate_parts(parts)
     pays = [*dict.fromkeys(by_name.values())]
@@ -73,7 +76,7 @@ def with_parts(run: Run, parts: Mapping[str, float], total: str | None) -> Run:
     total_column, rows = run.rewards[0], run._source
     got = f"the rewards {listing(run.rewards, most=8)}" + f" and their total {total}" * (total is not None)
     alone = len(run.rewards) == 1 and total in (None, total_column)
-    expect(alone, run.path, "one column of totals where --parts is given", got)
+    refuse_unless(alone, run.path, "one column of totals where --parts is given", got)
     return replace(
         run,
         rewards=rewards,
@@ -91,13 +94,16 @@ class _PassReader:
 
     rows: Rows
     files: Sequence[str]
-    total: str  # the column of totals
+    total: str  # the name of the reward that holds the totals
     pays: Sequence[float]
     most: Sequence[int]  # how often each part can pass at most
     rewards: Sequence[str]
 
     def __call__(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows with the passes. Raises InputError for the first total that no passes explain."""
+        """Yield the rows with the passes, and with `_open`, which is true if several choices of passes make the total.
+
+        Raises InputError for the first total that no passes make.
+        """
         totals = reward_column(self.total)
         for table in self.rows.read():
             passes, ways = passes_of(table[totals].to_numpy(), self.pays, self.most)
@@ -108,15 +114,15 @@ class _PassReader:
                 pays = listing(map(number, self.pays), most=8)
                 wanted = f"a sum of some of the pays {pays} (--parts) in {self.total!r}"
                 got = table[totals][first]
-                raise InputError(f"{self.files[file]}, row {row + 1}: expected {wanted}, got {got}")
+                refuse(location(self.files[file], row=row), wanted, got)
             without_total = table.drop(totals).with_columns(_open=pl.Series(ways > 1))
             yield without_total.hstack(pl.DataFrame(passes, schema=reward_columns(self.rewards)))
 
 
 def possible_pays(totals: Iterable[np.ndarray]) -> list[float]:
-    """Return pays, the largest first, of two to five parts whose possible sums are just the totals that occur.
+    """Return the pays of two to five parts, the largest first, whose sums are just the totals that occur.
 
-    They are a guess, to four decimals; empty if there are none, or if some totals are sums in several ways.
+    This is a guess, to four decimals. The list is empty if no pays fit, or if one total would be several sums.
 
     >>> possible_pays([np.array([0, 0.5, 1.5, 1])]), possible_pays([np.array([0, 0.5, 1])])
     ([1.0, 0.5], [])

@@ -1,4 +1,4 @@
-"""`read_run`, which reads the log of any framework into one form: files, tables, their form, columns, groups."""
+"""`read_run`, which reads the log of any framework: files become tables, tables a form, and a form a run in groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +24,11 @@ from gdpo_audit.logs.configuration import SWIFTS_METHODS, settings_in
 from gdpo_audit.logs.files import LogFiles, Source, find_files
 from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.forms import FORMS, PLACES
-from gdpo_audit.logs.grouping import NoGroups, no_groups, regrouped, with_clues, with_groups
+from gdpo_audit.logs.grouping import NoGroups, refuse_groups, regrouped, with_clues, with_groups
 from gdpo_audit.logs.identity import identity_of
 from gdpo_audit.logs.names import EVENT, FILE, ROW, reward_options
 from gdpo_audit.logs.parts import with_parts
+from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.roles import lost
 from gdpo_audit.logs.rows import in_batches, kinds_of, rows_of
 from gdpo_audit.logs.run import LogIssue, Run, one_error
@@ -37,7 +38,7 @@ from gdpo_audit.logs.standard_rows import as_text
 from gdpo_audit.logs.tables import Table, tables_of
 from gdpo_audit.logs.trackers import expect_one_run
 from gdpo_audit.logs.window import Steps
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError
 from gdpo_core._words import listing
 from gdpo_core.frameworks import framework_named
 
@@ -59,19 +60,21 @@ def read_run(
     last: int | None = None,
     parts: Mapping[str, float] | None = None,
 ) -> Run:
-    """Read the log of a run, as a training framework wrote it.
+    """Read the log of a run, as a training framework wrote it, and return the run.
 
     path: a file, directory, glob or zip, several of them, or {name: bytes}; DATABASE::RUN for a run in a database of
         trackio; a URL, hf://, s3:// or gs://; or a table: a DataFrame of polars, pandas or Arrow, or a list of dicts.
     framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic; inferred from the content
         by default.
     group_size: the responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
-    rewards, group: names of columns; of `group` several that name a group together, such as ("prompt_id", "turn").
+    rewards: the columns of the rewards; chosen by their names and numbers by default.
+    group: the column that names a group, or several that name it together, such as ("prompt_id", "turn").
     columns: names of the columns that hold the step, the advantage and the length, such as {"step": "iter"}.
     skip_bad: leave out broken lines of JSON, which are counted, and files that cannot be read, which are named.
     by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group. By default
         a column of 2 to 12 texts, such as task or data_source, of a log of up to 500,000 responses; "" for none.
-    steps, last: of these steps alone: the first and the last, such as (100, 150) or (100, None), or so many at the end.
+    steps: the first and the last step to read, such as (100, 150) or (100, None); all by default.
+    last: how many steps at the end of the log to read; given in place of `steps`.
     parts: what a pass of each reward pays, such as {"correct": 1, "format": 0.5}, for a log of their totals alone.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
@@ -91,19 +94,22 @@ def read_run(
 
 
 def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
-    """Read the log of a run from its files. Raises InputError.
+    """Read the log of a run from its files, and return the run. Raises InputError.
 
-    known: the id of its framework, if the caller named it.
+    known: the id of the framework, if the caller named it.
     """
     with one_error(files.name):
         log = _tables(files, options)
-        expect(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
+        refuse_unless(any(table.height for table in log.tables), log.tables[0].name, "at least one response", "0 rows")
     return _Reading(files, log, known, options).run()
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """A log with the options that it is read with. known: the id of its framework, if the caller named it."""
+    """A log with the options that it is read with.
+
+    files: the files of the log. log: the tables in them. known: the id of the framework, if the caller named it.
+    """
 
     files: LogFiles
     log: "_Log"
@@ -111,7 +117,10 @@ class _Reading:
     options: ReadOptions
 
     def run(self) -> Run:
-        """Return the run in these tables, which can be read once more with other options. Raises InputError."""
+        """Return the run that the tables hold, in groups. Raises InputError.
+
+        Its `_read_with` reads the same tables again with other options.
+        """
         with one_error(self.files.name):
             run = with_clues(_with_columns(self.files, self.log, self.known, self.options))
             run = replace(run, _read_with=self.run_with)
@@ -119,18 +128,19 @@ class _Reading:
                 run = with_groups(run, self.options)
             except NoGroups:
                 run = _grouped_by_clues(run)
-        next(run.tables())  # so that a fault in the first rows is reported now
+        next(run.tables())  # a fault in the first rows is then reported now, and not by whoever uses the run
         return run
 
     def run_with(self, **changes: Any) -> Run:
-        """Return the run in the same tables, read with some options changed."""
+        """Return the run that the same tables hold if some options are changed; changes: fields of `ReadOptions`."""
         return replace(self, options=replace(self.options, **changes)).run()
 
 
 def _grouped_by_clues(run: Run) -> Run:
     """Return the run in the finest groups in which its advantages add up to 0, or else in groups by its prompts.
 
-    Raises NoGroups where neither shows groups.
+    Prompts count only if no advantages are logged, and if the rows of each prompt stand together. Raises NoGroups if
+    neither shows groups.
     """
     assert run._read_with is not None and run._source.clues is not None, "a run that was read can be read again"
     clues = run._source.clues()
@@ -138,12 +148,15 @@ def _grouped_by_clues(run: Run) -> Run:
     if not groupings and not run.has_advantage and run.prompt_column and _in_whole_runs(run._source.prompts):
         groupings = [Grouping(columns=(run.prompt_column,))]
     if not groupings:
-        raise no_groups(run)
+        refuse_groups(run)
     return regrouped(run, groupings[0], "")
 
 
 def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
-    """Return whether the rows of each prompt of a batch stand together, and prompts have two or more on average."""
+    """Return whether the rows of each prompt of a batch stand together, and prompts have two or more on average.
+
+    prompts: the batch and `_key`, the prompt, of some rows, or None.
+    """
     if prompts is None or not len(prompts):
         return False
     runs = prompts.select(pl.struct("batch", "_key").rle_id().max()).item() + 1
@@ -155,7 +168,11 @@ def _in_whole_runs(prompts: pl.DataFrame | None) -> bool:
 
 @dataclass(frozen=True)
 class _Log:
-    """The tables of a log, and what of its files is not among them: names of files, and the number of broken lines."""
+    """The tables of a log, and what of its files is not among them.
+
+    skipped: the names of files that cannot be read. unfinished: in words, a last file that is still being written.
+    broken_lines: how many lines of JSON were left out.
+    """
 
     tables: Sequence[Table]
     skipped: tuple[str, ...]
@@ -164,11 +181,11 @@ class _Log:
 
 
 def _tables(files: LogFiles, options: ReadOptions) -> _Log:
-    """Return the tables of all files; files that cannot be read are left out if the options skip them.
+    """Return the tables of all files.
 
-    Raises InputError.
-
-    A last file that is empty or lacks its end is left out in any case, as a run is still writing it.
+    If the options skip what is bad, files that cannot be read and broken lines are left out; otherwise they raise
+    InputError. If the last of several files is empty or lacks its end, it is left out in any case, because a run is
+    still writing it.
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     kept: list[Table] = []
@@ -192,7 +209,8 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
                 raise InputError(f"{error}{LEAVES_OUT * (len(files.files) > 1)}") from None
     if not kept:
         raise next(iter(bad.values()))
-    expect(len(databases) < 2, files.name, "the database of one project", ", ".join(databases[:5]))
+    if len(databases) > 1:
+        refuse(files.name, "the database of one project", ", ".join(databases[:5]))
     return _Log(kept, tuple(bad), unfinished, sum(broken.values()))
 
 
@@ -207,7 +225,10 @@ def _read_through(table: Table) -> None:
 
 
 def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
-    """Return the run with its columns chosen and its groups still to be found. Raises InputError."""
+    """Return the run with its columns chosen and its groups still to be found. Raises InputError.
+
+    known: the id of the framework, if the caller named it.
+    """
     refuse_means(log.tables, options.group_size)
     shape = shape_of(log.tables, known, options, files.name)
     columns, options = _columns_of(shape, files), shape.options
@@ -245,22 +266,31 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a log: the form that knows them, how its rewards were chosen, and which are not used."""
+    """The columns of a log as they were chosen.
+
+    form: says which column holds what. candidates: the columns that may be rewards. chosen: which of them are.
+    beside: the columns that are not used. lost: those of them that may have been rewards or advantages, but hold text
+    or nothing.
+    """
 
     form: Form
-    candidates: Sequence[str]  # the columns that may be rewards
+    candidates: Sequence[str]
     chosen: RewardChoice
-    beside: Sequence[str]  # the columns that are not used
-    lost: tuple[str, ...]  # of these, those that may have been rewards or advantages, but hold text or nothing
+    beside: Sequence[str]
+    lost: tuple[str, ...]
 
     @property
     def total_alone(self) -> bool:
-        """Whether the only reward is a total."""
+        """Whether the only reward is the total that the framework logs."""
         return self.form.total is not None and self.chosen.rewards == (self.form.total,)
 
 
 def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
-    """Return the columns of a log in its shape. Raises InputError where the options name others."""
+    """Return the choice of columns for a log whose tables have the shape that forms read.
+
+    files: the files of the log, beside which an args.json may lie. Raises InputError if the options name columns that
+    the log lacks, if no column is a reward, and if a column cannot be what it is chosen for.
+    """
     options = shape.options
     form = FORMS[shape.framework](shape.tables, union_schema(shape.tables), options, settings_in(files.args))
     form = shape.applied_to(form)
@@ -281,16 +311,20 @@ def _columns_of(shape: Shape, files: LogFiles) -> _Columns:
 def _with_rewards(
     form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
 ) -> tuple[Form, RewardChoice]:
-    """Return the form with its rewards, and how these were chosen. Raises InputError for unreadable columns."""
+    """Return the form with its rewards, and how these were chosen.
+
+    candidates: the columns that may be rewards. schema: all columns with their types. Raises InputError if there is no
+    reward, if columns may be rewards or not, and if a column that is used does not hold what it should.
+    """
     where, logged = form.tables[0].name, form.logged or [*union_schema(form.tables)]
     chosen = choose_rewards(form, candidates, schema, options)
     beside = {name: kind for name, kind in schema.items() if name not in chosen.rewards}
     identity = identity_of(beside, partial(in_batches, form))
     form = replace(form, rewards=chosen.rewards, by=options.by or None, identity=identity)
     form = cols.validate_columns(form, logged, where)
-    nameless = options.rewards is None and "" in form.rewards
-    wanted = f"columns of other names, or the rewards named: {reward_options(form.rewards)}"
-    expect(not nameless, where, wanted, "one called ''")
+    if options.rewards is None and "" in form.rewards:
+        wanted = f"columns of other names, or the rewards named: {reward_options(form.rewards)}"
+        refuse(where, wanted, "one called ''")
     cols.expect_in_every_table(form.tables, form)
     return form, chosen
 
@@ -298,7 +332,7 @@ def _with_rewards(
 def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """Return the columns of the log that are not used. Raises InputError for one that may be a reward written as text.
 
-    schema: the columns of the log, by its own names.
+    chosen: how the rewards were chosen. schema: the columns of the log with their types.
     """
     used = [*form.names, *([chosen.total] if chosen.total else [])]
     if form.examines:
@@ -308,7 +342,10 @@ def _beside(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType],
 
 
 def _with_grouping(form: Form, options: ReadOptions) -> Form:
-    """Return the form with the groups that the options name, several columns together or none at all; else as it is."""
+    """Return the form with the groups that the options name: by several columns together, or by none at all.
+
+    If the options name no such groups, the groups of the form stay.
+    """
     form = replace(form, once=options.once, mask=options.mask)
     if options.unkeyed or options.places:
         return replace(form, key=None)
@@ -317,7 +354,7 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
     responses, key, names = form.to_responses, form.key, options.groups
 
     def to_responses(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the responses with one column that joins the columns which name a group together."""
+        """Return the responses with one more column, which joins the columns that together name a group."""
         table = responses(table)
         kinds = table.collect_schema()
         parts = [as_text(name, kinds[name]) for name in names if name in kinds]
@@ -329,8 +366,10 @@ def _with_grouping(form: Form, options: ReadOptions) -> Form:
 def _issues(
     framework: str, form: Form, left_out: Sequence[str], chosen: RewardChoice, alone: bool
 ) -> tuple[LogIssue, ...]:
-    """Return the issues that may mislead a reader of the files. left_out: files, and rows of them, in words; alone:
-    whether the form's total is the only reward.
+    """Return the issues of the log that may mislead a reader of the report.
+
+    left_out: in words, files and rows that were left out. chosen: how the rewards were chosen.
+    alone: whether the only reward is the total that the framework logs.
     """
     issues = [*chosen.issues, *form.issues]
     if alone or (form.asks and len(chosen.rewards) == 1 and chosen.total is None):

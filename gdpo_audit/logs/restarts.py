@@ -1,20 +1,22 @@
-"""Restarts: a log in the order of its steps, where a run that was restarted is told from rows in any order."""
+"""Restarts: a log is put in the order of its steps, and rows that a restarted run wrote again are told apart."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
+from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.sizes import WHOLE
-from gdpo_core._errors import InputError
 
-ROUNDED = 1e-3  # The part of the sizes of a group's advantages by which rounding may keep their sum from 0.
+ROUNDED = 1e-3  # how far rounding may keep a group's sum of advantages from 0, as a share of the sum of their sizes
 
 
 def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
-    """Return all rows in the order of their steps; rows that a restarted run wrote again come after the others.
+    """Return all rows sorted by step, and within a step by `_pass`: rows that a restarted run wrote again come later.
 
-    `_pass` tells these apart: how often the step has fallen in the file before; it is 0 where that shows no restart.
+    `_pass` says how often the step has fallen in the file before the row; it is 0 everywhere if that shows no restart.
+    rows: the standard rows of all files. files: the names of the files.
+    Raises InputError if the files look like separate runs.
     """
     falls = (pl.col("step") < pl.col("step").shift(1)).fill_null(False).cast(pl.Int64)
     rows = rows.with_columns(falls.cum_sum().over("_file").alias("_pass"))
@@ -28,9 +30,9 @@ def in_order(rows: pl.DataFrame, files: Sequence[str]) -> pl.DataFrame:
 def _restarted(rows: pl.DataFrame) -> bool:
     """Return whether steps fall because the run went back to an earlier step, not because rows are in disorder.
 
-    After a restart a pass goes back to a step in between, or further on than the pass before. Such a pass holds each
-    step up to its last one, with as many rows as the steps that come once. A pass over the very same steps shows a
-    restart only by its groups.
+    The rows between two falls are a pass. After a restart a pass begins at a step in between, or goes further on than
+    the pass before. It holds each step up to its last one, with as many rows as the steps that come once. A pass over
+    the very same steps shows a restart only if it has the same groups.
     """
     passes = rows.group_by("_file", "_pass", "step", maintain_order=True).agg(pl.len().alias("rows"))
     if passes["_pass"].max() >= passes["step"].n_unique():  # type: ignore[operator]
@@ -53,8 +55,11 @@ def _restarted(rows: pl.DataFrame) -> bool:
 
 
 def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
-    """Return the groups that stand in several files, or passes of a file, if most are whole in each of them, else none;
-    part: the column that numbers the files or the passes.
+    """Return the groups that stand in several parts of the log, a row per group and part; none if most are not whole.
+
+    part: the column that numbers the parts, which are files or the passes of a file. Each row has the number of the
+    group's rows, and, if advantages are logged, their sum and the sum of their sizes. A group is whole if its rows are
+    as many as usual, and if its advantages add up to 0 where they do so in all parts together.
     """
     parts = [pl.len().alias("rows")]
     if "advantage" in rows.columns:  # the advantages of a whole group add up to 0
@@ -70,18 +75,19 @@ def _groups_again(rows: pl.DataFrame, part: str) -> pl.DataFrame:
 
 
 def _add_up(groups: pl.DataFrame) -> bool:
-    """Return whether the advantages of most groups add up to 0."""
+    """Return whether the advantages of most groups add up to 0.
+
+    groups: for each group the sum of its advantages, and the sum of their sizes.
+    """
     live = groups.filter(pl.col("size") > 0)
     return bool((live["sum"].abs() <= ROUNDED * live["size"]).sum() >= WHOLE * max(len(live), 1))
 
 
 def _expect_one_run(rows: pl.DataFrame, files: Sequence[str]) -> None:
-    """Raise InputError if the files look like separate runs: each has the same steps and groups, complete."""
+    """Raise InputError if the files look like separate runs, because they share steps and whole groups."""
     again = _groups_again(rows, "_file")
     if len(again):
         a, b = (files[i] for i in again.filter(pl.struct("step", "_key").rank("dense") == 1)["_file"][:2])
-        raise InputError(
-            f"{b}: expected the log of one run, got step {again['step'][0]} with the same groups of "
-            f"{min(again['rows'].mode())} rows as in {a}: give one run's files, or join files that hold parts of one "
-            "group, in the order of their steps"
-        )
+        got = f"step {again['step'][0]} with the same groups of {min(again['rows'].mode())} rows as in {a}"
+        hint = "give one run's files, or join files that hold parts of one group, in the order of their steps"
+        refuse(b, "the log of one run", f"{got}: {hint}")

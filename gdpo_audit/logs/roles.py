@@ -7,20 +7,40 @@ import polars as pl
 
 from gdpo_audit.logs.tables import is_number_type
 
+# The usual names of columns of advantages, steps, names of groups, and lengths, the likeliest first.
 ADVANTAGES = ("advantage", "advantages", "adv")
+STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
+GROUPS = (
+    *("group", "group_id", "uid", "prompt_id", "group_index", "group_idx", "prompt_idx", "prompt_index"),
+    *("_ng_task_index",),  # a name of NeMo-Gym
+    *("prompt", "input", "question"),
+)
+LENGTHS = (
+    *("length", "completion_length", "response_length", "num_tokens", "tokens"),
+    *("completion_tokens", "response_tokens"),
+)
+# The names of numbers that are not rewards, in tables that no framework wrote.
+NOT_REWARDS = {
+    *("epoch", "index", "idx", "id", "row", "seed", "rank", "timestamp", "time", "sample_id", "request_id", "rollout"),
+    *("rollout_id", "completion_id", "response_id", "sample", "batch", "unnamed: 0", "", "task_id", "worker"),
+    *("sample_idx", "traj_idx", "sample_index", "_ng_rollout_index", "seqlen", "head_version", "tail_version"),
+    *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
+}
 OVERLONG = "overlong_reward"  # the name of verl's penalty for length
 REWARD_WORDS = {"reward", "rewards", "score", "scores", "penalty", "penalties", "bonus", "correct", "correctness"}
 REWARD_WORDS |= {"accuracy", "acc", "format", "quality"}
-# Words that make a name a metric's: anywhere in it, at its end, or as the whole name.
+# Words that make a name a metric's wherever they stand in it, and words that do so at its end.
 _ANYWHERE = {"kl", "entropy", "logprob", "logprobs", "logp", "logps", "perplexity", "temperature"}
 _LAST = {"len", "length", "lengths", "tokens", "turns", "truncated", "completed"}
+# Words of times and spreads, which do so at the end even of a name that is called a reward.
 _TIME = {"time", "ms", "sec", "secs", "seconds", "duration", "latency", "elapsed", "std", "var"}
-# Words for how a response ended, or what it is for, in a name such as is_truncated. Others, such as is_valid, are
-# judgements.
+# Words for how a response ended, or what it is for, in a name such as is_truncated. Names such as is_valid, with
+# another word, are judgements.
 _STATES = {"finished", "done", "eos", "stopped", "aborted", "clipped", "padded", "masked", "cached", "last", "first"}
 _STATES |= {"train", "training", "eval", "validation", "test", "terminal", "greedy"}
+# Whole names that are a metric's.
 _WHOLE = {"lr", "learning_rate", "top_p", "top_k", "min_p", "grad_norm", "duration", "latency", "turn", "ppl", "std"}
-# Names of settings of a run, if the column has one value in the whole log.
+# Names of settings of a run; a column is a setting only if it has one value in the whole log.
 SETTINGS = {"alpha", "beta", "gamma", "epsilon", "eps", "num_generations", "group_size", "batch_size", "n", "version"}
 SETTINGS |= {
     "max_turns",
@@ -30,6 +50,7 @@ SETTINGS |= {
     "num_iterations",
     "world_size",
 }
+# Words that a reward may have as well as a metric.
 _EITHER = {"num", "count", "n", "level", "difficulty", "confidence", "value", "loss", "baseline", "mean", "avg"}
 # Words in the names of totals, the surest first.
 _TOTALS = (
@@ -39,11 +60,11 @@ _TOTALS = (
     {"score", "scores"},
 )
 _FILLING = {"reward", "rewards", "score", "scores", "of", "the", "raw"}  # further words in a total's name
-SURE = 1  # how many of the sets of _TOTALS hold names that only a total has
+SURE = 1  # the first so many sets of _TOTALS hold words that only a total's name has
 
 
 def role(name: str) -> str:
-    """Return reward, metric or either, as far as the name of a column says; a name that says nothing is a reward's.
+    """Return "reward", "metric" or "either", as the name of a column says; a name that says nothing is a reward's.
 
     >>> [role(name) for name in ("has_digit", "responseLen", "kl_reward", "is_completed", "is_valid", "num_sources")]
     ['reward', 'metric', 'reward', 'metric', 'either', 'either']
@@ -65,10 +86,11 @@ def role(name: str) -> str:
 
 
 def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Collection[str] | None) -> tuple[str, ...]:
-    """Return the columns left out that may have been rewards or advantages, but hold text, or nothing at all.
+    """Return the columns left out that may have been rewards or advantages, but hold texts, or nothing at all.
 
-    named: the rewards that the caller names, if any; then other rewards are left out on purpose, and advantages alone
-    count.
+    kinds: the types of all columns. left_out: the columns that nothing uses.
+    named: the rewards that the caller names, if any; the other rewards are then left out on purpose, so only advantages
+    are returned.
 
     >>> lost({"style": pl.Null(), "accuracy": pl.String(), "tool": pl.String()}, ["style", "accuracy", "tool"], None)
     ('style', 'accuracy')
@@ -81,13 +103,13 @@ def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Colle
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of a name, which may be in camel case, in lower case."""
+    """Return the words of a name in small letters, also of one in camel case; only what follows the last / counts."""
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition("/")[2])
     return [word for word in re.split(r"[^a-z0-9]+", parts.lower()) if word]
 
 
 def total_rank(name: str) -> int | None:
-    """Return how surely a name is that of a total, 0 the surest; None if it is no total's."""
+    """Return how surely a name is that of a total, from 0, which is the surest; None if it is not a total's."""
     words = words_of(name)
     for rank, totals in enumerate(_TOTALS):
         if totals & {*words} and {*words} <= totals | _FILLING:

@@ -12,20 +12,20 @@ from gdpo_audit.logs.clues import ROWS as CLUE_ROWS
 from gdpo_audit.logs.clues import Clues, Mask, key_names
 from gdpo_audit.logs.columns import Columns, union_schema
 from gdpo_audit.logs.form import Form, with_numbers
-from gdpo_audit.logs.forms import GROUPS
 from gdpo_audit.logs.names import EVENT, FILE, MADE_PROMPT, ROW
 from gdpo_audit.logs.restarts import in_order
+from gdpo_audit.logs.roles import GROUPS
 from gdpo_audit.logs.run import PROMPTS, Extracts, KeptFrames, Rows
 from gdpo_audit.logs.scans import frames_of
 from gdpo_audit.logs.standard_rows import batches, hash_column, is_ordered, place, standard_rows
 from gdpo_audit.logs.tables import is_number_type
 from gdpo_audit.logs.texts import COMPLETIONS, TextReader
 
-START = 60  # the characters of a prompt that are read
+START = 60  # the characters at the start of a prompt that are read, to name it in a report
 
 
 def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
-    """Return the column whose name, in any case, is the first of `names` that there is; None if there is none."""
+    """Return the column whose name comes first in `names`, whatever its case; None if no column is among them."""
     by_lower = {name.lower(): name for name in reversed([*columns])}
     return next((by_lower[name] for name in names if name in by_lower), None)
 
@@ -37,7 +37,7 @@ def kinds_of(form: Form) -> Mapping[str, pl.DataType]:
 
 
 def rows_of(form: Form) -> Rows:
-    """Return the readers of the rows of a log in whole batches, and of all else that an audit may want of it."""
+    """Return the readers of a log's rows in whole batches, and of everything else that an audit may want of the log."""
     reader = _RowReader(form, ordered=True)
     if form.sorts and not is_ordered(reader.frames(Columns(step=form.step))):
         reader = _RowReader(form, ordered=False)
@@ -58,31 +58,31 @@ def rows_of(form: Form) -> Rows:
 
 @dataclass(frozen=True)
 class _RowReader:
-    """The reader of a form's rows. ordered: steps never decrease from row to row, so that no row has to be moved."""
+    """The reader of a log's rows. ordered: whether steps never fall from row to row, so that no row has to be moved."""
 
     form: Form
     ordered: bool
 
     @property
     def by(self) -> list[str]:
-        """The columns of a run at whose changes a batch ends; a log without steps has one per file."""
+        """The standard columns at whose changes a batch ends; a log without steps has a batch per file."""
         return ["_file" if name == "step" and self.form.step is None else name for name in self.form.batch]
 
     @property
     def files(self) -> list[str]:
-        """The names of the files."""
+        """The names of the tables of the log, for errors."""
         return [table.name for table in self.form.tables]
 
     def responses(self, table: pl.LazyFrame, number: int) -> pl.LazyFrame:
-        """Return the responses in the table of this number."""
+        """Return the responses in the rows of the table with this number."""
         return self.form.to_responses(with_numbers(table, number))
 
     def frames(self, wanted: Columns) -> Iterator[pl.DataFrame]:
-        """Yield these columns of the log, in the order in which it holds them."""
+        """Yield the standard rows of the log with these columns, in the order in which the log holds them."""
         return (standard_rows(frame, wanted, self.files) for frame in frames_of(self.form, wanted.read))
 
     def in_batches(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows in whole batches, sorted where they have to be."""
+        """Yield the standard rows in frames of whole batches, sorted where a batch's rows may stand apart."""
         if self.ordered:
             return batches(self.frames(self.form), self.by)
         rows = pl.concat(self.frames(self.form))
@@ -91,7 +91,7 @@ class _RowReader:
         return batches(_slices(rows.sort(self.by, maintain_order=True)), self.by)
 
     def read(self) -> Iterator[pl.DataFrame]:
-        """Yield the rows that count in whole batches."""
+        """Yield the rows that count, in frames of whole batches; copies and masked rows do not count."""
         for rows in self.in_batches():
             if self.form.once is not None:
                 rows = rows.unique(["batch", "_once"], keep="last", maintain_order=True).drop("_once")
@@ -99,7 +99,10 @@ class _RowReader:
 
 
 def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
-    """Return whole batches without the rows that a mask leaves out, or, if it counts them, without their advantages."""
+    """Return whole batches without the rows that a mask leaves out.
+
+    If these rows still count in their groups, they stay, marked in `_masked` and with NaN as their advantage.
+    """
     masked = pl.col("advantage") == 0 if mask.column is None else pl.col("_masked")
     if mask.counts:
         advantage = pl.when(masked).then(float("nan")).otherwise(pl.col("advantage"))
@@ -108,7 +111,10 @@ def _unmasked(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
 
 
 def _clues(form: Form) -> Clues:
-    """Return the first rows with what may tell groups apart; without rows where no advantage is logged."""
+    """Return some first rows of the log with what may tell groups apart; no rows if no advantage is logged.
+
+    They also have the columns of 0 and 1, which may tell the rows that a mask leaves out.
+    """
     kinds = kinds_of(form)
     taken = {form.advantage, form.length, form.step} | {
         name for name in kinds if name.lower() in (*tables.UNREAD, *COMPLETIONS)
@@ -139,13 +145,16 @@ def _clues(form: Form) -> Clues:
 
 
 def _may_be_a_key(kind: pl.DataType) -> bool:
-    """Return whether a column of this type can name groups: whole numbers, texts, lists such as chats and tokens."""
+    """Return whether a column of this type can name groups: whole numbers, texts, lists of these, and chats."""
     inner = getattr(kind, "inner", kind)
     return inner.is_integer() or inner in (pl.String, pl.Categorical, pl.Enum) or isinstance(inner, pl.Struct)
 
 
 def _prompts(form: Form, prompt: str, by: Sequence[str]) -> pl.DataFrame:
-    """Return batch, step and `_key` of the first prompts, which show where a group ends."""
+    """Return the batch, step and `_key`, a number for the prompt, of some first rows of the log.
+
+    prompt: the column of prompts. by: the standard columns at whose changes a batch ends.
+    """
     wanted, parts = Columns(step=form.step), list[pl.DataFrame]()
     for frame in frames_of(form, [*wanted.names, prompt], PROMPTS):
         rows = standard_rows(frame, wanted, [table.name for table in form.tables])
@@ -161,8 +170,9 @@ def _slices(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _extracts(form: Form) -> Extracts:
-    """Return functions that yield the start of each prompt, under `text`, and the length of each completion, under
-    `length`; each only if the log holds it.
+    """Return functions that yield, under `text`, the start of each prompt, and under `length` each completion's length.
+
+    A function is there only if the log has prompts, or completions.
     """
     completions = first_of(COMPLETIONS, [name for name in kinds_of(form) if name not in form.rewards])
     extracts: dict[str, Callable[[], Iterator[pl.DataFrame]]] = {}
@@ -174,15 +184,18 @@ def _extracts(form: Form) -> Extracts:
 
 
 def _starts(form: Form, prompts: str) -> Iterator[pl.DataFrame]:
-    """Yield the first characters of each prompt as `text`, beside the `_place` of its response."""
+    """Yield the first characters of each prompt as `text`, beside the `_place` of its response.
+
+    prompts: the column of prompts.
+    """
     for frame in frames_of(form, [prompts]):
         yield frame.select(place(), _text(frame, prompts).str.slice(0, START).alias("text"))
 
 
 def _lengths(form: Form, completions: str) -> Iterator[pl.DataFrame]:
-    """Yield the characters of each completion as `length`, beside the `_place` of its response.
+    """Yield the number of characters of each completion as `length`, beside the `_place` of its response.
 
-    Some tables hold the number of characters in the place of long texts.
+    completions: the column of completions, in which some tables hold this number in the place of the text.
     """
     table = next((table for table in form.tables if completions in table.schema), None)
     counted = table is not None and tables.is_unread(completions, table.schema[completions], table.kind)
@@ -204,7 +217,7 @@ def _text(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def in_batches(form: Form, name: str) -> pl.DataFrame:
-    """Return some rows of a column as `value`, beside the number of the `batch` that each belongs to."""
+    """Return some first rows of the column `name` as `value`, beside the number of each row's batch as `batch`."""
     frame = next(frames_of(form, [*dict.fromkeys(n for n in (form.step, name) if n)], CLUE_ROWS))
     rows = standard_rows(frame, Columns(step=form.step), [table.name for table in form.tables])
     by = [pl.col(n) for n in ("_file", "step") if n in form.batch]

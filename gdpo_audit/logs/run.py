@@ -11,25 +11,27 @@ import polars as pl
 
 from gdpo_audit.logs.clues import Clues
 from gdpo_audit.logs.names import reward_columns, with_bare_names
+from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.tables import DAMAGED
 from gdpo_audit.logs.texts import Texts, no_texts
 from gdpo_audit.logs.window import select_steps
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._errors import reason
 
-IN_MEMORY = 300_000_000  # bytes: the numbers of four million responses with three rewards
-PROMPTS = 10_000  # rows: of so many the prompts are examined
-SAMPLE = 50_000  # responses from which method and weights are solved; all responses then check the result
+IN_MEMORY = 300_000_000  # the bytes that frames may take in memory, as four million responses with three rewards do
+PROMPTS = 10_000  # the rows whose prompts are examined
+SAMPLE = 50_000  # the responses from which method and weights are solved; all responses then check the result
 _GOLDEN = (5**0.5 - 1) / 2
-_LEFT_OUT = pl.col("_open").any().over("group")  # True in the groups with a total whose parts cannot be told
+_LEFT_OUT = pl.col("_open").any().over("group")  # true in groups with a total whose parts cannot be told
 
-# The first batch of each stretch of batches, and the rows per group there.
+# The first batch of each stretch of batches with one group size, and this size.
 Blocks: TypeAlias = tuple[tuple[int, int], ...]
+# Functions that yield the start of each prompt (text), or the length of each completion (length).
 Extracts: TypeAlias = Mapping[str, Callable[[], Iterator[pl.DataFrame]]]
 
 
 @dataclass(frozen=True)
 class LogIssue:
-    """A property of the files that may mislead a reader: the id of the finding that reports it, and its details."""
+    """A property of the log that may mislead a reader: the id of the finding that reports it, and its details."""
 
     id: str
     details: Mapping[str, Any]
@@ -41,29 +43,29 @@ class Rows:
 
     read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
         reward (Float64, NaN = missing) under the name of `reward_column`, `advantage` (Float64) and `length` (Int64) if
-        the log has them, and `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64),
+        the log has them, `_key` (UInt64) if a column identifies the groups of a batch, and `_prompt_key` (UInt64),
         equal where the prompt is, if the log has prompts.
-    prompts: the batch, step and `_key` of the prompts of some first rows, if the log has prompts and they do not
-        identify the groups.
+    prompts: the batch, step and `_key` (here a number for the prompt) of some first rows, if the log has prompts and
+        they do not identify the groups.
     sizes: the rows, step and file of each batch, or of each group that a column identifies.
     advantages: the logged advantages of the first batches, one array per batch.
-    sample: frames of some batches from all over the run, in the form that `read` yields.
+    sample: frames of some batches from all over the run, with the columns that `read` yields.
     texts: returns prompts and completions by their `_place`, if the log has any.
-    extracts: yields, under `text`, frames with the start of each prompt, and, under `length`, frames with the number of
-        characters of each completion, both beside `_place`; each only if the log holds it.
+    extracts: under `text`, a function that yields frames with the start of each prompt; under `length`, one that yields
+        frames with the number of characters of each completion. Both give `_place`; each is there if the log holds it.
     clues: returns some first rows with what may tell groups apart.
     """
 
     read: Callable[[], Iterator[pl.DataFrame]]
     keyed_by: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
     keyed_by_text: bool = False  # whether that is a prompt's text, which a batch may have drawn twice
-    equal_groups: bool = False  # whether a keyed group that is smaller than the others has lost rows
-    prompt_column: str | None = None  # the column that says which prompt a response is to
+    equal_groups: bool = False  # whether groups have one size, so that a smaller one has lost rows
+    prompt_column: str | None = None  # the column that says which prompt a response answers
     prompts: pl.DataFrame | None = None
     sizes: pl.DataFrame = field(default_factory=pl.DataFrame)
     advantages: tuple[np.ndarray, ...] = ()
     sample: tuple[pl.DataFrame, ...] = ()
-    group_size: int | None = None  # from a configuration file beside the log
+    group_size: int | None = None  # the group size in a configuration file beside the log
     texts: Texts = no_texts
     extracts: Extracts = field(default_factory=dict)
     clues: Callable[[], Clues] | None = None
@@ -89,53 +91,53 @@ class Uncounted:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run's log: facts about it, and its responses as tables.
+    """The log of a run: facts about it, and its responses as tables.
 
-    Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing) under
-    the name of `reward_column`, `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, `_by`
-    (String) if `by` is named, and `_place` (Int64), which says where in the files a row stands. A batch is the
-    responses of one training step, over which GDPO's batch step runs. A table holds whole batches, and the rows of a
-    batch and of a group stand together. The numbers of batches and of groups are unique over the run.
+    Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing) under the
+    name of `reward_column`, `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, `_by` (String) if
+    `by` is named, and `_place` (Int64), which says where in the files a row stands. A batch is the responses of one
+    training step, over which GDPO's batch step runs. A table holds whole batches, and the rows of a batch and of a
+    group stand together. The numbers of batches and of groups are unique over the run.
     """
 
-    path: str  # as the caller gave it
+    path: str  # the path of the log, as the caller gave it
     framework: str  # the id of a framework
-    files: tuple[str, ...]  # their names, in reading order
+    files: tuple[str, ...]  # the names of its files, in reading order
     rewards: tuple[str, ...]
-    group_size: int | None = None  # None: groups differ in size
-    grouped_by: str = ""  # in words: "blocks of 8 rows", "the column uid"
-    grouped_by_column: bool = False  # else by blocks of rows
-    total_only: bool = False  # the log holds one total per response, not the rewards it was made of
+    group_size: int | None = None  # the responses per group; None if groups differ in size
+    grouped_by: str = ""  # in words, what tells groups apart: "blocks of 8 rows", "the column uid"
+    grouped_by_column: bool = False  # whether a column tells groups apart, and not the place of a row
+    total_only: bool = False  # whether the log holds a total per response, not the rewards that it is made of
     has_advantage: bool
     has_length: bool
-    issues: tuple[LogIssue, ...] = ()  # found by the reader
-    skipped_lines: int = 0
-    skipped_files: tuple[str, ...] = ()  # that cannot be read
-    left_out: tuple[str, ...] = ()  # columns that are not used, but for texts that such logs usually hold
-    lost: tuple[str, ...] = ()  # the columns left out that may have been rewards or advantages, but hold no number
-    configured_method: str | None = None  # that a configuration file beside the log asks for
-    weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
+    issues: tuple[LogIssue, ...] = ()  # what reading the log found that may mislead
+    skipped_lines: int = 0  # how many broken lines were left out
+    skipped_files: tuple[str, ...] = ()  # the files that cannot be read
+    left_out: tuple[str, ...] = ()  # the columns that are not used, without texts that such logs usually hold
+    lost: tuple[str, ...] = ()  # those of them that may have been rewards or advantages, but do not hold numbers
+    configured_method: str | None = None  # the method that a configuration file beside the log asks for
+    weights: Mapping[str, float] | None = None  # by reward, if the log or a configuration file beside it tells them
     by: str | None = None  # the column whose values are looked at one by one
     by_default: bool = False  # whether the reader chose `by`, as nobody asked for a column
     window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
-    weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum), config or parts
-    uncounted: tuple[Uncounted, ...] = ()  # columns that are not in `rewards`, as they do not count
+    weights_by: str | None = None  # their origin: log, config, parts, or a total (score if it is exact, else fitted)
+    uncounted: tuple[Uncounted, ...] = ()  # columns that are not in `rewards` because they do not count
     in_order: tuple[str, ...] = ()  # rewards and uncounted columns in the log's order; empty if every one counts
     rewards_named: bool = False  # whether the caller named the rewards, so that no audit changes them
     has_steps: bool = True  # whether a column numbers the steps; else each file is one step
-    prompt_column: str | None = None  # whose changes may show where a group ends
+    prompt_column: str | None = None  # the column of prompts, whose changes may show where a group ends
     length_column: str | None = None  # the column that is read as the length, though it may be a reward as well
     total: str | None = None  # the column that the rewards add up to, or nearly
-    other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
+    other_sizes: tuple[int, ...] = ()  # other group sizes that the prompts or advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
     _blocks: Blocks = field(default=(), repr=False)  # sizes of the groups, where these are blocks of rows
-    _places: int | None = field(default=None, repr=False)  # how far apart the rows of a group stand, if not in a block
+    _places: int | None = field(default=None, repr=False)  # how many rows apart the rows of a group stand, if they do
     # Reads the same log again with other options, such as other rewards; None where it cannot be read again.
     _read_with: "Callable[..., Run] | None" = field(default=None, repr=False, compare=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The rewards, and the columns that do not count, in the order of the log."""
+        """The rewards and the columns that do not count, in the order of the log."""
         return self.in_order or self.rewards
 
     @property
@@ -161,21 +163,24 @@ class Run:
                 values = sum(int(table[name].is_not_nan().sum()) for name in reward_columns(self.rewards))
             yield table
         clear = " of a group whose totals are sums of the pays in one way alone" * (self.weights_by == "parts")
-        expect(responses > 0, self.path, f"at least one response{clear}", "0 rows")
-        expect(values > 0, self.path, f"a value in {', '.join(self.rewards)}", "every one missing")
+        refuse_unless(responses > 0, self.path, f"at least one response{clear}", "0 rows")
+        refuse_unless(values > 0, self.path, f"a value in {', '.join(self.rewards)}", "every one missing")
 
     @property
     def sample(self) -> list[pl.DataFrame]:
         """Whole batches from all over the run: at most `SAMPLE` responses, or one batch if that is larger.
 
-        Groups are numbered anew.
+        The numbers of their groups are not those of the whole run.
         """
         if self.window is not None or not self._source.sample:
             return spread(self.tables(), SAMPLE)
         return list(self._tables_of(iter(self._source.sample)))
 
     def _tables_of(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield the tables that these frames of the log make, and leave out empty ones."""
+        """Yield the tables of the run that these frames of the log make, and leave out empty ones.
+
+        Groups are left out, too, in which the parts of a total cannot be told.
+        """
         columns = ["batch", "step", "group", "_place", *reward_columns(self.rewards)]
         columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
         for table in self._numbered(frames):
@@ -184,7 +189,10 @@ class Run:
                 yield table.select(*columns, "^(_prompt_key|_masked)$")
 
     def _numbered(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield the responses of the chosen steps in numbered groups, also the groups that `tables` leaves out."""
+        """Yield the responses of the chosen steps in numbered groups, also the groups that `tables` leaves out.
+
+        frames: frames of the log, as `Rows.read` yields them.
+        """
         number = partial(_number_blocks, blocks=self._blocks) if self._blocks else _number_keys
         number = number if self._places is None else partial(_number_places, places=self._places)
         first = 0
@@ -198,10 +206,10 @@ class Run:
             yield select_steps(table, self.window)
 
     def count_undecided(self) -> tuple[int, int]:
-        """Return how many groups, and rows in them, are left out because a total in them has several sums of pays.
+        """Return how many groups, and how many rows in them, are left out because a total has several explanations.
 
-        A log of totals whose parts pay what the caller says (`--parts`) is read once for that; for any other log both
-        are 0.
+        Such a total can be the sum of several choices of passes. A log of totals whose parts pay what the caller says
+        (`--parts`) is read once for that; for any other log both numbers are 0.
         """
         if self.weights_by != "parts":
             return 0, 0
@@ -220,7 +228,7 @@ class Run:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """All responses in one table: step, group, the rewards, the advantage if logged, the length if known.
+        """All responses in one table: step, group and the rewards, and what there is of advantage, length and `_by`.
 
         A reward has its own name here, or reward:NAME where another of these columns has that name.
         """
@@ -230,12 +238,11 @@ class Run:
 
 @contextmanager
 def one_error(where: str) -> Iterator[None]:
-    """Turn the error of a damaged file, or of a file behind a URL, into an InputError that begins with `where`."""
+    """Turn polars' error for a damaged file, or one behind a URL, into an InputError that begins with `where`."""
     try:
         yield
     except DAMAGED as error:
-        why = reason(error)[:200]
-        raise InputError(f"{where}: expected a log that can be read as a table, got {why}") from None
+        refuse(where, "a log that can be read as a table", reason(error)[:200])
 
 
 # --- tables ---
@@ -243,6 +250,8 @@ def one_error(where: str) -> Iterator[None]:
 
 def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
     """Return whole batches from all over a run, with at most `most` responses in all, or a single batch that has more.
+
+    tables: the tables of the run, each of whole batches.
 
     >>> [part["batch"].to_list() for part in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
     [[0, 2]]
@@ -259,14 +268,14 @@ def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
 
 
 def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
-    """Return the part of a table that holds this share of its batches, as a list of one, or of none without a batch."""
+    """Return a list of one table with this share of a table's batches, or an empty list if no batch is in it."""
     # Multiples of the golden ratio spread evenly, and are in step with nothing that comes every few batches.
     part = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
     return [part] * (len(part) > 0)
 
 
 class KeptFrames:
-    """The frames of a log, which the first pass keeps in memory; frames of more than `IN_MEMORY` are read each time."""
+    """The frames of a log, which are kept in memory after a first full pass, unless they take more than `IN_MEMORY`."""
 
     def __init__(self, read: Callable[[], Iterator[pl.DataFrame]]) -> None:
         self._read = read
@@ -274,7 +283,7 @@ class KeptFrames:
         self._room = IN_MEMORY
 
     def __call__(self) -> Iterator[pl.DataFrame]:
-        """Yield the log's frames, from memory after a first full pass if they fit there, else read anew."""
+        """Yield the frames of the log, from memory if they are kept there, and else read anew."""
         if self._kept is not None:
             yield from self._kept
             return
@@ -288,7 +297,10 @@ class KeptFrames:
 
 
 def size_at(blocks: Blocks) -> pl.Expr:
-    """Return an expression for the group size in each batch, which changes at the first batch of each block."""
+    """Return an expression for the group size in each batch.
+
+    blocks: the first batch of each stretch of batches, and the group size there.
+    """
     size = pl.lit(blocks[0][1])
     for batch, later in blocks[1:]:
         size = pl.when(pl.col("batch") >= batch).then(pl.lit(later)).otherwise(size)
@@ -296,22 +308,29 @@ def size_at(blocks: Blocks) -> pl.Expr:
 
 
 def _number_blocks(table: pl.DataFrame, first: int, blocks: Blocks) -> pl.DataFrame:
-    """Add `group`, numbered from `first` on: blocks of rows from the start of each batch; the last may be shorter."""
+    """Return the table with `group`, numbered from `first` on: blocks of rows from the start of each batch.
+
+    The last block of a batch may be shorter. blocks: as in `size_at`.
+    """
     block = pl.int_range(pl.len()).over("batch") // size_at(blocks)
     return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group") + first)
 
 
 def _number_places(table: pl.DataFrame, first: int, places: int) -> pl.DataFrame:
-    """Add `group`, numbered from `first` on: the rows of a batch that are `places` apart, which then stand together."""
+    """Return the table with `group`, numbered from `first` on: rows of a batch that stand `places` apart.
+
+    The rows are sorted so that those of a group stand together.
+    """
     place = pl.int_range(pl.len()).over("batch") % places
     table = table.with_columns(place.alias("_at")).sort("batch", "_at", maintain_order=True)
     return table.with_columns(pl.struct("batch", "_at").rle_id().cast(pl.Int64).alias("group") + first).drop("_at")
 
 
 def _number_keys(table: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Add `group`, numbered from `first` on: the rows of a batch that share `_key`, which then stand together.
+    """Return the table with `group`, numbered from `first` on: the rows of a batch that share `_key`.
 
-    The groups of a batch are in the order of their first rows.
+    The rows are sorted so that those of a group stand together; the groups of a batch keep the order of their first
+    rows.
     """
     table = table.with_row_index("group").with_columns(pl.col("group").first().over("batch", "_key"))
     return table.sort("group", maintain_order=True).with_columns(pl.col("group").rle_id().cast(pl.Int64) + first)

@@ -1,8 +1,8 @@
-"""Means and stds that a trainer logs of a step in place of its answers, and what they leave open of each share.
+"""Means and stds that a trainer logs of each step in place of its answers, and what follows from them.
 
 TRL and ms-swift write `rewards/NAME/mean` and `/std` into trainer_state.json, W&B, TensorBoard and logging.jsonl. A
-mean does not say which answers were compared with which, so no audit can be made of it. The answer to such a log says
-what follows all the same, by the bounds of `gdpo_core.means`, and the line that logs the completions.
+mean does not say which answers were compared with which, so no audit can be made of it. The error for such a log says
+what follows all the same, by the bounds of `gdpo_core.means`, and which line of configuration logs the completions.
 """
 
 import re
@@ -11,25 +11,26 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.tables import Table, is_number_type
-from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, percent
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.means import METHODS, Scalars, bound_shares
 
 Array = np.ndarray
+# The name of a column of means or stds: what stands before it, such as train/, the reward, and which of the two it is.
 _NAME = re.compile(r"(?P<of>(?:.*[/ ])?)rewards/(?P<reward>.+)/(?P<what>mean|std)")
 _EVALUATION = re.compile(r"(^|[/ _])eval")
 _TITLES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
-_FITS = 2e-5  # of a mean square, on the line of two values
-_LARGEST = 1e100  # of a mean, whose square is still a number
-_MOST = 10.0  # a share beyond this says nothing
+_FITS = 2e-5  # how far a square of stds may be from the parabola of two values, as a share of their squared distance
+_LARGEST = 1e100  # the largest mean that is used, whose square is still a number
+_MOST = 10.0  # a bound of a share beyond this says nothing
 
 
 def refuse_means(tables: Sequence[Table], size: int | None) -> None:
-    """Raise InputError where tables hold the means of rewards, a row per step, and no completions.
+    """Raise InputError if tables hold the means of rewards, in a row per step, and no completions.
 
-    size: the size of a group, if the caller gave it.
+    size: the group size, if the caller gave it. The error says what follows from the means.
     """
     names = dict.fromkeys(name for table in tables for name in table.schema)
     matches = [match for name in names if (match := _NAME.fullmatch(name)) and not _EVALUATION.search(name)]
@@ -38,16 +39,19 @@ def refuse_means(tables: Sequence[Table], size: int | None) -> None:
     framework = "ms_swift" if "global_step/max_steps" in names else "trl"
     line = FRAMEWORKS[framework].lines.log_every_step
     rewards = listing(dict.fromkeys(match["reward"] for match in matches), most=5)
-    got = f"one per step of a tracker: these are means per step, not responses, of {rewards}"
-    text = (
-        f"{tables[0].name}: expected a row per response, got {got}. A mean does not say which responses were compared "
+    got = (
+        f"one per step of a tracker: these are means per step, not responses, of {rewards}. A mean does not say which "
+        "responses were compared with which, so a log of means shows neither shares nor ties. "
+        f"{_follows(tables, matches, size)} To log the completions, each with its rewards: {line}"
     )
-    text += f"with which, so a log of means shows neither shares nor ties. {_follows(tables, matches, size)} To log "
-    raise InputError(f"{text}the completions, each with its rewards: {line}")
+    refuse(tables[0].name, "a row per response", got)
 
 
 def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: int | None) -> str:
-    """Return sentences on what follows from the means, or on what it would take that something does."""
+    """Return sentences on what follows from the means, or on what is missing so that nothing does.
+
+    matches: the names of the columns of means and stds, as `_NAME` matches them. size: the group size, if it is known.
+    """
     if len({match["of"] for match in matches}) > 1:
         return "It holds several runs: with one alone this message would say what bounds follow."
     names = [*dict.fromkeys(match["reward"] for match in matches)]
@@ -60,7 +64,7 @@ def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: in
         return "Without the stds nothing else follows."
     means = np.array([columns[f"{name}/mean"] for name in names]).T
     stds = np.array([columns[f"{name}/std"] for name in names]).T
-    there = (np.abs(means) < _LARGEST).all(1) & (np.abs(stds) < _LARGEST).all(1)  # as NaN and inf are not
+    there = (np.abs(means) < _LARGEST).all(1) & (np.abs(stds) < _LARGEST).all(1)  # NaN and infinity are not smaller
     if there.sum() < 2:
         return "It holds the means of too few steps for more."
     columns = {name: values[there] for name, values in columns.items()}
@@ -68,7 +72,10 @@ def _follows(tables: Sequence[Table], matches: Sequence[re.Match[str]], size: in
 
 
 def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[str, Array]:
-    """Return the numbers of these columns and of the total's beside them, by short names; NaN where a row has none."""
+    """Return the numbers of these columns, and of the columns of the total beside them, by short names; NaN if missing.
+
+    The short names are REWARD/mean, REWARD/std, reward, reward_std and frac_reward_zero_std. matches: as in `_follows`.
+    """
     wanted = {match[0]: f"{match['reward']}/{match['what']}" for match in matches}
     wanted |= {matches[0]["of"] + name: name for name in ("reward", "reward_std", "frac_reward_zero_std")}
     parts = []
@@ -83,7 +90,11 @@ def _columns(tables: Sequence[Table], matches: Sequence[re.Match[str]]) -> dict[
 
 
 def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[str, Array], size: int | None) -> str:
-    """Return sentences on the bounds of the shares over the last half of the steps by method, or on what hides them."""
+    """Return sentences on the bounds of each reward's share, by method, over the second half of the steps.
+
+    If no bounds follow, the sentences say why. names: the rewards. means, stds: (steps, rewards).
+    columns: (steps,) each, by short names, as `_columns` returns them. size: the group size, if it is known.
+    """
     marks = [two_values(means[:, k], stds[:, k]) for k in range(len(names))]
     rows = {mark[2] for mark in marks if mark}
     if untold := [name for name, mark, std in zip(names, marks, stds.T, strict=True) if mark is None and std.any()]:
@@ -114,8 +125,10 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
 
 
 def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) -> str:
-    """Say under which methods a reward surely had the largest share, and the bounds under the first method that leaves
-    it open, or else under the first of all.
+    """Return sentences that say under which methods a reward surely had the largest share, and the bounds of one.
+
+    That is the first method that leaves this open, or else the first of all. names: the rewards.
+    bounds: by method, the lowest and the highest share of each reward, (rewards,) each.
     """
     above = {
         method: next((names[k] for k in range(len(names)) if (low[k] > np.delete(high, k)).all()), None)
@@ -134,11 +147,12 @@ def _verdict(names: Sequence[str], bounds: Mapping[str, tuple[Array, Array]]) ->
 
 
 def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
-    """Return the two values of a reward that takes no other, and how many answers each entry is of; None if it may.
+    """Return the two values of a reward that has no others, and how many answers an entry is of; None if not proven.
 
-    Of n answers with the values a and b the std, divided by n − 1, has (n − 1) std² = n (mean − a) (b − mean): a
-    parabola in the mean, whose three numbers the entries give. A reward of 0 and 1 needs no more than two entries.
-    Entries that average several batches do not lie on it, or do not hold whole numbers of passes.
+    means, stds: (entries,), of the logged entries. Of n answers with the values a and b the std, divided by n − 1, has
+    (n − 1) std² = n (mean − a) (b − mean): a parabola in the mean, whose three numbers the entries give. A reward of 0
+    and 1 needs no more than two entries. Entries that average several batches do not lie on it, or do not hold whole
+    numbers of passes.
 
     >>> p = np.array([0.25, 0.375, 0.5, 0.75])
     >>> two_values(5 * p, 5 * np.sqrt(p * (1 - p) * 8 / 7))
@@ -170,8 +184,9 @@ def two_values(means: Array, stds: Array) -> tuple[float, float, int] | None:
 
 
 def _weights(means: Array, total: Array | None) -> tuple[list[float], bool]:
-    """Return the weights under which the means make that of the total, and whether the log shows them; where nothing
-    shows, they are 1 each.
+    """Return the weights with which the means make the mean of the total, and whether the log shows these weights.
+
+    Without a total, or where several weights fit, they are 1 each. means: (steps, rewards). total: (steps,), or None.
     """
     ones = [1.0] * means.shape[1]
     if total is None or not np.isfinite(total).all():

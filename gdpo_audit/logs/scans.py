@@ -9,12 +9,16 @@ from gdpo_audit.logs.form import Form
 from gdpo_audit.logs.names import EVENT, FILE, MADE, ROW
 from gdpo_audit.logs.tables import BROKEN, Table
 
-AT_ONCE = 100  # the most files in one plan, which holds all of them open
-_PATH = f"{MADE}path"
+AT_ONCE = 100  # the most files in one query plan, which holds all of them open
+_PATH = f"{MADE}path"  # the column that holds the path of a row's file
 
 
 def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
-    """Yield these columns of all responses and where they stand, in order, in frames of about so many rows."""
+    """Yield these columns of all responses, in the order of the log, in frames of about `size` rows.
+
+    The columns FILE and ROW, and EVENT in a log of events, say where a response stands. By default `size` is
+    `tables.ROWS`.
+    """
     names = [FILE, ROW, *[EVENT] * ("_event" in form.batch), *names]
     size, waiting = size or of_files.ROWS, list[pl.DataFrame]()
     for part in _parts_of(form, names, size):
@@ -27,12 +31,15 @@ def frames_of(form: Form, names: Sequence[str], size: int | None = None) -> Iter
 
 
 def value_of(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    """Return an expression for the values of a column, which are missing where a table does not have it."""
+    """Return an expression for the values of a column, which are null in a table that does not have it.
+
+    schema: the columns of the table.
+    """
     return pl.col(name) if name in schema else pl.lit(None).alias(name)
 
 
 def rows_in(tables: Sequence[Table]) -> int:
-    """Return the number of rows of all tables. Raises InputError where one cannot be read."""
+    """Return the number of rows of all tables. Raises InputError if one cannot be read."""
     files = [str(table.scanned) for table in tables if table.scanned is not None]
     rows = sum(table.height for table in tables if table.scanned is None)
     try:
@@ -46,8 +53,8 @@ def rows_in(tables: Sequence[Table]) -> int:
 def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
     """Yield the responses of one table after the other, or of several at once, at most `size` rows at a time.
 
-    Several small tables are read by one query plan, since planning each takes longer than reading it. So many are taken
-    that they fit into `size` even if they have twice the rows of the last ones.
+    Several small tables are read by one query plan, since planning each takes longer than reading it. As many are taken
+    as fit into `size` even if they have twice the rows of the tables before them.
     """
     number, usual = 0, size
     while number < len(form.tables):
@@ -61,7 +68,10 @@ def _parts_of(form: Form, names: Sequence[str], size: int) -> Iterator[pl.DataFr
 
 
 def _alike(form: Form, first: int, most: int) -> range:
-    """Return the numbers of the tables from `first` on that one plan can read: Parquet files with the same columns."""
+    """Return the numbers of the tables that one query plan can read together: Parquet files with the same columns.
+
+    first: the number of the first of them. most: how many there may be.
+    """
     tables, stop = form.tables, first + 1
     if tables[first].scanned is None or form.several:
         return range(first, stop)
@@ -72,10 +82,10 @@ def _alike(form: Form, first: int, most: int) -> range:
 
 
 def _at_once(form: Form, numbers: range, names: Sequence[str], size: int) -> pl.DataFrame | None:
-    """Return the responses of several Parquet files.
+    """Return the responses of several Parquet files, which one query plan reads.
 
-    None where they have to be read one by one: there are more than `size`, or a file cannot be read and has to be
-    named.
+    None if they have to be read one by one, because there are more than `size` responses, or because a file cannot be
+    read, which an error then has to name. numbers: the numbers of the tables.
     """
     files = [str(form.tables[number].scanned) for number in numbers]
     row = pl.col(ROW).cast(pl.Int64)
@@ -91,14 +101,17 @@ def _at_once(form: Form, numbers: range, names: Sequence[str], size: int) -> pl.
 
 
 def _scan(files: Sequence[str], **options: str) -> pl.LazyFrame:
-    """Return the plan that reads Parquet files with the same columns, one after the other."""
+    """Return a lazy frame of the rows of Parquet files with the same columns, one file after the other.
+
+    options: further arguments of `polars.scan_parquet`.
+    """
     return pl.scan_parquet(files, glob=False, hive_partitioning=False, **options)  # type: ignore[arg-type]
 
 
 def _one_by_one(form: Form, numbers: range, names: Sequence[str], size: int) -> Iterator[pl.DataFrame]:
     """Yield the responses of these tables, one table at a time, in parts of at most `size` rows.
 
-    A table whose rows hold several responses comes whole, as its responses are numbered from its first row on.
+    A table whose rows hold several responses comes whole, because its responses are numbered from the first row on.
     """
     for number in numbers:
         table, start, whole = form.tables[number], 0, False

@@ -1,6 +1,6 @@
-"""A total beside the rewards that it is made of: whether it is a weighted sum of them, and with which weights."""
+"""Totals beside the rewards that they are made of: whether one is a weighted sum of them, and with which weights."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,36 +9,42 @@ import polars as pl
 from gdpo_audit.logs.names import GROUP_OF_ROW
 
 _ROUND_OFF = 1e-6  # the relative round-off of a total that was added up and logged in float32
-# The equations to spare, beyond those that any column would solve, before a total is said to follow inside each group.
+# How many more equations than unknowns there must be before a total is said to be a sum inside each group.
 _SPARE = 20
 _SHOWING = 200  # the most groups that are solved one by one
 _NOTHING = 3.0  # the standard errors up to which a fitted weight is taken to be 0
-_RANK = 1e-9
-_DIGITS = (1, 2, 3, 4, 5, 6, 8)
+_RANK = 1e-9  # the share of a column's size up to which what others leave of it is round-off
+_DIGITS = (1, 2, 3, 4, 5, 6, 8)  # the numbers of digits to which weights are rounded, until one fits
+ROWS = 30  # the fewest rows that show a total which is not named like one
+# The share of a variance that float32's round-off makes, and the size of a weight, relative to the largest, that is 0.
+_SINGULAR, _FAINT = 1e-11, 1e-6
 
 
 @dataclass(frozen=True)
 class Score:
-    """Describe a total as a sum of rewards: total = Σ weight · reward + a constant."""
+    """A total as a sum of rewards: total = Σ weight · reward + a constant, exactly or as nearly as can be."""
 
     exact: bool
-    weights: Mapping[str, float] | None  # per reward that varies; None where not exact, or where other weights fit too
+    weights: Mapping[str, float] | None  # of each reward that varies; None if not exact, or if other weights fit too
     error: float  # the largest difference of the total from the weighted sum
-    parts: int  # the number of independent rewards that it is made of
-    spare: int  # the different rows beyond those that any column would fit
-    explained: float  # the share of its variance that the rewards explain
+    parts: int  # the number of independent rewards whose weight is not 0
+    spare: int  # how many more different rows there are than any column would fit
+    explained: float  # the share of the total's variance that the rewards explain
     fitted: Mapping[str, float] | None = None  # the weights that come nearest; None where exact, or where several do
 
 
 def weights_of(
     table: pl.DataFrame, rewards: Collection[str], flags: Collection[str] = (), score: str = "score"
 ) -> Score | None:
-    """Fit `score` as a weighted sum of the rewards and return the fit, without weights unless it is exact and unique.
+    """Fit `score` as a weighted sum of the rewards; return the fit, or None where nothing can be fitted.
 
-    None where too few rows are complete, no reward varies, or `score` does not.
-    table: rows with these columns. With the group of each row in GROUP_OF_ROW, a fit inside every group is exact too,
-    with any constant or positive factor of the group, as advantages do not depend on it.
-    flags: rewards of true and false; one that the other rewards determine gets weight 0.
+    Nothing can be fitted where too few rows are complete, where no reward varies, or where `score` does not. The fit
+    holds weights only if the sum is exact and no other weights make it.
+    table: rows with these columns. If it has the group of each row in GROUP_OF_ROW, a sum that is exact inside every
+    group is exact too, even with another constant and another positive factor in each, as advantages do not depend on
+    these.
+    rewards: the columns of the rewards. score: the column of the total.
+    flags: rewards of true and false; one that the other rewards determine gets the weight 0.
 
     >>> table = pl.DataFrame({"score": [1.5, 0.0, 1.0, 0.5], "right": [1, 0, 1, 0], "format": [1, 0, 0, 1]})
     >>> weights_of(table, ["right", "format"]).weights
@@ -77,7 +83,7 @@ def weights_of(
 
 
 def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl.DataFrame:
-    """Return the rows that hold the total and all rewards; where few do, a reward that is missing adds nothing."""
+    """Return the rows that hold the total and all rewards; if they are few, a missing reward counts as 0."""
     numbers = pl.col(score, *rewards)
     columns = table.with_columns(numbers.cast(pl.Float64).fill_nan(None)).select(numbers, f"^{GROUP_OF_ROW}$")
     whole = columns.drop_nulls()
@@ -87,9 +93,10 @@ def _whole_rows(table: pl.DataFrame, rewards: Collection[str], score: str) -> pl
 
 
 def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[float] | None:
-    """Return weights with which the rewards make the total inside every group but for a constant; None without any.
+    """Return the weights with which the rewards make the total inside every group, or None if there are none.
 
-    The sum may be multiplied by a number that differs from group to group, as where sources scale their scores.
+    In each group the sum may have another constant, and another positive factor, as where sources scale their scores.
+    columns: the rewards, the total `score` and the group of each row. names: the rewards, in the order of the weights.
     """
     if GROUP_OF_ROW not in columns.columns:
         return None
@@ -117,9 +124,10 @@ def _inside_groups(columns: pl.DataFrame, names: list[str], score: str) -> list[
 
 
 def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np.ndarray | None:
-    """Return weights whose ratio most groups show each by itself, the largest 1; None where no group shows it.
+    """Return the median of the weights that the groups show one by one, each scaled to 1 for the largest.
 
-    x: (responses, rewards) and total: (responses,), both without the mean of their group.
+    None if no group is large enough to show weights.
+    x: (responses, rewards) and total: (responses,), both minus the mean of their group. group: (responses,).
     """
     if x.shape[1] == 1:
         return np.ones(1)
@@ -134,9 +142,9 @@ def _common_direction(x: np.ndarray, total: np.ndarray, group: np.ndarray) -> np
 
 
 def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) -> dict[str, float]:
-    """Return the weights that come nearest, to three digits; those that chance may have made are 0.
+    """Return the weights that come nearest, by reward, to three digits; 0 for those that chance may have made.
 
-    x: (responses, rewards); rest: (responses,) what the weighted sum leaves of the total.
+    x: (responses, rewards). rest: (responses,), the total minus the weighted sum. w: (rewards,). names: the rewards.
     """
     centred = x - x.mean(0)
     error = np.sqrt(rest.var() * np.diag(np.linalg.inv(centred.T @ centred)))
@@ -145,7 +153,10 @@ def _fitted(x: np.ndarray, rest: np.ndarray, w: np.ndarray, names: list[str]) ->
 
 
 def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """Return the names of columns that are linearly independent of earlier ones and a constant, and the rest."""
+    """Return the names of the columns that are linearly independent of earlier ones and a constant, then the others.
+
+    values: the values of each column, by name, in this order.
+    """
     independent: list[str] = []
     dependent: list[str] = []
     basis: list[np.ndarray] = []
@@ -165,5 +176,25 @@ def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]
 
 
 def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
-    """Return half the range of what the weighted sum leaves of the total, as the constant is free."""
+    """Return how far the weighted sum is from the total at most, with the constant that makes this least.
+
+    x: (responses, rewards). score: (responses,), the total. w: (rewards,).
+    """
     return float(np.ptp(score - x @ w) / 2)
+
+
+def sum_of_others(table: pl.DataFrame, names: Sequence[str]) -> str | None:
+    """Return the column that is a sum of all the others with positive weights; None if there is none, or several."""
+    values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
+    values = values[np.isfinite(values).all(1)]
+    if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
+        return None
+    size, vector = np.linalg.eigh(np.corrcoef(values.T))
+    relation = vector[:, 0] / np.abs(vector[:, 0]).max()
+    if size[0] > _SINGULAR or size[1] <= _SINGULAR or (np.abs(relation) < _FAINT).any():
+        return None
+    below = relation < 0
+    alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
+    # By numbers alone, a = b + c may be b = a − c as well. A sum of independent rewards spreads more than each of them.
+    most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
+    return names[alone[0]] if len(alone) == 1 and most else None

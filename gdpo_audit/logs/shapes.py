@@ -1,6 +1,7 @@
-"""Tables of any shape as one row per answer with a number per reward: the step that all forms share.
+"""Tables of any shape as one row per answer with a number per reward, before a form reads them.
 
-Objects become columns, lists become rows, a folder per step becomes a column; what needs nothing stays as it is.
+Objects become columns, lists become rows, and the steps in the names of folders become a column. What has that shape
+already stays as it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,26 +16,29 @@ from gdpo_audit.logs import episodes, lists, objects
 from gdpo_audit.logs.choosing import step_in
 from gdpo_audit.logs.columns import SAMPLE, ReadOptions, first_values, is_numeric_text, union_schema
 from gdpo_audit.logs.form import Form
-from gdpo_audit.logs.forms import GROUPS, LENGTHS, NOT_REWARDS, STEPS, TOKENS, framework_of
-from gdpo_audit.logs.roles import ADVANTAGES, role
+from gdpo_audit.logs.forms import TOKENS, framework_of
+from gdpo_audit.logs.roles import ADVANTAGES, GROUPS, LENGTHS, NOT_REWARDS, STEPS, role
 from gdpo_audit.logs.tables import Schema, Table, is_number_type
 from gdpo_core._words import count
 
 RESERVED = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
 PROMPTS = ("prompt", "prompts", "input", "question")
-FUNCTIONS = range(2, 17)  # how many rewards a list per answer may hold
+FUNCTIONS = range(2, 17)  # the numbers of rewards that a list per answer may hold
 
-# The change of a table's rows: takes the table, its rows, its number, and whether these have the texts.
+# A change of rows, which takes a table, its rows, its number, and whether the rows have their long texts. It returns
+# the new rows.
 Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The tables of a log in their new shape, and what their form has to know of that shape.
+    """The tables of a log in their new shape, and what the form that reads them has to know of the change.
 
-    several: whether a row of the files holds several answers. lines: whether their lines are the groups.
-    texts: columns of numbers that were written as text beside lists of numbers, so that they are no rewards.
-    left_out: in words. method: of the trainer, where none is logged.
+    options: the caller's options; if a reward is named that became other columns, these are named in its place.
+    framework: whose form reads the tables. several: whether a row of the files holds several answers.
+    lines: whether the lines of the files are the groups.
+    texts: columns of numbers that were written as text in lists beside the rewards, so that they are not rewards.
+    left_out: in words, the rows that were left out. method: the trainer's method, where it is known and none is logged.
     """
 
     tables: Sequence[Table]
@@ -47,7 +51,7 @@ class Shape:
     method: str | None = None
 
     def applied_to(self, form: Form) -> Form:
-        """Return a form of these tables, with what their shape says of groups and methods."""
+        """Return a form of these tables, with what their shape says of groups, methods and columns."""
         form = replace(form, method=form.method or self.method)
         if not self.several:
             return form
@@ -59,7 +63,11 @@ class Shape:
 
 
 def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, where: str) -> Shape:
-    """Return the tables of a log in the shape that the forms read. known: the framework, if the caller named it."""
+    """Return the tables of a log in the shape that the forms read.
+
+    known: the framework, if the caller named it. where: the name of the log. Raises InputError if different frameworks
+    wrote the tables.
+    """
     framework = known or framework_of(tables, where)
     shape = Shape(tables, options, framework)
     schema = union_schema(tables)
@@ -77,8 +85,9 @@ def shape_of(tables: Sequence[Table], known: str | None, options: ReadOptions, w
 
 
 def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
-    """Return whether the tables may need another shape: logs of a framework itself have the one that its form reads.
-    known: the framework, if the caller named it.
+    """Return whether the tables may need another shape; what a framework itself logs has the one that its form reads.
+
+    schema: the columns of all tables. known: the framework, if the caller named it.
     """
     if framework == "ms_swift":  # its own events have a list of steps, too
         single_step = any(is_number_type(schema.get(name)) for name in STEPS)
@@ -89,9 +98,10 @@ def _takes_a_shape(framework: str, schema: Schema, known: str | None) -> bool:
 
 
 def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
-    """Return the tables after a change of their rows, which is made again where they are read with their texts."""
+    """Return the tables with their rows changed; they are changed again where they are read with their long texts."""
 
     def again(table: Table, number: int) -> pl.LazyFrame:
+        """Return the rows of a table with their long texts, changed as the others."""
         return change(table, table.again(), number, True)
 
     return [
@@ -109,7 +119,10 @@ def _changed(tables: Sequence[Table], change: Change) -> list[Table]:
 
 
 def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
-    """Return the shape with objects of rewards as columns, and lists with a value per answer as rows."""
+    """Return the shape with objects of rewards as columns, and lists with a value per answer as rows.
+
+    schema: the columns of all tables. If the caller names rewards that are columns of numbers, nothing changes.
+    """
     named = shape.options.rewards or ()
     if named and all(is_number_type(schema.get(name)) for name in named):
         return shape
@@ -119,20 +132,24 @@ def _with_columns_and_rows(shape: Shape, schema: Schema) -> Shape:
 
 
 def _with_texts_read(shape: Shape) -> Shape:
-    """Return the shape with texts that spell objects as objects."""
+    """Return the shape with columns of objects in the place of columns of text that spell objects of rewards."""
     texts = [objects.texts_of_objects(table) for table in shape.tables]
     if not any(texts):
         return shape
     columns = [objects.read_texts(table, names) for table, names in zip(shape.tables, texts, strict=True)]
 
     def read(table: Table, frame: pl.LazyFrame, number: int, with_texts: bool) -> pl.LazyFrame:
+        """Return the rows of a table with the objects that its texts spell."""
         return frame.with_columns(columns[number])
 
     return replace(shape, tables=_changed(shape.tables, read))
 
 
 def _with_rollouts_apart(shape: Shape) -> Shape:
-    """Return the shape with each list of rollouts, objects with rewards, as a list per member, a value per answer."""
+    """Return the shape with each list of rollouts as a list per member, which has a value per rollout.
+
+    A rollout is an object with a reward or an advantage.
+    """
     schema = union_schema(shape.tables)
     members = {name: lists.members_of_rollouts(kind) for name, kind in schema.items()}
     members = {name: [m for m in names if m not in schema] for name, names in members.items() if names}
@@ -140,6 +157,7 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        """Return the rows of a table with a list per member of its rollouts."""
         there = [name for name in members if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [
             pl.col(name).list.eval(pl.element().struct.field(member)).alias(member)
@@ -152,7 +170,7 @@ def _with_rollouts_apart(shape: Shape) -> Shape:
 
 
 def _unnested(shape: Shape) -> Shape:
-    """Return the shape with objects of rewards as columns, and the caller's rewards by the names of these columns."""
+    """Return the shape with objects of rewards as columns; the caller's rewards have the names of these columns."""
     schema, named = union_schema(shape.tables), shape.options.rewards or ()
     holders = objects.objects_in(schema, named, _alone(schema))
     if not holders:
@@ -160,6 +178,7 @@ def _unnested(shape: Shape) -> Shape:
     members = objects.without_copies(shape.tables, objects.members_of(holders, schema, RESERVED))
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        """Return the rows of a table with columns in the place of objects."""
         return objects.unnested(frame, members)
 
     tables = _changed(shape.tables, change)
@@ -168,7 +187,11 @@ def _unnested(shape: Shape) -> Shape:
 
 
 def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Schema) -> tuple[str, ...]:
-    """Return the rewards that the caller names, as columns: an object stands for its members."""
+    """Return the rewards that the caller names as names of columns; an object stands for all of its members.
+
+    named: the rewards that the caller names. members: the members of objects that became columns.
+    schema: the columns that there are now.
+    """
     columns = dict[str, None]()
     for name in named:
         of_object = [m.column for m in members if m.object == name and objects.is_numbers(schema.get(m.column))]
@@ -178,7 +201,7 @@ def _renamed(named: Sequence[str], members: Sequence[objects.Member], schema: Sc
 
 
 def _exploded(shape: Shape) -> Shape:
-    """Return the shape with lists that hold a value per answer as a row per answer."""
+    """Return the shape with a row per answer, if lists hold a value per answer."""
     tables = [_with_lists(table) for table in shape.tables]
     schema, options = union_schema(tables), shape.options
     by_lower = {name.lower(): name for name in reversed([*schema])}
@@ -192,6 +215,7 @@ def _exploded(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        """Return the rows of a table with a row per answer."""
         return lists.exploded(table, frame, answer_lists, number, texts)
 
     lines = lists.lines_are_groups(tables, answer_lists, step, ids, prompts)
@@ -203,12 +227,12 @@ def _exploded(shape: Shape) -> Shape:
 
 
 def _are_numbers(table: Table, name: str) -> bool:
-    """Return whether the first texts of a column are numbers."""
+    """Return whether the first texts of a column all spell numbers."""
     return all(map(is_numeric_text, first_values(table, [name], SAMPLE)[name]))
 
 
 def _with_lists(table: Table) -> Table:
-    """Return the table with lists in the place of arrays, which are lists of one length in polars."""
+    """Return the table with lists in the place of arrays, which in polars are lists of one fixed length."""
     arrays = [name for name, kind in table.schema.items() if isinstance(kind, pl.Array) and len(kind.shape) == 1]
     if not arrays:
         return table
@@ -218,7 +242,7 @@ def _with_lists(table: Table) -> Table:
 def _with_functions(shape: Shape) -> Shape:
     """Return the shape with a list of rewards per answer as a column per reward function, `rewards[0]` for the first.
 
-    This is done where all lists have one length.
+    This is done only for a list that has one length in all rows.
     """
     schema = union_schema(shape.tables)
     sizes: dict[str, int] = {}
@@ -233,6 +257,7 @@ def _with_functions(shape: Shape) -> Shape:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        """Return the rows of a table with a column per item of these lists."""
         there = [name for name in sizes if isinstance(frame.collect_schema().get(name), pl.List)]
         each = [pl.col(n).list.get(k, null_on_oob=True).alias(f"{n}[{k}]") for n in there for k in range(sizes[n])]
         return frame.with_columns(each).drop(there)
@@ -245,7 +270,7 @@ def _with_functions(shape: Shape) -> Shape:
 
 
 def _alone(schema: Schema) -> bool:
-    """Return whether no column of single numbers may be a reward."""
+    """Return whether there is no column of single numbers that may be a reward. schema: the columns of all tables."""
     return not any(
         is_number_type(kind) and name.lower() not in RESERVED and not name.startswith("__") and role(name) != "metric"
         for name, kind in schema.items()
@@ -256,9 +281,10 @@ def _alone(schema: Schema) -> bool:
 
 
 def _of_episodes(shape: Shape, trainer: str) -> Shape:
-    """Return the shape with a row per trajectory of the episodes that a trainer logs."""
+    """Return the shape with a row per trajectory of the episodes that a trainer, tinker or rllm, logs."""
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        """Return a row per trajectory of a table of episodes."""
         return episodes.of_tinker(frame, RESERVED) if trainer == "tinker" else episodes.of_rllm(frame)
 
     tables = _changed(shape.tables, change)
@@ -271,25 +297,27 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
 
 
 def _with_steps(shape: Shape) -> Shape:
-    """Return the shape with a column of steps, where only the folders around the files say the step."""
+    """Return the shape with a column of steps if only the folders around the files tell the step."""
     named = {name.lower() for table in shape.tables for name in table.schema}
     steps = [step_in(table.name) for table in shape.tables]
     if named & {*STEPS} or shape.options.named("step") or None in steps or len({*steps}) < 2:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        """Return the rows of a table with the step that its folder tells."""
         return frame.with_columns(step=pl.lit(steps[number], pl.Int64))
 
     return replace(shape, tables=_changed(shape.tables, change))
 
 
 def _without_copies(shape: Shape) -> Shape:
-    """Return the shape without rows that an earlier table holds too, as the same id says."""
+    """Return the shape without the rows that repeat a row of an earlier table, as the same id shows."""
     again = episodes.copies(shape.tables)
     if not again:
         return shape
 
     def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+        """Return the rows of a table except those that repeat others."""
         return episodes.without_rows(frame, again[number]) if number in again else frame
 
     words = f"{count(sum(map(len, again.values())), 'row')} that another file holds too"

@@ -11,10 +11,10 @@ import numpy as np
 USUAL = 0.6  # the share of the batches that a size must divide; an evaluation may have written the others
 CHANCE = 0.01  # the largest probability that a smaller size fits by chance
 DRAWS = 400  # the shuffles that estimate this probability
-WHOLE = 0.8  # The share of the groups of a batch that have its usual size, if that is the run's size at the time.
-FEW_PROMPTS = 0.1  # How often two groups share a prompt, from which on prompts alone show no change of size.
+WHOLE = 0.8  # the share of a batch's groups that must have its usual size for this to be the run's size at the time
+FEW_PROMPTS = 0.1  # the chance that two groups share a prompt, from which on prompts alone show no change of size
 LEAST = 3  # the fewest batches in a row that show another size; fewer may be an evaluation's
-_BLOCKS = 64  # the most blocks that are shuffled
+_BLOCKS = 64  # the most groups whose advantages are shuffled
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,9 @@ class Size:
 def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
     """Return the group size of a log whose groups are blocks of one size; None if nothing shows it.
 
-    sizes: the rows of each batch. advantages: as logged, of the first batches; they sum to 0 in every group.
-    prompts: the prompt id of each row, of the first batches; it changes only where a group ends.
+    sizes: the rows of each batch. advantages: the logged advantages of the first batches, which sum to 0 in every
+    group.
+    prompts: the prompt id of each row of the first batches, which changes only where a group ends.
 
     >>> infer([8] * 4, [np.array([3.0, -1.0, -2.0, 0.0, 7.0, -5.0, -2.0, 0.0])] * 4, [])
     Size(size=4)
@@ -55,7 +56,7 @@ def stretches(
 ) -> list[tuple[int, int]]:
     """Return the first batch and the group size of each stretch of batches; an empty list if the size never changes.
 
-    The arguments are those of `infer`. Prompts show the sizes, and advantages where there are none.
+    The arguments are those of `infer`. Prompts show the sizes, or, if there are none, advantages do.
 
     >>> stretches([4] * 8, [], [np.repeat([n], 4) for n in range(4)] + [np.repeat([n, 2 * n], 2) for n in range(4, 8)])
     [(0, 4), (4, 2)]
@@ -82,9 +83,9 @@ def stretches(
 
 
 def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
-    """Return how likely a part of a run looks like groups of `size` though they are `smaller`.
+    """Return how likely groups of the size `smaller` look like groups of `size` because prompts are drawn twice.
 
-    Prompts that are drawn twice may make it look so. part: the prompts of its batches; prompts: those of all batches.
+    part: the prompts of the batches that look so. prompts: those of all batches.
     """
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())
@@ -96,7 +97,11 @@ def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prom
 
 
 def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
-    """Return the first batch and the size of each stretch of batches of one size; short stretches are left out."""
+    """Return the first batch and the size of each stretch of batches that have one size.
+
+    size_of_batch: the size in each batch, or None if it is not known. Stretches of fewer than `LEAST` batches are left
+    out, and the first stretch begins with batch 0.
+    """
     known = [(batch, size) for batch, size in enumerate(size_of_batch) if size is not None]
     runs: list[list[tuple[int, int]]] = []
     for batch, size in known:
@@ -113,9 +118,10 @@ def runs_of(size_of_batch: Sequence[int | None]) -> list[tuple[int, int]]:
 
 
 def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
-    """Return the group size of each batch as its advantages show it; None for a batch without any.
+    """Return the group size of each batch as its advantages show it; None if they do not.
 
-    A batch counts as smaller than usual only if batches beside it are, too.
+    A batch counts as one of smaller groups than usual only if batches beside it do, too. The arguments are as in
+    `infer`.
     """
     inferred = infer(sizes, advantages, [])
     usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]
@@ -134,12 +140,15 @@ def _sizes_by_advantages(sizes: Sequence[int], advantages: Sequence[np.ndarray])
 
 
 def divisors(n: int) -> list[int]:
-    """Return the divisors of n from 2 on."""
+    """Return the divisors of n from 2 on, ascending."""
     return [g for g in range(2, n + 1) if n % g == 0]
 
 
 def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
-    """Return the largest size that divides every stretch of equal prompts in most batches; None if that is 1."""
+    """Return the largest size that divides every stretch of equal prompts in most batches; None if that is 1.
+
+    prompts: as in `infer`.
+    """
     batches: Counter[int] = Counter()  # the number of batches by the largest size that divides their stretches
     for ids in prompts:
         batches[_whole(ids) or 1] += 1
@@ -149,9 +158,9 @@ def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
 
 
 def _whole(ids: np.ndarray) -> int | None:
-    """Return the largest size that divides every stretch of equal prompts of a batch; None if it is 1.
+    """Return the largest size that divides every stretch of equal prompts in a batch; None if that is 1.
 
-    The last stretch may be cut.
+    The last stretch may be cut. ids: the prompt id of each row.
     """
     ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     lengths = np.diff(np.concatenate([[0], ends, [len(ids)]])).tolist()
@@ -162,20 +171,25 @@ def _whole(ids: np.ndarray) -> int | None:
 
 
 def _sums_to_zero(values: np.ndarray, size: int) -> bool:
-    """Return whether every block of `size` sums to 0, up to the round-off of float32."""
+    """Return whether every block of `size` values sums to 0, up to the round-off of float32."""
     blocks = values.reshape(-1, size)
     return bool((np.abs(blocks.sum(1)) <= 1e-5 * np.abs(blocks).sum(1) + 1e-6 * np.abs(values).max()).all())
 
 
 def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
-    """Return whether blocks of this size sum to 0 in nearly all batches that the size divides."""
+    """Return whether blocks of this size sum to 0 in nearly all batches that the size divides.
+
+    live: the advantages of the batches in which not all are 0.
+    """
     whole = [a for a in live if len(a) % size == 0]
     return bool(whole) and sum(_sums_to_zero(a, size) for a in whole) >= 0.9 * len(whole)
 
 
 def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = CHANCE) -> float:
-    """Return how likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks in random order; an
-    estimate below `enough` may end early.
+    """Return how likely blocks of `size` sum to 0 by chance if the groups are blocks of the `larger` size.
+
+    The advantages of each group are shuffled to estimate this. live: the advantages of the batches.
+    enough: once the estimate is below this, it may end.
     """
     blocks = [block for a in live if len(a) % larger == 0 for block in a.reshape(-1, larger) if np.abs(block).max() > 0]
     draw, log = np.random.default_rng(0), 0.0

@@ -7,16 +7,17 @@ import polars as pl
 from gdpo_audit.logs import tables as of_files
 from gdpo_audit.logs.columns import Columns
 from gdpo_audit.logs.names import EVENT, FILE, ROW, ROWS_OF_A_FILE, reward_column
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.tables import is_number_type
-from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip
 
 
 def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
     """Return a log's rows with standard columns: `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
-    Behind this function rewards have the names of `reward_column`, and everything else has one name, whatever the log.
-    Raises InputError that names the file, the column and the first value that does not fit. files: their names.
+    The rewards have the names of `reward_column`, and everything else has one name, whatever the log.
+    frame: responses, numbered in FILE and ROW. columns: what its columns hold. files: the names of the files.
+    Raises InputError that names the file, the column and the first value that does not fit.
     """
     if columns.advantage and _holds_lists(frame.schema.get(columns.advantage)):
         frame = _per_response(frame, columns.advantage, files)
@@ -46,10 +47,8 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -
         read_from["advantage"] = columns.advantage
     for name, column in read_from.items():
         if (row := _first(rows[name].is_infinite())) is not None:
-            where = f"{_at(frame, row, files)}, step {rows['step'][row]}" if columns.step else _at(frame, row, files)
-            raise InputError(
-                f"{where}: expected finite numbers in {column!r}, or NaN for missing, got {rows[name][row]}"
-            )
+            where = _at(frame, row, files, step=rows["step"][row] if columns.step else None)
+            refuse(where, f"finite numbers in {column!r}, or NaN for missing", rows[name][row])
     return rows
 
 
@@ -59,13 +58,13 @@ def place() -> pl.Expr:
 
 
 def _first(flags: pl.Series) -> int | None:
-    """Return the number of the first row that is true, from 0; None if none is."""
+    """Return the number, from 0, of the first row that is true; None if all are false."""
     return flags.arg_max() if flags.any() else None
 
 
-def _at(frame: pl.DataFrame, row: int, files: Sequence[str]) -> str:
-    """Return the file of a row and its number in that file, from 1, in words."""
-    return f"{files[frame[FILE][row]]}, row {frame[ROW][row] + 1}"
+def _at(frame: pl.DataFrame, row: int, files: Sequence[str], step: int | None = None) -> str:
+    """Return words for where row number `row` of a frame stands: its file, its number there, and its step if given."""
+    return location(files[frame[FILE][row]], row=frame[ROW][row], step=step)
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
@@ -80,7 +79,7 @@ def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> Non
     if row is None:
         return
     value = str(frame[name].slice(row, 1).to_list()[0])[:60]
-    raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
+    refuse(_at(frame, row, files), f"a number in {name!r}", f"{value!r} ({kind})")
 
 
 def _holds_lists(kind: pl.DataType | None) -> bool:
@@ -89,19 +88,17 @@ def _holds_lists(kind: pl.DataType | None) -> bool:
 
 
 def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
-    """Return the frame with the one number that each list holds besides padding, which is 0 or missing.
+    """Return the frame with numbers in the column `name` in the place of lists, which hold one number and padding.
 
-    Raises InputError for a list that holds different numbers.
+    Padding is 0 or missing. Raises InputError for a list that holds different numbers.
     """
     lists = frame[name].cast(pl.List(pl.Float64), strict=False)
     filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
     low, high = filled.list.min(), filled.list.max()
     if (row := _first((low != high).fill_null(False))) is not None:
-        got = clip(str(frame[name].slice(row, 1).to_list()[0]), 60)
-        raise InputError(
-            f"{_at(frame, row, files)}: expected one number per response in {name!r}, got {got}: advantages are lists "
-            "of different numbers per token"
-        )
+        shown = clip(str(frame[name].slice(row, 1).to_list()[0]), 60)
+        got = f"{shown}: advantages are lists of different numbers per token"
+        refuse(_at(frame, row, files), f"one number per response in {name!r}", got)
     return frame.with_columns(high.fill_null(lists.list.max()).alias(name))
 
 
@@ -113,35 +110,39 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
-    """Return an expression for the steps as whole numbers, or, in a log without such a column, for the number of the
-    file from 1. Raises InputError for a value that is no whole number.
+    """Return an expression for the steps as whole numbers; without a column of steps, the number of the file from 1.
+
+    name: the column of steps, if there is one. Raises InputError for a value that is not a whole number.
     """
     if name is None:
         return pl.col(FILE) + 1
     steps = frame[name]
     wanted = f"whole numbers in the column of steps, {name!r}"
     fits = is_number_type(steps.dtype) or steps.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
-    expect(fits, files[frame[FILE][0]] if len(frame) else "", wanted, f"{steps.dtype}")
+    refuse_unless(fits, files[frame[FILE][0]] if len(frame) else "", wanted, f"{steps.dtype}")
     numbers = steps
     if not steps.dtype.is_integer():
         numbers = (steps if is_number_type(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
     whole = numbers.cast(pl.Int64, strict=False)
     if (row := _first(whole.is_null() | (whole != numbers))) is not None:
-        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got {steps[row]!r}")
+        refuse(_at(frame, row, files), wanted, repr(steps[row]))
     return pl.lit(whole)
 
 
 def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return an expression for the column that names the groups, as numbers. Raises InputError for a missing value."""
+    """Return an expression for a number that is equal for rows of one group: the hash of the column that names it.
+
+    Raises InputError for a missing value.
+    """
     missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
-        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got a missing one")
+        refuse(_at(frame, row, files), wanted, "a missing one")
     return hash_column(frame, name)
 
 
 def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
-    """Return an expression for a number for each value of a column, the same for equal values.
+    """Return an expression for the hash of each value of a column, a number that is the same for equal values.
 
     A chat is hashed as JSON, because old versions of polars cannot hash it otherwise.
     """
@@ -149,23 +150,27 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def as_text(name: str, kind: pl.DataType) -> pl.Expr:
-    """Return an expression for the values of a column as texts, nested ones as JSON."""
+    """Return an expression for the values of a column as texts, nested ones as JSON. kind: the type of the column."""
     return pl.struct(name).struct.json_encode() if kind.is_nested() else pl.col(name).cast(pl.String)
 
 
 def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
-    """Return an expression for the values of a column as text, whole numbers without decimals; null where a value is
-    missing. Raises InputError for a column of other values.
+    """Return an expression for the values of a column as texts, whole numbers without decimals; null if missing.
+
+    Raises InputError for a column of anything but texts and numbers.
     """
     kind = frame.schema.get(name, pl.Null())
-    where = f"{files[frame[FILE][0]] if len(frame) else ''}, column {name!r}"
-    expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
+    where = location(files[frame[FILE][0]] if len(frame) else "", column=name)
+    refuse_unless(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
     column = (pl.col(name) if name in frame.columns else pl.lit(None, pl.String)).cast(pl.String)
     return column.replace("NaN", None).str.strip_suffix(".0") if kind.is_float() else column
 
 
 def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
-    """Return whether steps never decrease, and each step stands in one file."""
+    """Return whether steps never fall from row to row, and each step stands in one file only.
+
+    frames: standard rows in the order of the log.
+    """
     last = last_file = None
     for frame in frames:
         for (file,), rows in frame.group_by("_file", maintain_order=True):
@@ -178,7 +183,10 @@ def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
 
 
 def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """Yield the rows in frames of about `ROWS` that split no batch; `batch` numbers these by the changes of `by`."""
+    """Yield the rows in frames of about `ROWS` that split no batch, with a column `batch` that numbers the batches.
+
+    by: the columns at whose changes a batch ends.
+    """
     number = 0
     waiting: list[pl.DataFrame] = []
     for frame in frames:

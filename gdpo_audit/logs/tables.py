@@ -1,6 +1,6 @@
-"""Lazy tables of polars from any file: Parquet, CSV, TSV, JSON lines, JSON, W&B's tables, trackio's databases.
+"""Files of any format as tables of polars: Parquet, CSV, JSON lines, JSON, torch, tables of W&B, databases of trackio.
 
-Behind this module nothing knows of formats: a table has columns with types, nested types among them.
+Whatever the format of its file was, a table has columns with types, nested types among them.
 """
 
 import csv
@@ -13,26 +13,27 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import polars as pl
 
 from gdpo_audit.logs import torch_files
 from gdpo_audit.logs.files import LogFile, format_of
 from gdpo_audit.logs.json_values import document, expect_names, is_number, records, table_of
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
 from gdpo_audit.logs.trackers import trackio, wandb
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._errors import reason
 from gdpo_core._words import clip
 
 Schema: TypeAlias = Mapping[str, pl.DataType]  # the columns of a table, or the fields of an object
 
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
-# The errors that polars raises where a file is damaged, or gone. Its other errors are of an operation on columns, which
-# is our fault.
+# The errors that polars raises where a file is damaged or gone. Its other errors come from operations that do not fit
+# the columns, which is our fault.
 DAMAGED = (pl.exceptions.ComputeError, pl.exceptions.NoDataError, pl.exceptions.PanicException, OSError)
-ROWS = 250_000  # the rows of a frame, about
+ROWS = 250_000  # the rows that are read at a time, about
 RECORDS = 10_000  # the records of a CSV that Python holds at a time
-HEAD = 100  # the lines of JSON that are parsed twice
+HEAD = 100  # the lines of JSON that Python reads too, to see whether polars took numbers for text
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # values that are missing, in CSV
 # The names of long texts, of which a reader needs no more than their length.
 UNREAD = ("completion", "completions", "response", "output", "messages")
@@ -45,10 +46,15 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a log: its name in messages, its columns, and a function that reads it again with its long texts.
+    """A table of a log, whose rows are read when they are wanted.
 
-    odd: the columns of text that are numbers but for a few values, which are errors where the column is read.
-    scanned: the Parquet file that holds just these rows; None for any other table.
+    name: the name of the table in messages.
+    frame: its rows; the number of characters may stand in the place of a long text.
+    kind: the format of its file, as `format_of` names it, or "table" for rows that came from no file, or from a URL.
+    again: reads the rows anew, with their long texts.
+    path: the file on disk, if there is one.
+    odd: the columns that are read as text although most of their values are numbers; the others are errors.
+    scanned: the path of the Parquet file whose rows these are, all of them and unchanged; None for any other table.
     """
 
     name: str
@@ -61,16 +67,19 @@ class Table:
 
     @property
     def fresh(self) -> pl.LazyFrame:
-        """The rows; for a Parquet file in a new frame, as polars keeps with each frame what it learnt of the file."""
+        """The rows as a lazy frame, which for a Parquet file is a new one each time.
+
+        polars keeps in a frame what it learnt of its file.
+        """
         return self.again() if self.kind == "parquet" else self.frame
 
     @cached_property
     def schema(self) -> Mapping[str, pl.DataType]:
-        """The columns and their types. Raises InputError for a damaged file, and for a name that no column can have."""
+        """The columns with their types. Raises InputError for a damaged file, or a name that no column may have."""
         try:
             columns = self.fresh.collect_schema()
         except BROKEN as error:
-            raise self.unreadable(error) from None
+            self._refuse(error)
         expect_names(columns, self.name)
         return _shared(tuple(columns.items()))
 
@@ -80,17 +89,17 @@ class Table:
         return self.collected(self.fresh.select(pl.len())).item()
 
     def collected(self, rows: pl.LazyFrame) -> pl.DataFrame:
-        """Return the rows that a plan makes of this table. Raises InputError where the table is damaged."""
+        """Return the rows of a lazy frame that was made of this table. Raises InputError if the table is damaged."""
         try:
             return rows.collect()
         except BROKEN as error:
             if isinstance(error, DAMAGED) or not self.is_whole:
-                raise self.unreadable(error) from None
+                self._refuse(error)
             raise
 
     @property
     def is_whole(self) -> bool:
-        """Whether each column can be read as it stands."""
+        """Whether every column of the table can be read."""
         try:
             for name in self.schema:
                 self.fresh.select(name).collect()
@@ -98,23 +107,24 @@ class Table:
             return False
         return True
 
-    def unreadable(self, error: BaseException) -> InputError:
-        """Return the error of a table whose rows cannot be read."""
+    def _refuse(self, error: BaseException) -> NoReturn:
+        """Raise InputError for this table, whose rows cannot be read; error: the error that says why."""
         why = reason(error)[:200]
         if self.kind != "parquet":
-            return InputError(f"{self.name}: expected a table that can be read, got {why}")
-        return InputError(f"{self.name}: expected a whole Parquet file, got one that is cut or damaged: {why}")
+            refuse(self.name, "a table that can be read", why)
+        refuse(self.name, "a whole Parquet file", f"one that is cut or damaged: {why}")
 
 
 def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool = False) -> list[Table]:
-    """Return the tables in a file, or those of one run in a database. Raises InputError.
+    """Return the tables in a file, of which only a database of trackio has several. Raises InputError.
 
-    broken: filled with the number of lines that were left out because they are no JSON objects; None: such lines are
-    errors. texts: whether the long texts are read, not only their lengths.
+    broken: a dict to which the number of lines that are not JSON objects is added, by the name of the file; such lines
+    are left out. If it is None, they raise InputError.
+    texts: whether long texts are read; otherwise the number of their characters takes their place, but not in Parquet.
     """
     kind, odd = format_of(file), {*file.odd}
-    if file.run is not None:
-        expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
+    if file.run is not None and kind != "trackio":
+        refuse(f"{file.name}::{file.run}", "a trackio database before ::", "another file")
     if kind == "parquet":
         table_kind = "table" if file.frame is not None else kind
         scanned = file.plain_path if file.frame is None else None
@@ -131,7 +141,7 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
         named = [(file.name, _json(file, odd) if kind == "json" else _csv(file, kind, odd))]
 
     def again(number: int) -> pl.LazyFrame:
-        """Read the table of this number once more, with its long texts."""
+        """Return the rows of the table with this number in the file, read anew with their long texts."""
         return tables_of(file, broken, texts=True)[number].frame
 
     frames = [frame if kind == "jsonl" else _read(frame.lazy(), texts) for _, frame in named]
@@ -143,12 +153,12 @@ def tables_of(file: LogFile, broken: dict[str, int] | None = None, texts: bool =
 
 @lru_cache(maxsize=1_000)
 def _shared(columns: tuple[tuple[str, pl.DataType], ...]) -> Mapping[str, pl.DataType]:
-    """Return columns and their types as one object for all tables that have the same, as most files of a log do."""
+    """Return columns with their types as a schema, which is the same object for all tables with equal columns."""
     return pl.Schema(columns)
 
 
 def one_of_each(tables: Sequence[Table]) -> list[Table]:
-    """Return the first table of each kind: the others of a kind have the same columns, types and format."""
+    """Return the first table of each kind; tables of one kind share their columns, types, format and `odd`."""
     kinds: dict[tuple, Table] = {}
     for table in tables:
         kinds.setdefault((id(table.schema), table.kind, table.odd), table)
@@ -156,25 +166,31 @@ def one_of_each(tables: Sequence[Table]) -> list[Table]:
 
 
 def _checked(table: Table) -> Table:
-    """Return the table if it has columns that can be read. Raises InputError."""
-    expect(bool(table.schema) or table.kind != "jsonl", table.name, "at least one response", "0 rows")
+    """Return the table unchanged. Raises InputError if it cannot be read, or is a file of JSON lines that is empty."""
+    refuse_unless(bool(table.schema) or table.kind != "jsonl", table.name, "at least one response", "0 rows")
     return table
 
 
 def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
-    """Return the rows; unless `texts` is set, columns of long texts hold the number of their characters."""
+    """Collect a lazy table and return its rows.
+
+    texts: whether long texts are kept; otherwise the number of their characters, as text, takes their place.
+    """
     long = (name for name, kind in table.collect_schema().items() if is_unread(name, kind))
     sizes = [pl.col(name).str.len_chars().cast(pl.String) for name in long]
     return (table if texts else table.with_columns(sizes)).collect()
 
 
 def is_unread(name: str, kind: object, table_kind: str = "") -> bool:
-    """Return whether a table of this kind holds, for this column, the number of characters instead of the text."""
+    """Return whether a column holds, in the place of its long texts, the number of their characters.
+
+    name, kind: the name and the type of the column. table_kind: the `kind` of its table, if it is known.
+    """
     return name.lower() in UNREAD and kind == pl.String and table_kind not in ("parquet", "table")
 
 
 def fields_of(kind: object) -> Schema:
-    """Return the fields of a type of objects; an empty mapping for any other type."""
+    """Return the fields of a type of objects, as types by name; an empty mapping for any other type."""
     return kind.to_schema() if isinstance(kind, pl.Struct) else {}  # type: ignore[return-value]
 
 
@@ -184,7 +200,7 @@ def is_number_type(kind: object) -> bool:
 
 
 def _scan(file: LogFile) -> pl.LazyFrame:
-    """Return the plan that reads the rows of a Parquet file, or the rows that need no file."""
+    """Return a lazy frame of the rows in a Parquet file; for a log that is no file, the frame of its rows."""
     if file.frame is not None:
         return file.frame
     return pl.scan_parquet(file.plain_path or io.BytesIO(file.content()), glob=False)
@@ -194,19 +210,21 @@ def _scan(file: LogFile) -> pl.LazyFrame:
 
 
 def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
-    """Return all records of a CSV or TSV; a column holds numbers or booleans if all its values are, else text.
+    """Return a CSV or TSV as a table; a column is numbers or booleans if all of its values are, and texts otherwise.
 
-    kind: csv or tsv. odd: filled with the columns of text that are mostly numbers. Raises InputError for broken text.
+    kind: csv or tsv. Raises InputError for broken text.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     content = file.content().removeprefix(_BOM)
-    first = f"{file.name}, line 1"
-    expect(b"\0" not in content[: 1 << 16], first, kind.upper(), "bytes that are no text")
-    expect(b"\n" in content or b"\r" not in content, first, r"lines that end in \n or \r\n", r"\r alone")
+    first = location(file.name, line=1)
+    if b"\0" in content[: 1 << 16]:
+        refuse(first, kind.upper(), "bytes that are no text")
+    refuse_unless(b"\n" in content or b"\r" not in content, first, r"lines that end in \n or \r\n", r"\r alone")
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{file.name}, line {line}: expected UTF-8 text, got other bytes") from None
+        refuse(location(file.name, line=line), "UTF-8 text", "other bytes")
     separator = _separator(text, kind)
     del text
     records = _records(file, kind, content, separator)
@@ -223,7 +241,10 @@ def _csv(file: LogFile, kind: str, odd: set[str]) -> pl.DataFrame:
 
 
 def _separator(text: str, kind: str) -> str:
-    """Return the character that makes the first line several columns; by default the one that the ending promises."""
+    """Return the separator of a CSV or TSV: the first of the usual ones that makes the first line several columns.
+
+    kind: csv or tsv; the separator of this format is tried first, and returned if none makes several columns.
+    """
     start = text[: 1 << 16].lstrip("\r\n")
     usual = "\t" if kind == "tsv" else ","
     for separator in (usual, *(candidate for candidate in SEPARATORS if candidate != usual)):
@@ -234,9 +255,10 @@ def _separator(text: str, kind: str) -> str:
 
 
 def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterator[list[str]]:
-    """Yield the names of the columns, and then the values of each record; empty lines are no records.
+    """Yield the records of a CSV or TSV as lists of texts, the names of the columns first; empty lines are left out.
 
-    Raises InputError for a record with more or fewer values than columns.
+    kind: csv or tsv, for errors. Raises InputError for a record with more or fewer values than there are columns, and,
+    if there is one column, for an empty line before a record, which could be a missing value.
     """
     names, line, empty = list[str](), 1, False
     # The text is decoded while it is read, because the whole in a StringIO takes four bytes for each of the file's.
@@ -247,27 +269,34 @@ def _records(file: LogFile, kind: str, content: bytes, separator: str) -> Iterat
         for record in reader:
             if record:
                 names = names or _names(file, record)
-                wanted = f"{len(names)} values, one per column"
-                expect(len(record) == len(names), f"{file.name}, line {line}", wanted, len(record))
-                unclear = empty and len(names) == 1
-                expect(not unclear, file.name, "a value in every line", "an empty line, which may be a missing one")
+                if len(record) != len(names):
+                    refuse(location(file.name, line=line), f"{len(names)} values, one per column", len(record))
+                if empty and len(names) == 1:
+                    refuse(file.name, "a value in every line", "an empty line, which may be a missing one")
                 yield record
             empty, line = bool(names) and not record, reader.line_num + 1
     except csv.Error as error:
-        raise InputError(f"{file.name}, line {line}: expected {kind.upper()}, got {error}") from None
+        refuse(location(file.name, line=line), kind.upper(), error)
 
 
 def _names(file: LogFile, names: list[str]) -> list[str]:
-    """Return the names of the columns. Raises InputError for names that no column can have, and for numbers."""
+    """Return the first record of a CSV, which names its columns, unchanged.
+
+    Raises InputError for a name that no column may have, and for a number, which shows that the names are missing.
+    """
     expect_names(names, file.name)
     numbers = (name for name in names if re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", name, re.I))
     number = next(numbers, None)
-    expect(number is None, f"{file.name}, line 1", "names of columns", f"the number {number}")
+    if number is not None:
+        refuse(location(file.name, line=1), "names of columns", f"the number {number}")
     return names
 
 
 def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
-    """Return a column of text as numbers or booleans if all its values are; odd: takes its name if most are."""
+    """Return a column of texts as numbers, or as booleans, if all of its values are; otherwise return it unchanged.
+
+    odd: a set to which the column is added if it stays text although most of its values are numbers.
+    """
     filled = len(texts) - texts.null_count()
     if not filled:
         return pl.Series(texts.name, [None] * len(texts), pl.Null)
@@ -285,10 +314,14 @@ def _typed(texts: pl.Series, odd: set[str]) -> pl.Series:
 
 
 def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], texts: bool) -> pl.DataFrame:
-    """Return the lines of JSON as a table. Raises InputError for broken lines, unless `broken` counts them.
+    """Return a file of JSON lines as a table with a row per line.
 
-    polars reads them; Python, which takes several times as long, reads NaN, columns that mix kinds, and broken lines.
-    odd: filled with the columns that are text but mostly numbers. texts: whether the long texts are read.
+    polars reads the file if it can. Python, which takes several times as long, reads files with NaN, with values of
+    different kinds in a column, or with broken lines.
+    broken: a dict to which the number of broken lines is added, by the name of the file; these lines are left out. If
+    it is None, a broken line raises InputError.
+    texts: whether long texts are read; otherwise the number of their characters takes their place.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     content = file.content().removeprefix(_BOM)
     if broken is None and not _HALF_CHARACTER.search(content):
@@ -300,16 +333,22 @@ def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], tex
 
 
 def _mixed(schema: Mapping[str, pl.DataType], items: Sequence[dict]) -> bool:
-    """Return whether polars turned numbers into text because other values of the column are text."""
+    """Return whether one of these objects has a number where polars reads the column as text.
+
+    polars does so where other values of the column are texts. schema: the types that polars finds in the file.
+    items: some objects of the file, as Python reads them.
+    """
     texts = [name for name, kind in schema.items() if pl.String in (kind, getattr(kind, "inner", None))]
     values = (item.get(name) for item in items for name in texts)
     return any(is_number(x) for value in values for x in (value if isinstance(value, list) else [value]))
 
 
 def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterator[dict]:
-    """Yield the object of each line; NaN and Infinity are numbers, and blank lines are ignored.
+    """Yield the JSON object in each line, in which NaN and Infinity are numbers; blank lines are ignored.
 
-    Raises InputError for the first line that is not a JSON object; if `broken` is given, such lines are counted there.
+    name: the name of the file.
+    broken: a dict to which the number of lines that are not JSON objects is added at the end, by this name. If it is
+    None, the first such line raises InputError.
     """
     bad = 0
     for number, line in enumerate(io.BytesIO(content), start=1):
@@ -327,15 +366,19 @@ def _objects(name: str, content: bytes, broken: dict[str, int] | None) -> Iterat
             continue
         bad += 1
         got = got or repr(clip(line.decode("utf-8", "replace").strip()))
-        expect(broken is not None, f"{name}, line {number}", "a JSON object", got)
+        if broken is None:
+            refuse(location(name, line=number), "a JSON object", got)
     if broken is not None:
         broken[name] = bad
 
 
 def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """Return a document of JSON, an array of objects, as a table; odd: as in `_json_lines`.
+    """Return a file of JSON, which is an array of objects, as a table with a row per object.
 
-    Raises InputError for any other document.
+    Two other documents are read as well: a single episode of rLLM, and a trainer_state.json, whose array is
+    log_history.
+    Raises InputError for anything else.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     wanted = "an array of objects, one per response"
     content = document(file, wanted)
@@ -345,9 +388,9 @@ def _json(file: LogFile, odd: set[str]) -> pl.DataFrame:
         content = content["log_history"]
     if not isinstance(content, list):
         got = "one object" if isinstance(content, dict) else type(content).__name__
-        raise InputError(f"{file.name}: expected {wanted}, got {got}")
-    for number, item in enumerate(content, start=1):
+        refuse(file.name, wanted, got)
+    for number, item in enumerate(content):
         if not isinstance(item, dict):
-            raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
-    expect(len(content) > 0, file.name, "at least one response", "0 rows")
+            refuse(location(file.name, item=number), "an object", type(item).__name__)
+    refuse_unless(len(content) > 0, file.name, "at least one response", "0 rows")
     return records(content, odd)

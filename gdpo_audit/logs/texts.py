@@ -20,29 +20,32 @@ COMPLETIONS = (
 )
 CHATS = ("messages", "content", "text", "texts")  # columns that hold the prompt and the completion together
 _NAMES = {*PROMPT_TEXTS, *COMPLETIONS, *CHATS}
-LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # the characters that are shown
+LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # the most characters that are shown of each
+# The errors that mean that texts cannot be read, which is no reason to fail.
 _GONE = (InputError, *DAMAGED, ValueError, RecursionError, MemoryError)
 
 
 class PromptAndCompletion(NamedTuple):
-    """The prompt and the completion of a response, clipped; None where the log has none."""
+    """The prompt and the completion of a response, each cut if it is long; None for one that the log does not have."""
 
     prompt: str | None
     completion: str | None
 
 
-Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]]  # returns texts by `_place`
+# Returns the prompts and completions of the responses at these places, by place.
+Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]]
 
 
 def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
-    """Return no texts, for a log that has none."""
+    """Return no texts, as for a log that has none."""
     return {}
 
 
 class TextReader:
-    """The reader of a log's texts; a file that is gone or changed since then has none.
+    """The reader of a log's texts, which finds none in a file that is gone or has changed since the reader was made.
 
-    responses: turns the table of this number into one row per response, numbered by `ROW`.
+    responses: turns the rows of a table, whose number is the second argument, into one row per response, numbered in
+    `ROW`.
     """
 
     def __init__(self, tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> None:
@@ -50,7 +53,7 @@ class TextReader:
         self._marks = [_mark(table) for table in tables]
 
     def __call__(self, places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
-        """Return the prompts and completions of the responses at these places."""
+        """Return the prompts and completions of the responses at these places, by place, as far as they can be read."""
         by_place: dict[int, PromptAndCompletion] = {}
         for number, some in groupby(sorted(places), key=lambda place: place // ROWS_OF_A_FILE):
             rows = [place % ROWS_OF_A_FILE for place in some]
@@ -60,7 +63,10 @@ class TextReader:
         return by_place
 
     def _in_table(self, number: int, rows: Sequence[int]) -> dict[int, PromptAndCompletion]:
-        """Return the texts of these rows of a table, by place; an empty dict for a table without texts."""
+        """Return the texts of some rows of a table by their place; an empty dict if the table has no texts.
+
+        number: the number of the table.
+        """
         whole = self._responses(self._tables[number].again(), number)
         kinds = whole.collect_schema()
         texts = [name for name, kind in kinds.items() if name.lower() in _NAMES and not is_number_type(kind)]
@@ -71,8 +77,9 @@ class TextReader:
 
 
 def _mark(table: Table) -> tuple[int, int] | None:
-    """Return a file's size and when it was written, which show a change; None for a table without a file on disk, and
-    (-1, -1) for a file that is gone.
+    """Return the size of a table's file and the time when it was written, which show whether it changed.
+
+    None for a table without a file on disk, and (-1, -1) if the file is gone.
     """
     with suppress(OSError):
         state = table.path.stat() if table.path is not None else None
@@ -81,7 +88,7 @@ def _mark(table: Table) -> tuple[int, int] | None:
 
 
 def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
-    """Return the prompt and the completion in the columns of a response.
+    """Return the prompt and the completion in the columns of a response; record: the values of these columns, by name.
 
     >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
     PromptAndCompletion(prompt='2 + 2?', completion='4')
@@ -104,9 +111,10 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
 
 
 def _split_chat(chat: object) -> tuple[object, object]:
-    """Return the part of a chat before the first answer of the assistant, and the rest.
+    """Return the prompt and the completion in a chat: what comes before the assistant's first answer, and the rest.
 
-    Of texts without roles the last one alone is the rest; of a value that is no list all of it, after None.
+    If no message is the assistant's, the last one is the completion. Anything but a list is a completion that has no
+    prompt.
     """
     if not isinstance(chat, list):
         return None, chat
@@ -132,7 +140,7 @@ def readable(value: object) -> str | None:
 
 
 def _content(part: object) -> str:
-    """Return the text of a message, or of a part of one; as JSON where it has no text."""
+    """Return the text of a message or of a part of one; if it has no text, its JSON."""
     if isinstance(part, dict):
         inner = part.get("content") or part.get("text")
         if inner:

@@ -1,6 +1,6 @@
 """Files of torch.save as tables: rows in a list, or tensors and lists with a value per response.
 
-A file is loaded as torch loads what it does not trust: tensors and plain values, none of which runs anything.
+torch.load reads them as files that it does not trust: it makes tensors and plain values, and runs none of their code.
 """
 
 import io
@@ -14,7 +14,8 @@ import polars as pl
 
 from gdpo_audit.logs.conversions import ZIP, advice
 from gdpo_audit.logs.json_values import records
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_audit.logs.refusals import refuse, refuse_unless
+from gdpo_core._errors import reason
 from gdpo_core._words import clip, count
 
 MAX_BYTES = 1 << 30  # the most bytes of a file
@@ -22,39 +23,42 @@ MAX_VALUES = 50_000_000  # the most values of a file, once its lists are written
 DEPTH = 20  # the most levels of lists and objects
 _SAFE_SINCE = (2, 6)  # in older versions a file could run code in spite of weights_only
 _ROWS = ("samples", "rows", "rollouts", "trajectories", "data")  # the names of a list of rows, slime's first
-# The share of the number of responses from which on a column lacks some values; a column of prompts has at most half as
-# many.
+# Two columns whose lengths differ by less than this factor were meant to have one length, so that values are missing. A
+# column of prompts is half as long as the others, or shorter, because a group has two responses or more.
 _CLOSE = 3 / 4
 _NO_ROWS = "rows in a list, or tensors and lists with a value per response"
 
 
 def table(name: str, path: Path | None, odd: set[str]) -> pl.DataFrame:
-    """Return the rows in a file of torch; odd: filled with the columns that are numbers but for a few values.
+    """Return the rows in a file that torch.save wrote, as a table.
 
-    Raises InputError for a file without rows, with advice on how to convert it.
+    path: the path of the file; None for a file that is not on this machine's disk, which is refused.
+    Raises InputError for a file without rows, too, and says how to convert it.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
-    expect(path is not None, name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
+    if path is None:
+        refuse(name, "a file on this machine, as what torch.save writes is not taken from elsewhere", "")
     content = _loaded(name, path)
     rows = _rows(content, name)
     if rows is None:
         got = type(content).__name__
         if isinstance(content, Mapping):
             got = f"an object of {clip(', '.join(map(str, content)), 200) or 'nothing'}"
-        raise InputError(f"{name}: expected {_NO_ROWS}, got {got}; {advice(name)}")
-    expect(len(rows) > 0, name, "at least one response", "0 rows")
+        refuse(name, _NO_ROWS, f"{got}; {advice(name)}")
+    refuse_unless(len(rows) > 0, name, "at least one response", "0 rows")
     left = [MAX_VALUES]
     plain = [_plain(row, name, left) for row in rows]
     return records(plain, odd)
 
 
-def _loaded(name: str, path: Path | None) -> Any:
-    """Load a file with torch.load, which then runs none of its code. Raises InputError."""
-    assert path is not None
+def _loaded(name: str, path: Path) -> Any:
+    """Return what torch.load finds in a file, whose code it does not run. Raises InputError if it cannot be read."""
     _expect_small(name, path)
     import torch  # the import takes seconds, and most logs are none of torch's files
 
     version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
-    expect(version >= _SAFE_SINCE, name, "torch 2.6 or newer, whose torch.load is safe", f"torch {torch.__version__}")
+    if version < _SAFE_SINCE:
+        refuse(name, "torch 2.6 or newer, whose torch.load is safe", f"torch {torch.__version__}")
     content = path.read_bytes()
     try:
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -63,13 +67,13 @@ def _loaded(name: str, path: Path | None) -> Any:
     except Exception as error:  # pickle, zip and torch raise errors of many classes for a broken file
         why = clip(re.split(r"\(Could this|Please file|Check the doc", reason(error))[0].strip(" ."), 120)
         if content.startswith(ZIP) and not zipfile.is_zipfile(path):
-            raise InputError(f"{name}: expected a whole file of torch.save, got one without its end") from None
+            refuse(name, "a whole file of torch.save", "one without its end")
         wanted = "tensors and plain values that torch.load reads with weights_only=True"
-        raise InputError(f"{name}: expected {wanted}, got {why}; {advice(name)}") from None
+        refuse(name, wanted, f"{why}; {advice(name)}")
 
 
 def _expect_small(name: str, path: Path) -> None:
-    """Raise InputError for a file that is too large, also once it is unpacked."""
+    """Raise InputError for a file of more than `MAX_BYTES`, as it is or once it is unpacked."""
     try:
         size = path.stat().st_size
         if zipfile.is_zipfile(path):
@@ -77,28 +81,35 @@ def _expect_small(name: str, path: Path) -> None:
                 size = max(size, sum(info.file_size for info in archive.infolist()))
     except (OSError, zipfile.BadZipFile, ValueError):
         return  # torch says what is wrong with the file
-    expect(size <= MAX_BYTES, name, f"at most {count(MAX_BYTES, 'byte')} in a file of torch", count(size))
+    if size > MAX_BYTES:
+        refuse(name, f"at most {count(MAX_BYTES, 'byte')} in a file of torch", count(size))
 
 
 def _dense(value: Any, name: str) -> Any:
-    """Return a tensor as a dense, dequantised one, or as a number if it has no dimensions; anything else unchanged.
+    """Return a tensor as a dense one that is not quantised, or as a number if it has no dimensions.
 
-    Raises InputError for a tensor without values, a nested one, and one that is too large once it is dense.
+    Anything but a tensor is returned unchanged. name: the name of the file, for errors.
+    Raises InputError for a tensor without values, for a nested one, and for one that is too large once it is dense.
     """
     if not hasattr(value, "to_dense"):
         return value
-    expect(not value.is_meta, name, "tensors with values", "one on the device meta")
-    expect(not value.is_nested, name, "tensors whose rows have one length", "a nested one; save it as a list")
-    expect(value.numel() <= MAX_VALUES, name, f"at most {count(MAX_VALUES, 'value')}", "more")
+    if value.is_meta:
+        refuse(name, "tensors with values", "one on the device meta")
+    if value.is_nested:
+        refuse(name, "tensors whose rows have one length", "a nested one; save it as a list")
+    if value.numel() > MAX_VALUES:
+        refuse(name, f"at most {count(MAX_VALUES, 'value')}", "more")
     value = value.dequantize() if value.is_quantized else value
     value = value if str(value.layout) == "torch.strided" else value.to_dense()
     return value if value.ndim else value.item()
 
 
 def _rows(content: Any, where: str) -> list | None:
-    """Return the rows of a loaded file, or None if it has none; slime's rollout_id, beside the rows, is the step.
+    """Return the rows, one object each, in what torch.load found in a file; None if it holds none.
 
-    Raises InputError where a few values of a column are missing, so that no reward is left out without a word.
+    The rows are a list, alone or under a usual name; slime's rollout_id beside that list is their step. Otherwise
+    tensors and lists of one length are the columns. where: the name of the file, for errors.
+    Raises InputError if a column of numbers lacks a few values, because leaving it out might hide a reward.
     """
     if isinstance(content, list) and content and all(isinstance(row, Mapping) for row in content):
         return content
@@ -119,39 +130,44 @@ def _rows(content: Any, where: str) -> list | None:
     for name, values in columns.items():
         close = len(values) != usual and _CLOSE * usual < len(values) < usual / _CLOSE
         numbers = not any(isinstance(value, str) for value in values)
-        wanted = f"{usual} values in {name!r}, as many as there are responses"
-        expect(not (close and numbers), where, wanted, f"{len(values)}")
+        if close and numbers:
+            refuse(where, f"{usual} values in {name!r}, as many as there are responses", len(values))
     columns = {name: values for name, values in columns.items() if len(values) == usual}
     return [{**same, **dict(zip(columns, row, strict=True))} for row in zip(*columns.values(), strict=True)]
 
 
 def _size(value: Any) -> int | None:
-    """Return the number of values of a tensor or a list; None for anything else."""
+    """Return the number of values of a list, or of the rows of a tensor; None for anything else."""
     if isinstance(value, list | tuple):
         return len(value)
     return len(value) if getattr(value, "ndim", 0) else None
 
 
 def _usual(sizes: Mapping[str, int]) -> int | None:
-    """Return the number of responses: the length of columns called a reward, or else the most usual length, or None."""
+    """Return how many responses a file holds; None if it has no columns. sizes: the length of each column, by name.
+
+    It is the most usual length of the columns that are called a reward, score or advantage, or else of all columns.
+    """
     called = [size for name, size in sizes.items() if re.search("reward|score|advantage", name, re.IGNORECASE)]
     every = called or [*sizes.values()]
     return max(every, key=every.count) if every else None
 
 
 def _plain(value: Any, name: str, left: list[int], depth: int = 0) -> Any:
-    """Return a value as JSON has it, tensors as numbers and lists. left: how many values may still come.
+    """Return a value as JSON could hold it: tensors become numbers and lists, and unknown objects texts.
 
-    Raises InputError for more, and for values that are nested too deep.
+    left: a list of one number, which says how many values may still come and falls with each.
+    depth: how many lists and objects the value stands in.
+    name: the name of the file. Raises InputError for too many values, and for values that are nested too deep.
     """
-    expect(depth < DEPTH, name, f"at most {DEPTH} levels of lists", "more")
+    if depth >= DEPTH:
+        refuse(name, f"at most {DEPTH} levels of lists", "more")
     value = _dense(value, name)
+    left[0] -= value.numel() if hasattr(value, "numel") else 1
+    if left[0] < 0:
+        refuse(name, f"at most {count(MAX_VALUES, 'value')}", "more")
     if hasattr(value, "tolist"):
-        left[0] -= value.numel() if hasattr(value, "numel") else 1
-        expect(left[0] >= 0, name, f"at most {count(MAX_VALUES, 'value')}", "more")
         return value.tolist()
-    left[0] -= 1
-    expect(left[0] >= 0, name, f"at most {count(MAX_VALUES, 'value')}", "more")
     if isinstance(value, Mapping):
         return {str(key): _plain(inner, name, left, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple | set):

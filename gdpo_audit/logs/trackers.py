@@ -1,4 +1,4 @@
-"""Tables in which experiment trackers keep TRL's completions: W&B's `*.table.json`, and trackio's SQLite databases."""
+"""Tables of completions that TRL logs to experiment trackers: W&B's `*.table.json` files and trackio's databases."""
 
 import json
 import re
@@ -17,13 +17,15 @@ import polars as pl
 from gdpo_audit.logs.choosing import WANDB_TABLE, key_of
 from gdpo_audit.logs.files import LogFile
 from gdpo_audit.logs.json_values import column, document, expect_names, records, table_of
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_audit.logs.refusals import location, refuse, refuse_unless
+from gdpo_core._errors import reason
 from gdpo_core._words import clip, count, listing
 
 PATIENCE = 2.0  # the seconds that a database may stay locked
-LONGEST = 20.0  # the seconds that a database may compute, as a column can be an expression without an end
-RUNS = 10_000  # the most runs of a database
+LONGEST = 20.0  # the seconds that a query may take, because a column can be an expression that never ends
+RUNS = 10_000  # the most runs of a database that are looked at
 KEY = "completions"  # the key under which TRL logs its table
+# The columns that trackio's table of metrics has at least.
 _COLUMNS = ("id", "run_name", "step", "metrics")
 
 
@@ -31,19 +33,27 @@ _COLUMNS = ("id", "run_name", "step", "metrics")
 
 
 def expect_one_run(where: str, names: Sequence[str]) -> None:
-    """Raise InputError unless the tables of W&B are of one run, which logs under one key and each number once."""
+    """Raise InputError if the names of W&B's table files show that they come from several runs.
+
+    They do if the tables were logged under several keys, or if two tables in one folder have the same number.
+    where: the name of the log, for the error. names: the paths of the table files; those without a number are ignored.
+    """
     tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
     keys = dict.fromkeys(map(key_of, (table for _, table in tables)))
-    expect(len(keys) < 2, where, "the tables of one run under one key", f"those of {listing(keys, most=5)}")
+    if len(keys) > 1:
+        refuse(where, "the tables of one run under one key", f"those of {listing(keys, most=5)}")
     numbered = Counter((name.rpartition("/")[0], table["index"]) for name, table in tables)
     twice = [name for name, table in tables if numbered[name.rpartition("/")[0], table["index"]] > 1]
-    got = f"several of one number, as of several runs: {listing([n.rpartition('/')[2] for n in twice], most=6)}"
-    expect(not twice, where, "the tables of one run; name those of one", got)
+    if twice:
+        got = f"several of one number, as of several runs: {listing([n.rpartition('/')[2] for n in twice], most=6)}"
+        refuse(where, "the tables of one run; name those of one", got)
 
 
 def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
-    """Return the table of a `*.table.json`, which has names in `columns` and rows in `data`; odd: filled with the
-    columns that are numbers but for a few values. Raises InputError for another form.
+    """Return the table in a `*.table.json` file of W&B, an object with the names of the columns and with the rows.
+
+    They are its members `columns` and `data`. Raises InputError for a file that holds anything else.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
     content: Any = document(file, wanted)
@@ -51,11 +61,12 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
     rows: Any
     names, rows = (content.get(key) if isinstance(content, dict) else None for key in ("columns", "data"))
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
-    expect(fits, file.name, wanted, "JSON of another form")
+    refuse_unless(fits, file.name, wanted, "JSON of another form")
     expect_names(names, file.name)
-    for number, row in enumerate(rows, start=1):
+    for number, row in enumerate(rows):
         got = len(row) if isinstance(row, list) else type(row).__name__
-        expect(got == len(names), f"{file.name}, row {number}", count(len(names), "value"), got)
+        if got != len(names):
+            refuse(location(file.name, row=number), count(len(names), "value"), got)
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return table_of(column(name, list(v), odd) for name, v in zip(names, values, strict=True))
 
@@ -64,8 +75,11 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
 
 
 def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
-    """Return the tables of completions of one run of a database, with their names, in the order of logging; odd: filled
-    with the columns that are numbers but for a few values. Raises InputError.
+    """Return the tables of completions that one run logged to a database, each with its name, in the order of steps.
+
+    The run is the one that `file.run` names; if that is None, it is the only run that logged completions. Raises
+    InputError if the database cannot be read, if no run or several runs fit, or if the run logged no completions.
+    odd: a set to which the columns are added that are read as text although most of their values are numbers.
     """
     tables: list[tuple[str, pl.DataFrame]] = []
     try:
@@ -78,17 +92,19 @@ def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
                 where = f"{file.name}::{name}, table {len(tables) + 1}"
                 if rows := _rows(text, where):
                     tables.append((where, records(rows, odd)))
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # a name that is no UTF-8 raises the latter
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a name that is not UTF-8 raises the latter
         why = clip(reason(error), 120)
         locked = "one that another program keeps locked: wait until it has written, or audit a copy"
         got = locked if re.search("locked|busy", why) else f"one that cannot be read: {why}"
-        raise InputError(f"{file.name}: expected a trackio database, got {got}") from None
-    expect(bool(tables), file.name, "a run that logged completions (log_completions=True)", "one without such a table")
+        refuse(file.name, "a trackio database", got)
+    refuse_unless(
+        bool(tables), file.name, "a run that logged completions (log_completions=True)", "one without such a table"
+    )
     return tables
 
 
 def _open(file: LogFile) -> sqlite3.Connection:
-    """Return a connection to the database that only reads."""
+    """Return a connection that only reads the database; a packed file, or one in memory, is loaded into memory."""
     if file.plain_path is None:
         database, content = sqlite3.connect(":memory:"), file.content()
         # Bytes 18 and 19 are 2 where the file had a write-ahead log, which a database in memory cannot have.
@@ -101,21 +117,24 @@ def _open(file: LogFile) -> sqlite3.Connection:
 
 
 def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
-    """Return the expression that identifies runs, its value for the run that was asked for, and that run's name.
+    """Return the SQL expression that identifies runs in a database, its value for the run to read, and this run's name.
 
-    Without a run asked for, only runs count that logged a table of completions, if any did. Raises InputError unless
-    one run is left.
+    The run to read is the one whose id or name is `file.run`. If that is None, it is the only run with a table of
+    completions, or the only run if none has such a table. Raises InputError for a database without the columns of
+    trackio, and unless there is exactly one such run.
     """
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
     fits = {*_COLUMNS} <= {*columns}
     got = f"the columns {', '.join(columns)}" if columns else "no such table"
-    expect(fits, file.name, f"a trackio database, with the columns {', '.join(_COLUMNS)} in a table metrics", got)
+    refuse_unless(
+        fits, file.name, f"a trackio database, with the columns {', '.join(_COLUMNS)} in a table metrics", got
+    )
     # Old databases have no ids of runs. Databases that were brought up to date may have none for their old runs.
     identity = f"coalesce({'run_id, ' * ('run_id' in columns)}run_name, '')"
     logged = f"max(instr(metrics, '{KEY}') > 0)"
     query = f"SELECT {identity}, coalesce(run_name, ''), {logged} FROM metrics GROUP BY 1, 2 ORDER BY min(id)"
     logged_runs = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), RUNS)]
-    expect(bool(logged_runs), file.name, "a run that logged completions", "a database without runs")
+    refuse_unless(bool(logged_runs), file.name, "a run that logged completions", "a database without runs")
     runs = [run for *run, shows in logged_runs if shows and file.run is None] or [run for *run, _ in logged_runs]
     chosen = [run for run in runs if file.run is None or file.run in run]
     if len(chosen) == 1:
@@ -123,15 +142,16 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     names = [name for _, name in runs]
     known = [name if names.count(name) == 1 and name.strip() else key for key, name in runs[:9]]
     shown = listing((name if name.strip() else repr(name) for name in known), most=8)
-    expect(bool(chosen), file.name, f"one of the runs {shown}", repr(file.run))
+    refuse_unless(bool(chosen), file.name, f"one of the runs {shown}", repr(file.run))
     example = f"{file.name}::{known[0]}"
-    raise InputError(f"{file.name}: expected one run, got {len(chosen)}, name one, as {example!r}: {shown}")
+    refuse(file.name, "one run", f"{len(chosen)}, name one, as {example!r}: {shown}")
 
 
 def _rows(text: object, where: str) -> list[dict]:
-    """Return the rows of the table in one entry of a run; an empty list for an entry without a table.
+    """Return the rows of the table of completions in one entry of a run; an empty list for an entry without a table.
 
-    Raises InputError for a table of another form.
+    text: the metrics of the entry, as JSON. where: the name of the table, for errors.
+    Raises InputError for metrics that are not JSON, and for a table that is not a list of rows with the same columns.
     """
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     if not isinstance(text, str) or KEY not in text:
@@ -140,10 +160,13 @@ def _rows(text: object, where: str) -> list[dict]:
         logged = json.loads(text)
         table = next((value for key, value in logged.items() if key.rpartition("/")[2] == KEY), None)
     except (ValueError, RecursionError, AttributeError):
-        raise InputError(f"{where}: expected metrics in JSON, got {clip(text)!r}") from None
+        refuse(where, "metrics in JSON", repr(clip(text)))
     rows: Any = table.get("_value") if isinstance(table, dict) else []
     fits = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
-    expect(fits, where, 'a table of trackio, {"_type": "trackio.table", "_value": [rows]}', "one of another form")
-    for number, row in enumerate(rows, start=1):
-        expect(row.keys() == rows[0].keys(), f"{where}, row {number}", ", ".join(rows[0]), ", ".join(row))
+    refuse_unless(
+        fits, where, 'a table of trackio, {"_type": "trackio.table", "_value": [rows]}', "one of another form"
+    )
+    for number, row in enumerate(rows):
+        if row.keys() != rows[0].keys():
+            refuse(location(where, row=number), ", ".join(rows[0]), ", ".join(row))
     return rows

@@ -1,26 +1,27 @@
-"""Bytes of a file, unpacked from gzip up to a limit."""
+"""Files that gzip packed, which are unpacked while they are read, up to a limit of bytes."""
 
 import gzip
 import io
 from pathlib import PurePath
 from typing import Any, BinaryIO, cast
 
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_audit.logs.refusals import refuse
+from gdpo_core._errors import reason
 from gdpo_core._words import count
 
 ENDING = ".gz"
 MAX_RATIO = 200  # the most unpacked bytes per packed byte; rewards as text reach about 20
 FREE = 1 << 20  # the unpacked bytes up to which the ratio does not count
-CHUNK = 1 << 20
+CHUNK = 1 << 20  # the bytes that are unpacked at a time
 _GZIP = b"\x1f\x8b"
-# The first bytes of formats that polars would unpack without a limit, and of texts that are no UTF-8.
+# The first bytes of formats that polars would unpack without a limit, and of texts that are not UTF-8.
 REFUSED = {_GZIP: "a gzip in a gzip; unpack it", b"(\xb5/\xfd": "zstd; unpack it"}
 REFUSED |= dict.fromkeys((b"x\x01", b"x\x9c", b"x\xda"), "zlib; unpack it")
 REFUSED |= dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16; save it as UTF-8")
 
 
 def unpacked_name(name: str) -> str:
-    """Return the name of a file without the ending that says how it is packed.
+    """Return the name of a file without the ending that says that it is packed.
 
     >>> unpacked_name("run/log.csv.gz"), unpacked_name("log.csv")
     ('run/log.csv', 'log.csv')
@@ -29,14 +30,15 @@ def unpacked_name(name: str) -> str:
 
 
 def format_suffix(name: str) -> str:
-    """Return the ending of a file's name that says its format: ".csv" of "log.CSV.gz"."""
+    """Return the ending of a file's name that says its format, in small letters: ".csv" for "log.CSV.gz"."""
     return PurePath(unpacked_name(name)).suffix.lower()
 
 
 def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
-    """Return a file of the bytes in `raw`, or, where its first bytes show a gzip, of at most `most` unpacked bytes.
+    """Return the file `raw` itself, or, if gzip packed it, a file of its unpacked bytes.
 
-    Raises InputError, while it is read, for a file that is damaged or unpacks to more. name: the file's, in messages.
+    Reading the unpacked bytes raises InputError if the file is damaged, or if it holds more than `most` bytes, or far
+    more than its own size. name: the name of the file, for errors.
     """
     start = raw.read(len(_GZIP))
     size = raw.seek(0, io.SEEK_END)
@@ -48,22 +50,23 @@ def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
 
 
 class _BoundedReader(io.RawIOBase):
-    """The content of a packed file, no more than a limit of bytes."""
+    """The unpacked bytes of a gzip file, of which no more than `limit` can be read."""
 
     def __init__(self, packed: gzip.GzipFile, name: str, limit: int) -> None:
         self.packed, self.name, self.limit, self.got = packed, name, limit, 0
 
     def readable(self) -> bool:
-        """Return True, as a reader does."""
+        """Return True, because the bytes can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read unpacked bytes into the buffer. Raises InputError beyond the limit."""
+        """Read unpacked bytes into `buffer` and return how many. Raises InputError beyond the limit, or if damaged."""
         try:
             part = self.packed.read(len(buffer))
-        except Exception as error:  # gzip and zlib raise errors of their own
-            raise InputError(f"{self.name}: expected a file that can be unpacked, got {reason(error)}") from None
+        except Exception as error:  # gzip and zlib raise errors of classes of their own
+            refuse(self.name, "a file that can be unpacked", reason(error))
         self.got += len(part)
-        expect(self.got <= self.limit, self.name, f"at most {count(self.limit, 'byte')} unpacked", "more")
+        if self.got > self.limit:
+            refuse(self.name, f"at most {count(self.limit, 'byte')} unpacked", "more")
         buffer[: len(part)] = part
         return len(part)

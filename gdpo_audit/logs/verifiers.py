@@ -1,4 +1,4 @@
-"""The form of verifiers: an episode per line, whose traces of trained agents are the responses."""
+"""The form of verifiers' logs: an episode per line, whose traces of trained agents are the responses."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,26 +12,30 @@ from gdpo_audit.logs.columns import ReadOptions
 from gdpo_audit.logs.form import Form, numbered, renumbered
 from gdpo_audit.logs.json_values import expect_names
 from gdpo_audit.logs.names import FILE, MADE, ROW
+from gdpo_audit.logs.refusals import refuse, refuse_unless
 from gdpo_audit.logs.run import LogIssue
 from gdpo_audit.logs.standard_rows import place
 from gdpo_audit.logs.tables import Schema, Table, fields_of, is_number_type
-from gdpo_core._errors import expect
 from gdpo_core._words import count
 
-# Where a trace has what every log has. No reward or metric can have these names, or the names of columns made here.
+# The places in a trace of what every log has, which are names of columns here. No reward or metric may have these
+# names.
 STEP, GROUP, ADVANTAGE, LENGTH = "run.work.step", "group.id", "nodes.advantages", "num_output_tokens"
 _EVALUATES, _ID, _ENV, _WEIGHT = f"{MADE}evaluates", f"{MADE}id", f"{MADE}env", f"{MADE}weight "
 _EPISODE_ID = f"{MADE}episode"
+# The paths of names to an id of the group or task of an episode, the surest first.
 _IDS = (("group", "id"), ("task", "key"), ("task", "hash"), ("task", "data", "id"), ("task", "data", "idx"))
+# The names of the files that prime-rl writes in training.
 _PRIME_RL = re.compile(r"(^|/)step_\d+/train/(all|effective)/traces\.jsonl")
 _EPISODE = "an episode of verifiers in every row"
 
 
 def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args: Mapping) -> Form:
-    """Return the form of verifiers' episodes: each trace of an agent that is trained is a response.
+    """Return the form of verifiers' episodes, in which each trace of an agent that is trained is a response.
 
     Of a training run the episodes of evaluations are left out. Rewards have names and weights; where its weight changes
-    during the run, a reward is what it adds to the total.
+    during the run, a reward is what it adds to the total. The arguments are those of every form in `forms.py`.
+    Raises InputError if the tables hold no such episodes, or no reward.
     """
     traces = _Traces(names, tables[0].name)
     logged = traces.validated_names()
@@ -71,7 +75,7 @@ def verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, args
 class _Traces:
     """The traces of a log's episodes: what they hold, and how each trace of a trained agent becomes a row.
 
-    names: the columns of the log. where: the name of a file, for messages.
+    names: the columns of the log with their types. where: the name of a file, for errors.
     """
 
     names: Schema
@@ -79,7 +83,7 @@ class _Traces:
 
     @cached_property
     def trace(self) -> pl.DataType:
-        """The type of a trace."""
+        """The type of a trace; Null if the log has none."""
         return getattr(self.names.get("traces"), "inner", pl.Null())
 
     @cached_property
@@ -98,34 +102,42 @@ class _Traces:
         return list(fields_of(self.kinds.get("metrics")))
 
     def validated_names(self) -> list[str]:
-        """Return the names of rewards and metrics. Raises InputError where these are no episodes with rewards."""
+        """Return the names of the rewards and the metrics, each once.
+
+        Raises InputError where the log holds no episodes with rewards, or where a name is taken.
+        """
         rewards, where = self.kinds.get("rewards", pl.Null()), self.where
         fits = bool(self.kinds) and (isinstance(rewards, pl.Struct) or rewards == pl.Null)
         got = f"{rewards if self.kinds else self.trace}"
-        expect(fits, where, f"{_EPISODE}, with traces and their rewards by name", got)
+        refuse_unless(fits, where, f"{_EPISODE}, with traces and their rewards by name", got)
         for name in self.scored:
             kind = fields_of(rewards)[name]
             fits = isinstance(kind, pl.Struct) or kind == pl.Null
-            expect(fits, where, f"{_EPISODE}, with a score in {name!r}", f"{kind}")
+            refuse_unless(fits, where, f"{_EPISODE}, with a score in {name!r}", f"{kind}")
         logged = list(dict.fromkeys((*self.scored, *self.measured)))
         wanted = "at least one column of numbers that is a reward"
-        expect(bool(self.scored), where, wanted, ", ".join(logged) or "no columns")
+        refuse_unless(bool(self.scored), where, wanted, ", ".join(logged) or "no columns")
         expect_names(logged, where)
         taken = next((name for name in logged if name in (STEP, GROUP, ADVANTAGE, LENGTH)), None)
-        expect(taken is None, where, "rewards and metrics of other names", f"one called {taken!r}")
+        if taken is not None:
+            refuse(where, "rewards and metrics of other names", f"one called {taken!r}")
         return logged
 
     def value(self, *path: str, numbers: bool = False) -> pl.Expr:
-        """Return an expression for the value at this path of an episode or a trace; numbers: whether it is a number."""
+        """Return an expression for a value in an episode or, if the path begins with "traces", in one of its traces.
+
+        path: the names that lead to the value, such as "env", "name". numbers: whether the value has to be a number.
+        The value is null if the log does not have it.
+        """
         return _field(pl.Struct({**self.names, "traces": self.trace}), path, self.where, numbers)
 
     def number(self, *path: str) -> pl.Expr:
-        """Return an expression for the number at this path of a trace."""
+        """Return an expression for the number at this path of names in a trace; null if the log does not have it."""
         return self.value("traces", *path, numbers=True)
 
     @cached_property
     def columns(self) -> dict[str, pl.Expr]:
-        """The columns of a response but for those of its episode."""
+        """The expressions for the columns of a response, by name, except those of its episode."""
         agent = self.value("traces", "agent", "name").cast(pl.String).fill_null("agent")
         scores = {name: self.number("rewards", name, "score") for name in self.scored}
         weights = {
@@ -149,7 +161,10 @@ class _Traces:
         return columns
 
     def responses(self, table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return one row per trace of a trained agent, with the step and the group of its episode."""
+        """Return one row per trace of a trained agent, with the step and the group of its episode.
+
+        table: the numbered rows of a table of the log.
+        """
         runs = self.value("run", "work", "type"), self.value("run", "type")
         names = (self.value("env", name).cast(pl.String).fill_null("") for name in ("id", "name"))
         table = table.with_columns(
@@ -164,19 +179,19 @@ class _Traces:
         return table.select(FILE, ROW, STEP, _ID, _EPISODE_ID, pl.col(_EVALUATES).fill_null(False), **self.columns)
 
     def seen(self, tables: Sequence[Table]) -> pl.DataFrame:
-        """Return all responses without their messages. Raises InputError if there are none."""
+        """Return all responses of the log without their messages. Raises InputError if there are none."""
         parts = [self.responses(numbered(table, n)).drop("messages", strict=False) for n, table in enumerate(tables)]
         seen = pl.concat(parts, how="vertical_relaxed").collect()
-        expect(len(seen) > 0, self.where, "a trace of an agent that is trained", "none")
+        refuse_unless(len(seen) > 0, self.where, "a trace of an agent that is trained", "none")
         return seen
 
 
 @dataclass(frozen=True)
 class _Responses:
-    """The change of a table of episodes into the responses of the run.
+    """The function that turns a table of episodes into the responses of the run.
 
-    again: the places of episodes that come twice. training: whether evaluations are left out. changing: the rewards
-    that are multiplied by their weights, as these change during the run.
+    again: the places of episodes that come twice, and are left out. training: whether evaluations are left out.
+    changing: the rewards that are multiplied by their weights, because these change during the run.
     """
 
     traces: _Traces
@@ -185,7 +200,7 @@ class _Responses:
     changing: Sequence[str]
 
     def __call__(self, table: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the responses of a table, without evaluations and episodes that come twice."""
+        """Return the responses of a table, without those of evaluations and of episodes that come twice."""
         table = self.traces.responses(table)
         table = table.with_columns(pl.col(name) * pl.col(_WEIGHT + name) for name in self.changing)
         table = table.filter(~place().is_in(self.again.implode())) if len(self.again) else table
@@ -193,17 +208,22 @@ class _Responses:
 
 
 def _logged_weights(rows: pl.DataFrame, rewards: Sequence[str], where: str) -> dict[str, list[float]]:
-    """Return the different weights of each reward, by its name. Raises InputError for one that is not finite."""
+    """Return the different weights that each reward has in the log, by its name.
+
+    rows: the responses. where: the name of a file. Raises InputError for a weight that is not finite.
+    """
     weights = {name: rows[_WEIGHT + name].drop_nulls().unique(maintain_order=True).to_list() for name in rewards}
     odd = [name for name, values in weights.items() if not all(map(isfinite, values))]
-    expect(not odd, where, f"finite numbers in the weights of {', '.join(odd)}", "others")
+    if odd:
+        refuse(where, f"finite numbers in the weights of {', '.join(odd)}", "others")
     return weights
 
 
 def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
     """Return the places of episodes that another file holds too, as prime-rl writes them; an empty series for none.
 
-    The episode with advantages, or else the first one, is read. An id that comes again in one file tells no episode.
+    Of such episodes the one with advantages, or else the first, is not among them, because it is read. An id that comes
+    twice in one file tells no episode. rows: the responses.
     """
     named = rows.filter(pl.col(_EPISODE_ID).is_not_null())
     lines = named.unique([FILE, ROW])
@@ -217,19 +237,20 @@ def _repeated_episodes(rows: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
 
 
 def _in_two_files(episodes: int) -> str:
-    """Return, in words, that so many episodes stand in a second file."""
+    """Return words which say that so many episodes stand in a second file and count once."""
     return f"{count(episodes, 'episode')} in a second file, which {'counts' if episodes == 1 else 'count'} once"
 
 
 def _method_of(tables: Sequence[Table]) -> str | None:
-    """Return the method of the trainer that lays its logs out like this: prime-rl's, which only centres; else None."""
+    """Return the method of prime-rl, which only centres, if its files are laid out like this; otherwise None."""
     return "grpo_no_std" if all(_PRIME_RL.search(table.name) for table in tables) else None
 
 
 def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False) -> pl.Expr:
-    """Return an expression for a value in nested objects; null where the log has none.
+    """Return an expression for a value in nested objects; null if there is none.
 
-    Raises InputError where it has to be a number (`numbers`) and is none.
+    kind: the type of the outermost object. path: the names that lead to the value.
+    where: the name of a file. Raises InputError if the value has to be a number (`numbers`) and is not.
     """
     value = None
     for name in path:
@@ -237,19 +258,22 @@ def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False)
             return pl.lit(None, pl.Float64 if numbers else pl.Null)
         value, kind = pl.col(name) if value is None else value.struct.field(name), fields_of(kind)[name]
     fits = not numbers or is_number_type(kind) or kind == pl.Null
-    expect(fits, where, f"{_EPISODE}, with numbers in {'.'.join(path)}", f"{kind}")
+    refuse_unless(fits, where, f"{_EPISODE}, with numbers in {'.'.join(path)}", f"{kind}")
     return pl.lit(None) if value is None else value
 
 
 def _as_logged(rows: pl.DataFrame, names: Sequence[str]) -> list[str]:
-    """Return the names of columns in the order in which rows hold their first values.
+    """Return the names of columns in the order in which the rows hold their first values.
 
-    polars merges objects in any order.
+    polars merges objects with different members, and leaves these in any order.
     """
     first = {name: rows[name].is_not_null().arg_max() if rows[name].count() else len(rows) for name in names}
     return sorted(names, key=lambda name: first[name] or 0)
 
 
 def _weight(reward: pl.Expr, weight: pl.Expr) -> pl.Expr:
-    """Return an expression for the weight of a reward: 1 where it is not logged, null where nothing was scored."""
+    """Return an expression for the weight of a reward: 1 where it is not logged, null where nothing was scored.
+
+    reward, weight: expressions for the reward's object and for the weight in it.
+    """
     return pl.when(reward.is_not_null()).then(weight.cast(pl.Float64, strict=False).fill_null(1.0))

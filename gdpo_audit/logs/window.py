@@ -1,38 +1,42 @@
-"""A window of steps in a run: `--steps 100:150` and `--last 50`."""
+"""A window of steps in a run: the options `--steps 100:150` and `--last 50`."""
 
 from collections.abc import Sequence
 
 import polars as pl
 
-from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_audit.logs.refusals import refuse, refuse_unless
+from gdpo_core._errors import is_whole
 from gdpo_core._words import count
 
 Steps = tuple[int | None, int | None]  # the first and the last step; None: as far as the log goes
 
 
 def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:
-    """Return the arguments `steps` and `last` of `read_run`, checked, of which at most one is given and the other None.
+    """Return the arguments `steps` and `last` of `read_run`, of which at least one is None, as whole numbers.
 
-    Raises InputError.
+    Raises InputError for anything but a first and a last step, or a positive number of steps.
     """
-    expect(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
+    refuse_unless(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
     if steps is None:
         return None, None if last is None else int(last)  # type: ignore[call-overload]
-    expect(last is None, "last", "none beside steps", repr(last))
+    if last is not None:
+        refuse("last", "none beside steps", repr(last))
     wanted = "the first and the last step, (100, 150), of which one may be None"
     pair = steps if isinstance(steps, Sequence) and not isinstance(steps, str) and len(steps) == 2 else (None, None)
     whole = all(end is None or is_whole(end) for end in pair) and any(end is not None for end in pair)
-    expect(whole, "steps", wanted, repr(steps))
+    refuse_unless(whole, "steps", wanted, repr(steps))
     low, high = (None if end is None else int(end) for end in pair)
     in_order = low is None or high is None or low <= high
-    expect(in_order, "steps", "a first step that is not after the last", f"{low} and {high}")
+    refuse_unless(in_order, "steps", "a first step that is not after the last", f"{low} and {high}")
     return (low, high), None
 
 
 def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | None) -> tuple[int, int] | None:
-    """Return the first and the last logged step that is asked for; None where all are. logged: steps in any order.
+    """Return the first and the last logged step that are asked for; None if no steps are asked for.
 
-    Raises InputError, which says what the log holds, if no step is asked for.
+    logged: the steps of the log, in any order. steps: the first and the last step that are wanted; None for either end
+    leaves it open. last: how many steps at the end are wanted.
+    where: the name of the log. Raises InputError, which says what the log holds, if it has none of these steps.
 
     >>> window_of(pl.Series([5, 1, 2, 1, 9]), "run", None, 3), window_of(pl.Series([5, 1, 2, 9]), "run", (2, 8), None)
     ((2, 9), (2, 5))
@@ -52,10 +56,10 @@ def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | No
             if len(there) == 1
             else f"{count(len(there), 'step')} from {there[0]} to {there[-1]}"
         )
-        raise InputError(f"{where}: expected steps of {asked} in the log, got {got}")
+        refuse(where, f"steps of {asked} in the log", got)
     return chosen[0], chosen[-1]
 
 
 def select_steps(table: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
-    """Return the rows of these steps; window: as `window_of` gives it."""
+    """Return the rows of the steps in a window, as `window_of` returns it; all rows if it is None."""
     return table if window is None else table.filter(pl.col("step").is_between(*window))
