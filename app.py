@@ -199,20 +199,20 @@ def your_own_cell(convention, gdpo, grpo, lengths, rewards, weights):
 
 
 @app.cell
-def train_headline(comparison, predict, setting, train):
+def train_headline(comparison, predict, setup, train):
     # A policy of a few coins learns from several rewards, once under GRPO and once under GDPO. What to look for: at
     # which epoch each line crosses 0.9, and which sliders below the plot move that.
     mo.md(f"""
     # {train.words.headline(comparison.value, predict.value)}
 
-    {train.words.lead(setting)}
+    {train.words.lead(setup)}
     """)
     return
 
 
 @app.cell
-def train_caption(scenario, setting, train):
-    show(html.tag("h2", scenario.title), html.tag("p", train.words.caption(setting)))
+def train_caption(scenario, setup, train):
+    show(html.tag("h2", scenario.title), html.tag("p", train.words.caption(setup)))
     return
 
 
@@ -225,7 +225,7 @@ def train_play(editing, train):
 
 @app.cell
 def train_files(train_open):
-    # Train's set-ups and their small pictures. Set-up and controls → setting → runs → curves.
+    # Train's set-ups and their small pictures. Set-up and controls → `setup` → runs → curves.
     mo.stop(not train_open())
     from views import train  # with Altair
 
@@ -246,20 +246,20 @@ def train_choices(page, scenarios, train):
 
 
 @app.cell
-def train_setting(comparison, controls, scenario, shown, third, train):
-    setting = train.controls.setting_of(scenario, comparison.value, controls.value, shown())
+def train_setup(comparison, controls, scenario, shown, third, train):
+    setup = train.controls.setup_of(scenario, comparison.value, controls.value, shown())
     methods = [*train.runs.COMPARED, *([third.value] if third.value else [])]
-    train_link = train.cards.link(scenario, setting, methods, controls.value)
-    return methods, setting, train_link
+    train_link = train.cards.link(scenario, setup, methods, controls.value)
+    return methods, setup, train_link
 
 
 @app.cell
-def train_runs(methods, setting, train):
+def train_runs(methods, setup, train):
     # Coin k shows 1 with probability p0[k] at first, and then earns scale[k]. `each` calls gc.train for each method in
     # another process, once for all visitors, and gc.mean_field for infinitely large groups.
     # p of each run: (seeds, epochs + 1, coins); each limit: (epochs + 1, coins).
-    p0, scale, _weights, epochs = setting.p0, setting.scale, setting.weights, setting.epochs
-    _more = train.runs.further_options(setting)  # rollouts, prompts, lr, optimizer, seeds and so on
+    p0, scale, _weights, epochs = setup.p0, setup.scale, setup.weights, setup.epochs
+    _more = train.runs.further_options(setup)  # rollouts, prompts, lr, optimizer, seeds and so on
     try:
         with mo.status.spinner("Training", remove_on_exit=True):
             runs = train.runs.each(gc.train, methods, p0, scale=scale, weights=_weights, epochs=epochs, **_more)
@@ -270,17 +270,17 @@ def train_runs(methods, setting, train):
 
 
 @app.cell
-def train_drawing(limits, play, runs, scenario, setting, train):
-    play.epochs, play.shown = setting.epochs, scenario.id
-    _verdict = train.verdicts.result(setting, scenario.coins, runs)
-    drawn = [html.div("verdict", _verdict, role="status"), train.panels.draw(scenario, setting, runs, limits)]
+def train_drawing(limits, play, runs, scenario, setup, train):
+    play.epochs, play.shown = setup.epochs, scenario.id
+    _verdict = train.verdicts.result(setup, scenario.coins, runs)
+    drawn = [html.div("verdict", _verdict, role="status"), train.panels.draw(scenario, setup, runs, limits)]
     return (drawn,)
 
 
 @app.cell
-def train_why(as_given, graded, methods, scenario, setting, train):
-    _untouched = train.controls.setting_of(scenario, setting.comparison, as_given, graded)
-    below = html.div("below", train.panels.key(methods), train.words.why(scenario, setting, setting == _untouched))
+def train_why(as_given, graded, methods, scenario, setup, train):
+    _untouched = train.controls.setup_of(scenario, setup.comparison, as_given, graded)
+    below = html.div("below", train.panels.key(methods), train.words.why(scenario, setup, setup == _untouched))
     return (below,)
 
 
@@ -312,29 +312,29 @@ def train_further(comparison, controls, reset, third, train):
 
 
 @app.cell
-def train_weights(pictures, scenario, setting, train):
+def train_weights(pictures, scenario, setup, train):
     # Of the conflict: where the right answer ends at other weights of being concise.
-    show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)) if setting.arms else "")
+    show(html.div("weighed", train.cards.weights_table(pictures, scenario, setup)) if setup.arms else "")
     return
 
 
 @app.cell
-def train_by_hand(editing, epochs, p0, runs, scenario, setting):
+def train_by_hand(editing, epochs, p0, runs, scenario, setup):
     # The same policy in a few lines of torch, drawn anew at each run, beside what the library makes of these numbers:
     # change the step, the batch step or a number here, and run the cell. In run mode nobody sees it.
-    mo.stop(not editing or setting.arms or setting.noise or setting.together or setting.gate)
-    mo.stop(setting.optimizer != "sgd" or setting.match_scale is not True)
-    pay, weight = setting.scale or (1.0,) * len(p0), setting.weights or (1.0,) * len(p0)
+    mo.stop(not editing or setup.arms or setup.noise or setup.together or setup.gate)
+    mo.stop(setup.optimizer != "sgd" or setup.match_scale is not True)
+    pay, weight = setup.scale or (1.0,) * len(p0), setup.weights or (1.0,) * len(p0)
 
     def bernoulli(method):
         start = runs[method].p[0, 0]  # a tensor, (coins,)
         logits, course = start.logit(), [start.tolist()]
         for _ in range(epochs):
             p = logits.sigmoid()  # (coins,)
-            b = p.expand(setting.prompts, setting.rollouts, -1).bernoulli()  # 1: the coin earns its pay
+            b = p.expand(setup.prompts, setup.rollouts, -1).bernoulli()  # 1: the coin earns its pay
             advantages = gc.advantages(b * p.new_tensor(pay), method, weights=weight)  # (prompts, rollouts)
             advantages = advantages / advantages.std().clamp(min=1e-6)  # the batch step: steps of equal size
-            logits = logits + setting.lr * (advantages[..., None] * (b - p)).mean((0, 1))
+            logits = logits + setup.lr * (advantages[..., None] * (b - p)).mean((0, 1))
             course.append(logits.sigmoid().tolist())
         return gc.TrainingRun(method, start.new_tensor([course]))  # p: (1, epochs + 1, coins)
 
@@ -397,11 +397,11 @@ def train_scenario(chosen, scenarios):
 
 
 @app.cell
-def train_depth(limits, methods, runs, scenario, setting, train):
+def train_depth(limits, methods, runs, scenario, setup, train):
     show(
-        html.fold("What is trained, and how", train.words.how_it_learns(setting)),
+        html.fold("What is trained, and how", train.words.how_it_learns(setup)),
         html.fold(
-            "Every median, in all three comparisons", lambda: train.panels.medians_table(scenario, setting, methods)
+            "Every median, in all three comparisons", lambda: train.panels.medians_table(scenario, setup, methods)
         ),
         html.fold("The curves as a table", lambda: train.panels.curves_table(scenario, runs, limits)),
     )

@@ -9,8 +9,8 @@ from gdpo_audit.logs.read import read_run
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core._errors import InputError
 
-AHEAD = 2  # parts per worker that wait for it: all others are still in the log
-RETRIES = 2  # of a part whose worker died
+AHEAD = 2  # tables per worker that wait for it: all others are still in the log
+RETRIES = 2  # of a table whose worker died
 
 
 def audit_on_ray(path: Any, *, framework: str | None = None, what_if: Any = None, **named: Any) -> AuditReport:
@@ -34,17 +34,17 @@ def _ray() -> Any:
     return ray
 
 
-def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator[Any]:
-    """Yield what a function makes of each part, in their order, as `map`. Raises InputError if a worker dies."""
+def map_on_ray(function: Callable[[Any], Any], tables: Iterable[Any]) -> Iterator[Any]:
+    """Yield what a function makes of each table, in their order, as `map`. Raises InputError if a worker dies."""
     ray = _ray()
     try:
         if not ray.is_initialized():
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        remote = ray.remote(max_retries=RETRIES)(lambda part: _in_one_thread(function, part))
+        remote = ray.remote(max_retries=RETRIES)(lambda table: _in_one_thread(function, table))
         waiting = deque[Any]()
-        for part in parts:
-            waiting.append(remote.remote(part))
+        for table in tables:
+            waiting.append(remote.remote(table))
             if len(waiting) > AHEAD * workers:
                 yield ray.get(waiting.popleft())
         yield from map(ray.get, waiting)
@@ -55,8 +55,8 @@ def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator
         raise InputError(f"--engine: expected ray's workers to finish, got {type(error).__name__}: {why}") from None
 
 
-def _in_one_thread(function: Callable[[Any], Any], part: Any) -> Any:
+def _in_one_thread(function: Callable[[Any], Any], table: Any) -> Any:
     import torch
 
     torch.set_num_threads(1)  # as many workers as cores
-    return function(part)
+    return function(table)

@@ -13,7 +13,7 @@ _T = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
-CONFIDENCE = 0.95  # the confidence level of the intervals
+CONFIDENCE = 0.95  # the confidence of the intervals: the share of them that hold the true value
 _FEWEST, _FEWEST_RUNS = 3, 2  # the fewest steps, and runs, whose scatter says something
 
 

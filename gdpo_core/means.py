@@ -192,8 +192,8 @@ def _grain(s: Scalars) -> float:
     0 where no such number is found, or where a reward has more than two values.
     """
     gaps = s.gaps[s.gaps > 0] if not np.isnan(s.gaps).any() else np.array([])
-    for parts in range(1, 65):
-        grain = gaps.min(initial=np.inf) / parts
+    for divisor in range(1, 65):
+        grain = gaps.min(initial=np.inf) / divisor
         if gaps.size and np.allclose(gaps / grain, np.round(gaps / grain), rtol=0, atol=1e-6):
             return float(grain)
     return 0.0
@@ -271,11 +271,11 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
     teaching = np.maximum(np.nan_to_num(_teaching(s), nan=1.0), 1)[:, None]
     reached = np.minimum(sides.varies_high, teaching)
     with np.errstate(invalid="ignore", divide="ignore"):
-        part = reached / (reached + (teaching - reached) * counts)
-        part = np.where(reached == 0, 0.0, part)
+        share_of_teaching = reached / (reached + (teaching - reached) * counts)
+        share_of_teaching = np.where(reached == 0, 0.0, share_of_teaching)
         alone = np.maximum(teaching - _length_of_rest(sides.varies_high), 0)
         alone = np.where(alone < teaching, alone * counts / (alone * counts + teaching - alone), 1.0)
-        high = np.where(part > 0, np.maximum(most, 0) * part, 0.0)
+        high = np.where(share_of_teaching > 0, np.maximum(most, 0) * share_of_teaching, 0.0)
         low = np.where(alone < 1, alone + (1 - alone) * np.minimum(least, 0), 1.0)
     return low, high
 

@@ -44,7 +44,7 @@ def push(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -
 def push_under(batch: Batch, a: Tensor) -> tuple[float, ...]:
     """Return the push of these advantages on each reward of a batch; a: (prompts, rollouts) or (responses,)."""
     over = batch.all_responses
-    products, squares = push_parts(a, distances(batch), over)
+    products, squares = push_sums(a, distances(batch), over)
     return tuple(push_of(products, squares, over.total(advantage_or_zero(a).square())).flatten().tolist())
 
 
@@ -54,7 +54,7 @@ def distances(batch: Batch) -> Tensor:
     return centre(batch.rewards, over)[1].nan_to_num_(nan=0.0)
 
 
-def push_parts(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
+def push_sums(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return (rewards, …) Σ A d_k and Σ d_k², summed over `over`; both leave out a response without an advantage."""
     return over.total(distance * advantage_or_zero(a)), over.total((distance * a.isfinite()).square())
 

@@ -144,7 +144,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
     distinct = count_distinct_and_tied(blocks_of(batch), rewards, kept, {method: a}, of_bare, same)
     mixed, tied, pairs = distinct.vectors > 1, distinct.tied[method], int(distinct.pairs.sum())
     means = torch.cat([torch.stack([tied > 0, distinct.levels[method], distinct.vectors]), distinct.dead])[:, mixed]
-    part, whole = update_parts(prepared, steps, advantages, prepared.all_responses)
+    products, squares = update_sums(prepared, steps, advantages, prepared.all_responses)
     # means of whole numbers, which are the same in any order
     with_ties, levels, vectors, *dead = means.double().mean(1).tolist()
     return Collapse(
@@ -159,7 +159,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
         dead_rewards=tuple(dead),
         silent_groups=silent.double().mean().item(),
         push=push_under(batch, advantages),
-        update_share=tuple(torch.where(whole > 0, part / whole, torch.nan).flatten().tolist()),
+        update_share=tuple(torch.where(squares > 0, products / squares, torch.nan).flatten().tolist()),
         level=distinct.level[method][kept],
         response=kept.nonzero().flatten(),
         _rewards=rewards.T,
@@ -182,7 +182,7 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
     return collapse(rewards, method, **options).update_share
 
 
-def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
+def update_sums(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return (rewards, …) Σ a_k A and (…) Σ A², whose ratio is each reward's share of the update.
 
     The sums run over `over`; an advantage of NaN is left out. a: the advantages A; steps: those that led to them.

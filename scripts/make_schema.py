@@ -19,22 +19,22 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 def schema(title: str, *types: type) -> dict[str, Any]:
     """Return the JSON schema of a value of one of the types."""
-    either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
-    for of, part in parts.items():
-        part["description"] = cleandoc(part["description"])  # as Python itself does from 3.13 on
+    either, types_by_name = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    for name, described in types_by_name.items():
+        described["description"] = cleandoc(described["description"])  # as Python itself does from 3.13 on
         # A default is written too.
-        optional = ReportPart.__optional_keys__ if of == "ReportPart" else ()
-        part["required"] = [name for name in part["properties"] if name not in optional]
-    if "FindingPart" in parts:
-        parts["FindingPart"]["properties"]["id"]["examples"] = list(IDS)
-    if "StepPart" in parts:
-        parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
+        optional = ReportPart.__optional_keys__ if name == "ReportPart" else ()
+        described["required"] = [name for name in described["properties"] if name not in optional]
+    if "FindingPart" in types_by_name:
+        types_by_name["FindingPart"]["properties"]["id"]["examples"] = list(IDS)
+    if "StepPart" in types_by_name:
+        types_by_name["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
         "description": "Members may be added within a schema. Where one goes or changes its meaning, the number grows.",
         "anyOf": list(either),
-        "$defs": parts,
+        "$defs": types_by_name,
     }
 
 

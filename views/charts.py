@@ -92,15 +92,15 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
     tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high", "limit")]
     base = alt.Chart(alt.NamedData("rows")).encode(x, color)
     marks = alt.Chart(alt.NamedData("marks")).encode(x, color)
-    line = alt.Chart(_inline([{"level": LEARNT}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=GREY.colour)
+    line = alt.Chart(_inline([{"learnt": LEARNT}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=GREY.colour)
     layers = [
-        line.encode(y("level")),
+        line.encode(y("learnt")),
         marks.mark_rule(strokeWidth=1.2, strokeDash=[3, 3], aria=False).encode(y=alt.value("height"), y2=alt.datum(1)),
         base.mark_area(opacity=0.15).encode(y("low"), alt.Y2("high:Q")),
         base.mark_line(strokeWidth=1, opacity=0.8).encode(y("limit"), detail="method:N"),
         base.mark_line(strokeWidth=2.5).encode(y("median"), dash),
         base.mark_point(opacity=0, size=200, aria=False).encode(y("median"), tooltip=tooltip),
-        marks.mark_point(filled=True, size=130, opacity=1, aria=False).encode(y("level"), shape),
+        marks.mark_point(filled=True, size=130, opacity=1, aria=False).encode(y("learnt"), shape),
     ]
     bold = {"fontSize": 17, "fontWeight": 600, "aria": False}
     ink = alt.Color("ink:N", scale=None)
@@ -109,7 +109,7 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
         text = marks.transform_filter(alt.datum.slot == slot).encode(ink, x="beside:Q", y=alt.datum(1), text="epoch:Q")
         layers.append(text.mark_text(align=align, dx=dx, dy=-11, **bold))
     # Where no number stands there is as much room for one.
-    room = alt.Chart(_inline([{"level": LEARNT}])).mark_point(opacity=0, size=4, aria=False).encode(y=alt.value(-20))
+    room = alt.Chart(_inline([{"learnt": LEARNT}])).mark_point(opacity=0, size=4, aria=False).encode(y=alt.value(-20))
     around = {"left": 0, "right": RIGHT, "top": 4, "bottom": 2}
     return _typed(alt.layer(*layers, room), "", "").properties(height=278, padding=around).to_dict()
 

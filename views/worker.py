@@ -103,12 +103,12 @@ def audit_upload(
         return facts, error
 
 
-def train_probabilities(setting: Setup, method: str, limit: bool) -> np.ndarray:
+def train_probabilities(setup: Setup, method: str, limit: bool) -> np.ndarray:
     """Return the probabilities of one method's runs, or, with `limit`, of its infinite-group limit. Raises InputError.
 
     Runs: (seeds, epochs + 1, coins or arms); the limit: (epochs + 1, coins or arms).
     """
-    return (setting.mean_field(method) if limit else setting.train(method).p).numpy()
+    return (setup.mean_field(method) if limit else setup.train(method).p).numpy()
 
 
 def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:

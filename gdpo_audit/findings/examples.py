@@ -117,7 +117,7 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
     named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
     share = np.nan_to_num(f.shares(f.method), nan=-np.inf)
     reward = f.rewards.index(str(next(named, f.rewards[int(share.argmax())])))
-    of_group = {number: part for (number,), part in f.examples.rows.partition_by("group", as_dict=True).items()}
+    of_group = {number: rows for (number,), rows in f.examples.rows.partition_by("group", as_dict=True).items()}
     scores = f.examples.scores.filter(pl.col("reward").is_null() | (pl.col("reward") == reward))
     about = {"reward-dominates": f.rewards[reward], PUNISHED: f.rewards[f.basis.primary or 0]}
     return tuple(

@@ -108,8 +108,8 @@ def solve(
     wrong = torch.zeros(log.batches).index_add_(0, index, (comparison.error > comparison.allowed).float())
     size, good = index.bincount(minlength=log.batches), wrong == 0
     first = good & ((size * good).cumsum(0) - size < _ENOUGH)
-    part = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
-    recipe = _agree(log, attempt, _attempts(part, framework, given, by_chance=True))
+    log_of_good = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
+    recipe = _agree(log, attempt, _attempts(log_of_good, framework, given, by_chance=True))
     recipe = replace(attempt.recipe, convention_open=recipe.convention_open) if is_given else recipe
     return replace(recipe, convention_open=False) if recipe.convention in FRAMEWORKS[framework].conventions else recipe
 

@@ -48,15 +48,16 @@ class Axes:
 
     def line(self, steps: Sequence[float], series: Series) -> Html:
         """Draw the course of a series, which is interrupted where it has no number."""
-        parts = ("L".join(self.point(*pair) for pair in part) for part in _parts(steps, series))
-        return tag("path", kind="course", d="".join(f"M{part}h0" for part in parts))  # h0: a point alone is a dot
+        lines = ("L".join(self.point(*pair) for pair in stretch) for stretch in _stretches(steps, series))
+        return tag("path", kind="course", d="".join(f"M{stretch}h0" for stretch in lines))  # h0: a point alone is a dot
 
     def band(self, steps: Sequence[float], series: Series, spread: float) -> Html:
         """Draw the band around a series; spread: how far it reaches to either side."""
         drawn = []
-        for part in _parts(steps, series):
-            above = [self.point(step, value + spread) for step, value in part]
-            drawn.append(f"M{'L'.join([*above, *(self.point(step, value - spread) for step, value in part[::-1])])}Z")
+        for stretch in _stretches(steps, series):
+            above = [self.point(step, value + spread) for step, value in stretch]
+            below = [self.point(step, value - spread) for step, value in stretch[::-1]]
+            drawn.append(f"M{'L'.join([*above, *below])}Z")
         return tag("path", kind="band", d="".join(drawn))
 
     def frame(self) -> Html:
@@ -88,17 +89,17 @@ def round_ends(low: float, high: float) -> tuple[float, float]:
     return float(f"{ends[0]:.9g}"), float(f"{ends[1]:.9g}")
 
 
-def _parts(steps: Sequence[float], series: Series) -> Iterator[list[tuple[float, float]]]:
-    """Yield the uninterrupted parts of a series, each as a list of steps with their numbers."""
-    part: list[tuple[float, float]] = []
+def _stretches(steps: Sequence[float], series: Series) -> Iterator[list[tuple[float, float]]]:
+    """Yield the uninterrupted stretches of a series, each as a list of steps with their numbers."""
+    stretch: list[tuple[float, float]] = []
     for step, value in zip(steps, series, strict=True):
         if value is not None:
-            part.append((step, value))
-        elif part:
-            yield part
-            part = []
-    if part:
-        yield part
+            stretch.append((step, value))
+        elif stretch:
+            yield stretch
+            stretch = []
+    if stretch:
+        yield stretch
 
 
 # --- the courses of a run ---------------------------------------------------------------------------------------------

@@ -188,4 +188,4 @@ def show(value: object) -> str:
 
 def is_name(name: object) -> bool:
     """Return whether this can name a function or a parameter."""
-    return isinstance(name, str) and len(name) <= 64 and all(part.isidentifier() for part in name.split("."))
+    return isinstance(name, str) and len(name) <= 64 and all(piece.isidentifier() for piece in name.split("."))

@@ -24,7 +24,7 @@ function aligned(texts, digits) {
 
 function render({ model, el }) {
   const [answers, names, labels, reasons, given, choices, logged] = ["answers", "names", "labels", "reasons", "given", "choices", "logged"].map((one) => model.get(one));
-  const { levels, start, editable } = choices;
+  const { two_values: twoValues, start, editable } = choices;
   const many = answers.length;
   const now = (name) => model.get(name);
   let width = innerWidth; // of the board
@@ -63,7 +63,7 @@ function render({ model, el }) {
   const worked = make("div", { class: "worked" }, detail, shares);
   const board = make(
     "div",
-    { class: `board${logged.length ? " compared" : ""}${names.length > 4 ? " broad" : ""}${levels.includes(null) ? " numbers" : ""}`, style: `--rewards: ${names.length}` },
+    { class: `board${logged.length ? " compared" : ""}${names.length > 4 ? " broad" : ""}${twoValues.includes(null) ? " numbers" : ""}`, style: `--rewards: ${names.length}` },
     ...(drop ? [drop.node] : []),
     make("div", { class: "sheet" },
       make("div", { class: "frame" }, head, list),
@@ -83,10 +83,10 @@ function render({ model, el }) {
   const rows = answers.map((text, answer) => {
     // A reward of two values is flipped, any other typed.
     const marks = names.map((_, k) => {
-      const input = make("input", { type: levels[k] ? "checkbox" : "number", step: "any", title: reasons[answer][k] });
+      const input = make("input", { type: twoValues[k] ? "checkbox" : "number", step: "any", title: reasons[answer][k] });
       input.disabled = !editable;
       input.addEventListener("change", () => {
-        const mark = levels[k] ? levels[k][Number(input.checked)] : Number(input.value);
+        const mark = twoValues[k] ? twoValues[k][Number(input.checked)] : Number(input.value);
         const was = now("marks")[answer][k];
         if (input.validity.badInput || !(Math.abs(mark) <= choices.largest)) {
           input.value = decimals(k)(was);
@@ -96,7 +96,7 @@ function render({ model, el }) {
         active = answer;
         set({ marks: now("marks").with(answer, now("marks")[answer].with(k, mark)) });
       });
-      input.addEventListener("focus", () => (rove(answer, k), levels[k] || input.select())); // what is typed replaces it
+      input.addEventListener("focus", () => (rove(answer, k), twoValues[k] || input.select())); // what is typed replaces it
       input.addEventListener("keydown", (event) => move(event, answer, k));
       return input;
     });
@@ -114,7 +114,7 @@ function render({ model, el }) {
       "li",
       { class: "row" },
       make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), make("b", { class: "word" }, "wrong"), make("code", { title: short }, short)),
-      make("div", { class: "marks" }, ...marks.map((input, k) => make("label", { class: `${levels[k] ? "toggle" : "field"} r${k}` }, input))),
+      make("div", { class: "marks" }, ...marks.map((input, k) => make("label", { class: `${twoValues[k] ? "toggle" : "field"} r${k}` }, input))),
       make("div", { class: "sum" }, stack, total),
       make("div", { class: "logged" }, logged[answer] ?? ""),
       bars[0].node,
@@ -152,13 +152,13 @@ function render({ model, el }) {
   function tick() {
     const marks = now("marks");
     const focused = root.activeElement;
-    const written = names.map((_, k) => levels[k] || decimals(k));
+    const written = names.map((_, k) => twoValues[k] || decimals(k));
     rows.forEach(({ marks: inputs }, answer) => {
       inputs.forEach((input, k) => {
         const mark = marks[answer][k];
-        if (levels[k]) input.checked = mark === levels[k][1];
+        if (twoValues[k]) input.checked = mark === twoValues[k][1];
         else if (input !== focused) [input.value, input.title] = [written[k](mark), `${mark} ${reasons[answer][k]}`];
-        const said = levels[k] ? `, ${input.checked ? "passed" : "failed"}` : "";
+        const said = twoValues[k] ? `, ${input.checked ? "passed" : "failed"}` : "";
         input.setAttribute("aria-label", `Answer ${answer + 1}, ${names[k]}${said}`);
       });
     });
@@ -181,8 +181,8 @@ function render({ model, el }) {
     put(split, "aria-pressed", why);
     const sets = shapes(drawing.ties);
     const [marks, worth] = [now("marks"), now("pays").map((pay, k) => pay * now("weights")[k])];
-    const most = (k) => Math.max(...(levels[k] ?? []).map(Math.abs), ...marks.map((row) => Math.abs(row[k])));
-    const sums = aligned(drawing.sums_said, levels.includes(null) ? 3 : 2);
+    const most = (k) => Math.max(...(twoValues[k] ?? []).map(Math.abs), ...marks.map((row) => Math.abs(row[k])));
+    const sums = aligned(drawing.sums_said, twoValues.includes(null) ? 3 : 2);
     const whole = worth.reduce((sum, one, k) => sum + Math.abs(one) * most(k), 0) || 1;
     rows.forEach(({ node, bars, stack, total }, answer) => {
       bars.forEach(({ node: bar, fill, parts, tick: mark, value }, side) => {
@@ -332,10 +332,10 @@ function render({ model, el }) {
     // A grader's reason is that of its mark; of a mark that was flipped nobody but the reader knows why.
     const why = names.flatMap((name, k) => {
       const [mark, was] = [marks[answer][k], given[answer][k]];
-      const passed = levels[k] && mark === levels[k][1];
-      if (mark === was && (levels[k] ? passed : !reasons[answer][k])) return [];
-      const reason = mark === was ? reasons[answer][k] : `you set it to ${levels[k] ? (passed ? "passed" : "failed") : mark}`;
-      return [make("span", { class: `graded r${k}` }, `${levels[k] ? (passed ? "✓ " : "✗ ") : ""}${name}${reason && `: ${reason}`}`)];
+      const passed = twoValues[k] && mark === twoValues[k][1];
+      if (mark === was && (twoValues[k] ? passed : !reasons[answer][k])) return [];
+      const reason = mark === was ? reasons[answer][k] : `you set it to ${twoValues[k] ? (passed ? "passed" : "failed") : mark}`;
+      return [make("span", { class: `graded r${k}` }, `${twoValues[k] ? (passed ? "✓ " : "✗ ") : ""}${name}${reason && `: ${reason}`}`)];
     });
     const text = make("code", {}, flat(answers[answer].slice(0, CLIP)));
     const more = make("button", { type: "button" }, "… whole");

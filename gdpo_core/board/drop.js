@@ -49,9 +49,9 @@ function makeDrop(many, point) {
     const order = a.map((_, i) => i).sort((i, j) => a[i] - a[j] || j - i);
     for (const i of order) {
       const x = at(a[i]);
-      let level = 0;
-      while (placed.some((one) => one && one[1] === level && Math.abs(one[0] - x) < 2 * R)) level += 1;
-      placed[i] = [x, level];
+      let height = 0;
+      while (placed.some((one) => one && one[1] === height && Math.abs(one[0] - x) < 2 * R)) height += 1;
+      placed[i] = [x, height];
     }
     return placed;
   }
@@ -70,9 +70,9 @@ function makeDrop(many, point) {
     const turned = (x, y) => (upright ? [y, high - x] : [x, y]);
     const piles = a.map((side) => pile(side, along));
     const room = [at[0] - 12, at[1] - at[0] - 18];
-    const steps = piles.map((one, side) => Math.min(STEP, (room[side] - 2 * R) / Math.max(1, ...one.map(([, level]) => level))));
+    const steps = piles.map((one, side) => Math.min(STEP, (room[side] - 2 * R) / Math.max(1, ...one.map(([, height]) => height))));
     const before = JSON.stringify(spots);
-    spots = piles.map((one, side) => one.map(([x, level]) => [...turned(x, at[side] - R - 2 - level * steps[side]), level]));
+    spots = piles.map((one, side) => one.map(([x, height]) => [...turned(x, at[side] - R - 2 - height * steps[side]), height]));
     if (before !== JSON.stringify(spots)) running.forEach((one) => one.cancel());
     dots.forEach((side, s) => side.forEach((dot, i) => {
       dot.style.translate = `${spots[s][i][0]}px ${spots[s][i][1]}px`;
@@ -171,17 +171,17 @@ function makeDrop(many, point) {
     if (!spots || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
     const move = (one, frames, duration, delay, easing = "linear") => running.push(one.animate(frames, { duration, delay, easing, fill: "backwards" }));
     const appear = (one, delay) => move(one, [{ opacity: 0 }, {}], 250, delay);
-    const highest = Math.max(1, ...spots[0].map(([, , level]) => level));
+    const highest = Math.max(1, ...spots[0].map(([, , height]) => height));
     dots[0].forEach((dot, i) => {
-      const [x, y, level] = spots[0][i];
+      const [x, y, height] = spots[0][i];
       const above = upright ? `${-4 * R}px ${y}px` : `${x}px ${-4 * R}px`;
-      move(dot, [{ translate: above, opacity: 0 }, { opacity: 1, offset: 0.3 }, {}], FALL / 2, (level / highest) * (FALL / 2), "cubic-bezier(.5, 0, .9, .7)");
+      move(dot, [{ translate: above, opacity: 0 }, { opacity: 1, offset: 0.3 }, {}], FALL / 2, (height / highest) * (FALL / 2), "cubic-bezier(.5, 0, .9, .7)");
     });
     const later = FALL + REST;
     dots[1].forEach((dot, i) => {
-      const [x, y, level] = spots[0][i];
+      const [x, y, height] = spots[0][i];
       const translate = `${x}px ${y}px`;
-      const wait = 0.2 * (level / highest); // the lowest of a pile leaves first
+      const wait = 0.2 * (height / highest); // the lowest of a pile leaves first
       const path = Array.from({ length: 13 }, (_, n) => [curve(i, n / 12), 0.1 + wait + (0.7 * n) / 12]);
       const down = path.map(([[u, v], offset]) => ({ translate: `${u}px ${v}px`, offset }));
       const waits = [{ translate, opacity: 0 }, { translate, opacity: 1, offset: 0.01 }, { translate, offset: 0.01 + wait }];

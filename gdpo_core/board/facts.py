@@ -123,14 +123,14 @@ def tied(side: Side, pair: tuple[int, int]) -> bool:
     return side.level[pair[0]] == side.level[pair[1]]
 
 
-def of_all(part: int, whole: int, noun: str) -> str:
-    """Return words for some or all of the things that `noun` names, part of whole.
+def of_all(some: int, whole: int, noun: str) -> str:
+    """Return words for some or all of the things that `noun` names, some of whole.
 
     >>> of_all(1, 1, "pair"), of_all(2, 2, "pair"), of_all(3, 3, "pair"), of_all(2, 5, "pair")
     ('the only pair', 'both pairs', 'all 3 pairs', '2 of 5 pairs')
     """
-    if part < whole:
-        return f"{part} of {count(whole, noun)}"
+    if some < whole:
+        return f"{some} of {count(whole, noun)}"
     return f"the only {noun}" if whole == 1 else f"both {noun}s" if whole == 2 else f"all {count(whole, noun)}"
 
 

@@ -40,7 +40,7 @@ function makeRefusal() {
 }
 
 function makeHead({ names, labels, many, choices, now, set, sort, restart, refuse }) {
-  const { levels, editable, lightest, heaviest } = choices;
+  const { two_values: twoValues, editable, lightest, heaviest } = choices;
   const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
   const pays = names.map((name, k) => choose(`pay of ${name}`, choices.pays.map((x) => [x, `×${x}`]), now("pays")[k], (value) => set({ pays: now("pays").with(k, Number(value)) })));
   const weights = names.map((name, k) => {
@@ -64,7 +64,7 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
   const passes = names.map(() => make("span", { class: "passing" }));
   const captions = SIDES.map(() => make("span", { class: "tip", tabindex: 0 }));
   // What a pass pays can be set of marks that are 0 or 1, and of numbers.
-  const paid = (k) => (!levels[k] || same(levels[k], [0, 1]) ? pays[k] : make("span", {}));
+  const paid = (k) => (!twoValues[k] || same(twoValues[k], [0, 1]) ? pays[k] : make("span", {}));
   const asked = (k) => (editable ? [paid(k), make("span", { class: "weighing" }, weights[k])] : []);
   const legend = now("drawing").right ? [make("span", { class: "key" }, make("i", { class: "filled", "aria-hidden": "true" }), " wrong"), " "] : [];
   const node = make(
@@ -91,8 +91,8 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
     const marks = now("marks");
     passes.forEach((node, k) => {
       const column = marks.map((row) => row[k]);
-      const passed = column.filter((mark) => mark === levels[k]?.[1]).length;
-      say(node, levels[k] ? `${passed} of ${many}` : `mean ${Number((column.reduce((sum, one) => sum + one, 0) / many).toPrecision(2))}`);
+      const passed = column.filter((mark) => mark === twoValues[k]?.[1]).length;
+      say(node, twoValues[k] ? `${passed} of ${many}` : `mean ${Number((column.reduce((sum, one) => sum + one, 0) / many).toPrecision(2))}`);
     });
     pays.forEach((select, k) => (select.value = now("pays")[k]));
     weights.forEach((input, k) => focused === input || (input.value = now("weights")[k]));

@@ -105,7 +105,7 @@ def version_of(text: str) -> tuple[int, ...]:
     >>> version_of("0.9.1"), version_of("v0.21.0rc1") < version_of("0.21.1")
     ((0, 9, 1), True)
     """
-    return tuple(int(part[0]) for part in (re.match(r"\d+", p) for p in text.lstrip("v").split(".")) if part)
+    return tuple(int(digits[0]) for digits in (re.match(r"\d+", p) for p in text.lstrip("v").split(".")) if digits)
 
 
 def in_force(since: str, until: str, version: str | None) -> bool | None:

@@ -102,11 +102,11 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
 
 def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
     """Yield the sources of the commands that a program holds as text, to hand them to a shell."""
-    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    inside = {id(value) for node in nodes if isinstance(node, ast.JoinedStr) for value in node.values}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            text = "".join(str(part.value) if isinstance(part, ast.Constant) else LOST for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            text = "".join(str(value.value) if isinstance(value, ast.Constant) else LOST for value in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
             text = node.value
         else:
             continue

@@ -76,12 +76,12 @@ def _settings_of(framework: Framework, sources: Sequence[Source], version: str |
     rules = framework.rules
     assert rules is not None
     settings: dict[str, Setting] = {}
-    notes, taken, marks = [], set(), []
+    notes, seen, marks = [], set(), []
     for source in sorted(sources, key=lambda source: bool(source.mark)):  # a command goes over a file of values
-        if source.mark and (source.file, source.mark) in taken:
+        if source.mark and (source.file, source.mark) in seen:
             notes.append(f"{source.place} runs it once more: what is said here is of the first.")
             continue
-        taken.add((source.file, source.mark))
+        seen.add((source.file, source.mark))
         if source.mark:
             marks.append(source.mark)
         settings |= {_today(key, rules): setting for key, setting in source.settings.items()}

@@ -273,7 +273,7 @@ class _Scan:
                     self._array(word)
         word.written = text[begun : self.at]
         if word.splits and not word.quoted:  # what stands in a variable without quotes is as many words as it has
-            word.several = [replace(word, text=part, splits=False) for part in word.text.split()]
+            word.several = [replace(word, text=piece, splits=False) for piece in word.text.split()]
         return word
 
     def _double(self, word: _Word) -> None:

@@ -28,7 +28,7 @@ from gdpo_core.scenarios import (
     verdict_on_coins,
 )
 from views.html import ROOT
-from views.train.controls import link_values, scenario_values, setting_of
+from views.train.controls import link_values, scenario_values, setup_of
 from views.train.runs import COMPARED, NAMES, ROOM, program, train
 from views.train.words import TITLES, counts, probability
 
@@ -50,16 +50,16 @@ WIDTH, HEIGHT = 160, 22
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
-def sketch(setting: Setup) -> dict:
+def sketch(setup: Setup) -> dict:
     """Return what a small picture shows: per method the medians of all coins, and the curve of the slowest one.
 
     Of arms it is the curve of the right answer, and the probability at which this ends. Trains each method.
     """
-    runs = train(setting)
+    runs = train(setup)
     steps = {m: medians(run) for m, run in runs.items()}
-    followed = {m: 0 if setting.arms else s.index(max(s)) for m, s in steps.items()}
+    followed = {m: 0 if setup.arms else s.index(max(s)) for m, s in steps.items()}
     last = max(steps[m][followed[m]] for m in COMPARED)
-    end = setting.epochs if last == inf else min(setting.epochs, max(8, round(ROOM * last)))
+    end = setup.epochs if last == inf else min(setup.epochs, max(8, round(ROOM * last)))
     epochs = sorted({round(end * n / (POINTS - 1)) for n in range(POINTS)})
     return {
         "epochs": epochs,
@@ -94,20 +94,20 @@ def load(data: Path) -> tuple[dict[str, Scenario], File]:
 
 
 def link(
-    scenario: Scenario, setting: Setup, methods: Sequence[str], values: Mapping[str, Any]
+    scenario: Scenario, setup: Setup, methods: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Return the chapter's address values, their defaults, which the address leaves out, and a program.
 
     The program prints the medians.
     """
     third = methods[len(COMPARED)] if len(methods) > len(COMPARED) else ""
-    names = {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third}
+    names = {"train-scenario": scenario.id, "train-compare": setup.comparison, "train-method": third}
     untouched = {
         "train-scenario": next(iter(load(ROOT / "data")[0])),
         "train-compare": scenario.setup.comparison,
         **link_values(scenario_values(scenario)),
     }
-    return names | link_values(values), untouched, program(setting, methods)
+    return names | link_values(values), untouched, program(setup, methods)
 
 
 # --- one card --------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
     def at(epoch: float, p: float) -> str:
         return f"{2 + (WIDTH - 8) * epoch / end:.1f} {HEIGHT - 2 - (HEIGHT - 4) * (p - low) / (1 - low):.1f}"
 
-    lines = [tag("path", kind="level", d=f"M{at(0, LEARNT)}L{at(end, LEARNT)}")]
+    lines = [tag("path", kind="learnt", d=f"M{at(0, LEARNT)}L{at(end, LEARNT)}")]
     for m in COMPARED:
         points = "L".join(at(epoch, p) for epoch, p in zip(sketch["epochs"], sketch[m]["curve"], strict=True))
         lines.append(tag("path", kind=f"curve {m}", d=f"M{points}"))
@@ -204,9 +204,9 @@ def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab
     for s in scenarios.values():
         compare = comparison if s.setup.comparison == "equal" else s.setup.comparison
         by_scenario[s.id] = file["sketches"][s.id][compare]
-        setting = setting_of(s, compare, scenario_values(s), lab)
-        if s.from_marks and setting != s.at(file["rates"]).compared(compare):
-            by_scenario[s.id] = sketch(setting)
+        setup = setup_of(s, compare, scenario_values(s), lab)
+        if s.from_marks and setup != s.at(file["rates"]).compared(compare):
+            by_scenario[s.id] = sketch(setup)
     return by_scenario
 
 
@@ -282,16 +282,16 @@ def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) 
 # --- the conflict ----------------------------------------------------------------------------------------------------
 
 
-def weights_table(file: File, scenario: Scenario, setting: Setup) -> Html | str:
+def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
     """Show which answer wins at which weight of conciseness, and behind the gate.
 
     Empty where the reader changed anything of the scenario but weights, gate and comparison.
     """
-    as_shipped = replace(scenario.setup, match_scale=setting.match_scale, weights=None, gate=None)
-    if replace(setting, weights=None, gate=None) != as_shipped:
+    as_shipped = replace(scenario.setup, match_scale=setup.match_scale, weights=None, gate=None)
+    if replace(setup, weights=None, gate=None) != as_shipped:
         return ""
-    endings = file["weights"][scenario.id][setting.comparison]
-    here = "gate" if setting.gate else (setting.weights or (1.0, 1.0))[1]
+    endings = file["weights"][scenario.id][setup.comparison]
+    here = "gate" if setup.gate else (setup.weights or (1.0, 1.0))[1]
     columns = [*WEIGHTS, "gate"]
     rows = [
         Row([NAMES[m], *(_result(p, column == here) for column, (p, _) in zip(columns, cells, strict=True))], m)

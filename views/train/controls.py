@@ -1,4 +1,4 @@
-"""The controls of Train: as a scenario and a link set them, and the setting that they add up to."""
+"""The controls of Train: as a scenario and a link set them, and the set-up that they add up to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -171,13 +171,13 @@ def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
     if scenario.from_marks:
         link = tag("a", "Change them in the Lab →", href="?at=lab")
         sentence = "Starts, pays and weights are those of the Lab; a score is a coin that spreads as it does. "
-        return show(div("setting", tag("p", sentence, link)))
+        return show(div("sliders", tag("p", sentence, link)))
     rows = []
     for k, name in enumerate(rewards(scenario)):
         columns = (list(controls[group]) for group in ("start", "pays", "weights"))
         cells = (tag("span", element(sliders[k]) if k < len(sliders) else "") for sliders in columns)
         rows.append(tag("div", tag("b", name), *cells, kind="reward"))
-    return show(div("setting", *rows))
+    return show(div("sliders", *rows))
 
 
 def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
@@ -188,7 +188,7 @@ def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.drop
     return show(div("line", *line, third, reset), more)
 
 
-def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setup:
+def setup_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setup:
     """Return the `Setup` to which the values of the controls add up; the Lab's answers bring starts, pays and weights.
 
     comparison: how the methods are compared, unless the scenario is about another comparison.

@@ -21,17 +21,17 @@ POINTS = 80  # of a curve, at most: as many as a panel can show apart, and no mo
 ROOM = 0.085  # of the epochs: as wide as a number is
 
 
-def draw(scenario: Scenario, setting: Setup, runs: Runs, limits: Mapping[str, Tensor]) -> Html:
+def draw(scenario: Scenario, setup: Setup, runs: Runs, limits: Mapping[str, Tensor]) -> Html:
     """Return a chart per coin or answer, side by side, with one pair of axes."""
-    rows = curves(scenario.coins, runs, limits, every=-(-setting.epochs // POINTS))
+    rows = curves(scenario.coins, runs, limits, every=-(-setup.epochs // POINTS))
     names = tuple(NAMES[m] for m in runs)
-    upright = "probability of the answer" if setting.arms else "probability that the coin shows 1"
+    upright = "probability of the answer" if setup.arms else "probability that the coin shows 1"
     bottom = FAIR if all(row["low"] >= FAIR for row in rows) else 0.0
     drawn = []
     for k, coin in enumerate(scenario.coins):
         there = sorted((medians(run)[k], n, NAMES[m]) for n, (m, run) in enumerate(runs.items()))
-        marks = _marks([(epoch, name) for epoch, _, name in there if 0 < epoch < inf], setting.epochs)
-        pays = "" if setting.arms else f", pays {(setting.scale or (1,) * len(scenario.coins))[k]:g}"
+        marks = _marks([(epoch, name) for epoch, _, name in there if 0 < epoch < inf], setup.epochs)
+        pays = "" if setup.arms else f", pays {(setup.scale or (1,) * len(scenario.coins))[k]:g}"
         of_coin = [row for row in rows if row["of"] == coin]
         chart = charts.learning(of_coin, marks, f"{coin}{pays}", names, "" if k else upright, bottom)
         drawn.append(tag("div", element(chart)))
@@ -45,7 +45,7 @@ def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
     another method.
     """
     marks = [
-        {"method": name, "epoch": epoch, "level": LEARNT, "beside": epoch, "slot": min(n, 1)}
+        {"method": name, "epoch": epoch, "learnt": LEARNT, "beside": epoch, "slot": min(n, 1)}
         for n, (epoch, name) in enumerate(there)
     ]
     for before, after in pairwise(marks[1:]):
@@ -68,15 +68,15 @@ def _swatch(method: str) -> Html:
     return tag("svg", line, mark, width=30, height=12, aria_hidden="true")
 
 
-def medians_table(scenario: Scenario, setting: Setup, methods: Sequence[str]) -> mo.Html:
+def medians_table(scenario: Scenario, setup: Setup, methods: Sequence[str]) -> mo.Html:
     """Return a table of the median epochs at which each coin or answer is learnt, under each comparison."""
     rows = []
     for comparison, title in TITLES.items():
-        for m, run in train(setting.compared(comparison), methods).items():
+        for m, run in train(setup.compared(comparison), methods).items():
             steps = ["–" if s == inf else f"{s:g}" for s in medians(run)]
             rows.append(Row([f"{title}, {NAMES[m]}", *steps], m))
-    never = f"– where it is not reached in {count(setting.epochs, 'epoch')}"
-    caption = f"Epochs until p ≥ {LEARNT:g}, median over {count(setting.seeds, 'seed')}; {never}."
+    never = f"– where it is not reached in {count(setup.epochs, 'epoch')}"
+    caption = f"Epochs until p ≥ {LEARNT:g}, median over {count(setup.seeds, 'seed')}; {never}."
     return show(table(["", *scenario.coins], rows, "figures", caption))
 
 

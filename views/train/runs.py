@@ -1,4 +1,4 @@
-"""Runs and limits of the policies, one per setting and method, once for all visitors, and their numbers as rows."""
+"""Runs and limits of the policies, one per set-up and method, once for all visitors, and their numbers as rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,13 +21,13 @@ NAMES = {m: TITLES[m] for m in (*METHODS, *SUCCESSORS) if not ALL_METHODS[m].by_
 THIRD = {m: name for m, name in NAMES.items() if m not in COMPARED}
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
 ROOM = 1.5  # times as long as the slowest method takes: where a small picture ends
-KEPT = 96  # runs and limits of the latest settings: 6 MB as scenarios are given, 75 MB at most
+KEPT = 96  # runs and limits of the latest set-ups: 6 MB as scenarios are given, 75 MB at most
 
 Runs = Mapping[str, TrainingRun]
 
 
 @lru_cache(KEPT)
-def run(setting: Setup, method: str) -> TrainingRun:
+def run(setup: Setup, method: str) -> TrainingRun:
     """Train one method and return its runs, from a process of its own, so that no visitor's flip waits for it.
 
     Raises InputError.
@@ -35,13 +35,13 @@ def run(setting: Setup, method: str) -> TrainingRun:
     >>> run(Setup((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
     """
-    return TrainingRun(method, torch.from_numpy(worker.call(worker.train_probabilities, setting, method, False)))
+    return TrainingRun(method, torch.from_numpy(worker.call(worker.train_probabilities, setup, method, False)))
 
 
 @lru_cache(KEPT)
-def limit(setting: Setup, method: str) -> Tensor:
+def limit(setup: Setup, method: str) -> Tensor:
     """Return p in the infinite-group limit of one method, (epochs + 1, coins or arms). Raises InputError."""
-    return torch.from_numpy(worker.call(worker.train_probabilities, setting, method, True))
+    return torch.from_numpy(worker.call(worker.train_probabilities, setup, method, True))
 
 
 def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float], **options: Any) -> dict[str, Any]:
@@ -50,19 +50,19 @@ def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float
     compute: `gdpo_core.train` or `gdpo_core.mean_field`. Raises InputError, as these functions do.
     """
     kept = {gc.train: run, gc.mean_field: limit}[compute]
-    setting = Setup(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
+    setup = Setup(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
     with ThreadPoolExecutor(len(methods)) as pool:  # as many at once as `worker` lets
-        return dict(zip(methods, pool.map(partial(kept, setting), methods), strict=True))
+        return dict(zip(methods, pool.map(partial(kept, setup), methods), strict=True))
 
 
-def further_options(setting: Setup) -> dict[str, Any]:
+def further_options(setup: Setup) -> dict[str, Any]:
     """Return the options of `gdpo_core.train` without p0, scale, weights and epochs."""
-    return {name: value for name, value in vars(setting).items() if name not in ("p0", "scale", "weights", "epochs")}
+    return {name: value for name, value in vars(setup).items() if name not in ("p0", "scale", "weights", "epochs")}
 
 
-def train(setting: Setup, methods: Sequence[str] = COMPARED) -> Runs:
+def train(setup: Setup, methods: Sequence[str] = COMPARED) -> Runs:
     """Train each method from the same start with the same seeds, and return the runs by method. Raises InputError."""
-    return each(gc.train, methods, **vars(setting))
+    return each(gc.train, methods, **vars(setup))
 
 
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
@@ -84,14 +84,14 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
     return rows
 
 
-def program(setting: Setup, methods: Sequence[str]) -> str:
+def program(setup: Setup, methods: Sequence[str]) -> str:
     """Return a program of at most 15 lines that prints the medians, or of answers the last probabilities, as shown."""
-    untouched = vars(Setup(setting.p0))
-    given = {name: value for name, value in vars(setting).items() if value != untouched[name]}
-    p0 = [round(p, 6) for p in setting.p0]
+    untouched = vars(Setup(setup.p0))
+    given = {name: value for name, value in vars(setup).items() if value != untouched[name]}
+    p0 = [round(p, 6) for p in setup.p0]
     result = (
         "[round(p, 2) for p in run.p[:, -1].median(0).values.tolist()]"
-        if setting.arms
+        if setup.arms
         else f"run.steps_to({LEARNT:g}).median(0).values.tolist()"
     )
     lines = [

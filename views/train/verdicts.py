@@ -1,4 +1,4 @@
-"""The verdict of Train on the runs it shows: sentences that follow from the medians, and hold at every setting."""
+"""The verdict of Train on the runs it shows: sentences that follow from the medians, and hold at every set-up."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -13,31 +13,31 @@ UNMOVED = 0.001  # of a probability, from where it started
 Steps = Mapping[str, Sequence[float]]  # by method, the median epoch at which each coin is learnt
 
 
-def result(setting: Setup, coins: Sequence[str], runs: Runs) -> Html:
+def result(setup: Setup, coins: Sequence[str], runs: Runs) -> Html:
     """Return the verdict on these runs: a bold sentence, what it leaves out, and what a third method does."""
-    head, *more = _of_arms(setting, coins, runs) if setting.arms else _of_coins(setting, coins, runs)
-    under = "" if setting.comparison == "equal" else f"{UNDER[setting.comparison]}: "
-    more += [_of_third(setting, coins, m, runs) for m in runs if m not in COMPARED]
+    head, *more = _of_arms(setup, coins, runs) if setup.arms else _of_coins(setup, coins, runs)
+    under = "" if setup.comparison == "equal" else f"{UNDER[setup.comparison]}: "
+    more += [_of_third(setup, coins, m, runs) for m in runs if m not in COMPARED]
     return tag("p", tag("b", under, head), *(join(" ", sentence) for sentence in more if sentence))
 
 
 # --- coins -----------------------------------------------------------------------------------------------------------
 
 
-def learnable(setting: Setup) -> list[int]:
+def learnable(setup: Setup) -> list[int]:
     """Return the coins that a method can learn: those whose reward counts; where coins fall together, all or none.
 
     >>> learnable(Setup((0.5, 0.5), weights=(0, 1))), learnable(Setup((0.5, 0.5), weights=(0, 1), together=0.5))
     ([1], [0, 1])
     """
-    many = range(len(setting.p0))
-    weights, pays = setting.weights or (1.0,) * setting.rewards, setting.scale or (1.0,) * len(many)
+    many = range(len(setup.p0))
+    weights, pays = setup.weights or (1.0,) * setup.rewards, setup.scale or (1.0,) * len(many)
     counted = [k for k in many if weights[k] and pays[k]]
-    return [*many] if counted and setting.together else counted
+    return [*many] if counted and setup.together else counted
 
 
-def _of_coins(setting: Setup, coins: Sequence[str], runs: Runs) -> list[Html | str]:
-    judged = learnable(setting)
+def _of_coins(setup: Setup, coins: Sequence[str], runs: Runs) -> list[Html | str]:
+    judged = learnable(setup)
     if not judged:
         return ["Nothing is learnt: no coin's reward counts."]
     names = [coins[k] for k in judged]
@@ -45,15 +45,15 @@ def _of_coins(setting: Setup, coins: Sequence[str], runs: Runs) -> list[Html | s
     steps = {m: [medians(runs[m])[k] for k in judged] for m in COMPARED}
     kind = verdict_on_coins(*steps.values())
     if kind == NEITHER:
-        within = f"within {count(setting.epochs, 'epoch')}"
+        within = f"within {count(setup.epochs, 'epoch')}"
         sentences = [f"Neither method brings {every} to p = {LEARNT:g} {within}.", _some(steps)]
     elif kind == SAME:
         sentences = [_pace(steps, every), *_apart(steps, names)]
     else:
-        pays = [setting.scale[k] if setting.scale else 1.0 for k in judged]
+        pays = [setup.scale[k] if setup.scale else 1.0 for k in judged]
         first, second = ("gdpo", "grpo") if kind == FASTER else ("grpo", "gdpo")
         ordered = {first: steps[first], second: steps[second]}
-        sentences = [_first(ordered, every, setting.epochs), _loss(ordered, names, pays)]
+        sentences = [_first(ordered, every, setup.epochs), _loss(ordered, names, pays)]
     return [*sentences, _left([coin for k, coin in enumerate(coins) if k not in judged])]
 
 
@@ -133,10 +133,10 @@ def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | s
 # --- answers, and a third method -------------------------------------------------------------------------------------
 
 
-def _of_arms(setting: Setup, answers: Sequence[str], runs: Runs) -> list[Html | str]:
+def _of_arms(setup: Setup, answers: Sequence[str], runs: Runs) -> list[Html | str]:
     last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in COMPARED}
     ends = {m: answers[p.index(max(p))] if max(p) >= LEARNT else "" for m, p in last.items()}
-    if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setting.p0, strict=True)):
+    if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setup.p0, strict=True)):
         head = "Nothing is learnt."
     elif not any(ends.values()):
         head = "Neither method settles on an answer."
@@ -159,9 +159,9 @@ def _end(p: float) -> str:
     return words if " " in words else f"at {words}"
 
 
-def _of_third(setting: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
-    name, judged = NAMES[key], learnable(setting)
-    if setting.arms:
+def _of_third(setup: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
+    name, judged = NAMES[key], learnable(setup)
+    if setup.arms:
         last = runs[key].p[:, -1, 0].median().item()
         return f"With {name} it ends {_end(last)}."
     if not judged:

@@ -45,10 +45,10 @@ def headline(comparison: str, predicts: bool) -> str:
     return PREDICT if predicts else HEADLINES[comparison]
 
 
-def lead(setting: Setup) -> Html:
+def lead(setup: Setup) -> Html:
     """Say what is trained, and what to look at."""
-    policy, epochs = terms.term("policy"), count(setting.epochs, "epoch")
-    if setting.arms:
+    policy, epochs = terms.term("policy"), count(setup.epochs, "epoch")
+    if setup.arms:
         trained = join("A softmax ", policy, f" over three answers is trained for {epochs}. ")
         return join(trained, "Each answer earns what its marks pay. ", tag("b", "Look at which answer ends near 1."))
     trained = join("A Bernoulli ", policy, f", one coin per reward, is trained for {epochs}. ")
@@ -56,18 +56,18 @@ def lead(setting: Setup) -> Html:
     return join(trained, earns, tag("b", f"Look at the epoch at which each line crosses {LEARNT:g}."))
 
 
-def caption(setting: Setup) -> str:
+def caption(setup: Setup) -> str:
     """Return a line on what the plot shows: the policy, how it is trained, and how the methods are compared.
 
     >>> caption(Setup((0.5, 0.5), noise=(0, 0, 1)))
     'Bernoulli policy · 2 coins and a reward of noise alone · 32 seeds · 150 epochs · steps of equal size'
     """
-    many = len(setting.p0)
-    what = f"Softmax policy · {count(many, 'answer')}" if setting.arms else f"Bernoulli policy · {count(many, 'coin')}"
-    if not setting.arms and setting.rewards > many:
+    many = len(setup.p0)
+    what = f"Softmax policy · {count(many, 'answer')}" if setup.arms else f"Bernoulli policy · {count(many, 'coin')}"
+    if not setup.arms and setup.rewards > many:
         what += " and a reward of noise alone"
-    trained = f"{count(setting.seeds, 'seed')} · {count(setting.epochs, 'epoch')}"
-    return f"{what} · {trained} · {TITLES[setting.comparison].lower()}"
+    trained = f"{count(setup.seeds, 'seed')} · {count(setup.epochs, 'epoch')}"
+    return f"{what} · {trained} · {TITLES[setup.comparison].lower()}"
 
 
 def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) -> Html:
@@ -108,26 +108,26 @@ def probability(p: float) -> str:
 # --- its reason ------------------------------------------------------------------------------------------------------
 
 
-def why(scenario: Scenario, setting: Setup, given: bool) -> Html:
+def why(scenario: Scenario, setup: Setup, given: bool) -> Html:
     """Say what to learn from the scenario; given: whether the set-up is as the scenario has it."""
     about = "Why" if given else "You changed this set-up. Unchanged it shows"
-    lesson = scenario.lesson_of(setting.comparison)
+    lesson = scenario.lesson_of(setup.comparison)
     return tag("p", tag("b", about), ": ", lesson, kind="why")
 
 
-def how_it_learns(setting: Setup) -> Html:
+def how_it_learns(setup: Setup) -> Html:
     """Say what is trained and how, in plain words."""
     drawn = (
         "The policy is a few coins, one per reward. A coin that shows 1 earns its reward; the policy sets how likely "
     )
     drawn += "that is: a Bernoulli policy."
     outcome = "b is what the coin showed, 1 or 0, and p is the probability of a 1"
-    if setting.arms:
+    if setup.arms:
         drawn = "The policy is a softmax over three answers."
         outcome = "b is 1 for the answer that was drawn and 0 for the others, and p is the probability of each"
     sentences = (
-        f"**The policy.** {drawn} In each epoch {count(setting.prompts, 'group')} of "
-        f"{count(setting.rollouts, 'answer')} are drawn, and the advantage A of each answer is computed. What got a "
+        f"**The policy.** {drawn} In each epoch {count(setup.prompts, 'group')} of "
+        f"{count(setup.rollouts, 'answer')} are drawn, and the advantage A of each answer is computed. What got a "
         "positive advantage becomes likelier, what got a negative one less likely. Each logit moves along the mean of "
         f"A (b − p), the score-function gradient, where {outcome}.",
         "**The batch step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
@@ -137,7 +137,7 @@ def how_it_learns(setting: Setup) -> Html:
         "“**Without the batch step**” takes it away from GDPO too, as many demos do; GDPO's steps are then longer than "
         "GRPO's.",
         "**Thin lines** show the limit that ever larger groups approach.",
-        f"**Lines** are medians over {count(setting.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} "
+        f"**Lines** are medians over {count(setup.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} "
         f"of the seeds. Two medians count as equal if they differ by at most {percent(ALIKE_SHARE)}, or "
         f"by at most {ALIKE_EPOCHS} epochs with the larger less than {ALIKE_TIMES:g} times the smaller.",
     )
