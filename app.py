@@ -248,7 +248,7 @@ def train_choices(page, scenarios, train):
 @app.cell
 def train_setup(comparison, controls, scenario, shown, third, train):
     setup = train.controls.setup_of(scenario, comparison.value, controls.value, shown())
-    methods = [*train.runs.COMPARED, *([third.value] if third.value else [])]
+    methods = [*train.runs.BOTH_METHODS, *([third.value] if third.value else [])]
     train_link = train.cards.link(scenario, setup, methods, controls.value)
     return methods, setup, train_link
 

@@ -113,7 +113,7 @@ def gdpo(
 
 # --- options, each spelt once -----------------------------------------------------------------------------------------
 
-METHODS = "grpo, grpo_no_std or gdpo"
+METHODS_IN_WORDS = "grpo, grpo_no_std or gdpo"
 CONVENTIONS = "paper, trl, verl, ms_swift, nemo_rl, nemo_rl_loo or axolotl_async"
 FRAMEWORKS = "trl (axolotl), verl, ms_swift, nemo_rl, verifiers or generic"
 TRAINERS = "trl, verl, ms_swift, nemo_rl or axolotl"
@@ -148,7 +148,7 @@ _Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write one HTML
 def explain_command(
     context: typer.Context,
     responses: Annotated[list[str], typer.Argument(metavar="REWARDS...", help="a response each; / starts a prompt")],
-    method: Annotated[str, typer.Option(metavar="METHOD", help=METHODS)] = "gdpo",
+    method: Annotated[str, typer.Option(metavar="METHOD", help=METHODS_IN_WORDS)] = "gdpo",
     convention: Annotated[str, typer.Option(metavar="NAME", help=CONVENTIONS)] = "paper",
     weights: Annotated[_Text, typer.Option(metavar="W,W,…", help="one number per reward: 1,0.5,2")] = None,
     lengths: Annotated[_Text, typer.Option(metavar="N,N,…", help="tokens, one number per response")] = None,

@@ -16,12 +16,12 @@ import numpy as np
 import polars as pl
 
 import gdpo_core as gc
-from experiments.setups import METHODS as TRAINED
+from experiments.setups import AGGREGATIONS as TRAINED
 from experiments.setups import SEEDS, SETUPS, Setup, setup_named
 from experiments.train import GROUP, PROMPTS
 from gdpo_core._errors import InputError
-from gdpo_core.conventions import NAMES
-from gdpo_core.means import METHODS, Scalars, Shares, bound_shares
+from gdpo_core.conventions import COMPARED, NAMES
+from gdpo_core.means import Scalars, Shares, bound_shares
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE, PAGE = ROOT / "data" / "experiments.parquet", ROOT / "docs" / "means.md"
@@ -166,7 +166,7 @@ def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, An
     table = pl.concat([pl.read_parquet(path, columns=list(setup.names)) for path in files])
     rewards = table.to_numpy().astype(float).reshape(-1, PROMPTS, GROUP, len(setup.names))
     rows = []
-    for method in METHODS:
+    for method in COMPARED:
         found = bound_shares(scalars_of(rewards, setup, method), method)
         judged = _judge(exact_shares(rewards, setup, method), found, 1e-5)
         dealt: float | None = None

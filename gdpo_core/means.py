@@ -25,7 +25,6 @@ from gdpo_core._statistics import GRAIN
 from gdpo_core.frameworks import CONVENTIONS
 
 Array = np.ndarray
-METHODS = ("grpo", "grpo_no_std", "gdpo")
 _TRL = CONVENTIONS["trl"]
 _SLACK = 1e-4  # of a sum of squares: what float32 and a few printed digits leave
 _MOST_KINDS = 300_000  # of groups that are looked at one by one
@@ -89,7 +88,7 @@ class _Sides:
 
 
 def bound_shares(s: Scalars, method: str) -> Shares:
-    """Return bounds of each reward's share of the update at each step, under a method of `METHODS`.
+    """Return bounds of each reward's share of the update at each step, under a method of `conventions.COMPARED`.
 
     >>> one = np.array([[0.25, 0.5]])
     >>> s = Scalars(4, 1, (1, 1), ((0, 1), (0, 1)), one, one * np.nan, np.array([0.5]), np.array([0.0]))

@@ -418,7 +418,7 @@ BOMB = "b: &b [1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(TIMES)
         ({"a.yaml": "x: 1"}, r"got the keys x"),
         ({"a.sh": "python3 -m verl.trainer.main algorithm.adv_estimator=grpo worker.rollout.n=5"}, r"got the keys al"),
         ({"a.sh": "accelerate launch grpo.py --config recipes/own.yaml"}, r"it names recipes/own.yaml: give that file"),
-        ({"a.py": "print(1)"}, r"a.py: expected a configuration of .* got no setting at all"),
+        ({"a.py": "print(1)"}, r"a.py: expected a configuration of .* got no key at all"),
         ({"a.yaml": axolotl(""), "b.sh": verl(GDPO_VERL)}, r"one trainer .* axolotl \(base_model in a.yaml:1\) and"),
         ({"a.py": "from trl import GRPOConfig\nGRPOConfig(\n"}, r"a.py:2: expected Python 3\.\d+, got: '\(' was"),
         ({"a.yaml": "a: [1\nb: {"}, r"a.yaml:2: expected YAML"),

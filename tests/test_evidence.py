@@ -109,7 +109,7 @@ def test_what_happens_to_each_prompt_is_what_a_plain_count_gives(choice):
     _, ties, found, first = looked(choice)
     plain = [happens(group(task, choice), choice.weight) for task in DATA.tasks]
     assert [OUTCOMES[n] for n in found.outcome.tolist()] == [outcome for outcome, _ in plain]
-    for k, method in enumerate(prompts.METHODS):
+    for k, method in enumerate(prompts.BOTH_METHODS):
         pairs = first.order(method, choice.weight)
         assert [pairs.right, pairs.tied, pairs.wrong] == [sum(o[k][part] for _, o in plain) for part in range(3)]
         assert pairs == ties[method].order()
@@ -212,7 +212,7 @@ def test_every_sentence_holds_at_every_setting(choice):
             choice, first
         )
 
-    push = {m: prompts.pushes(DATA, choice)[m][0] for m in prompts.METHODS}
+    push = {m: prompts.pushes(DATA, choice)[m][0] for m in prompts.BOTH_METHODS}
     bold = pushed.pushes_in_words(DATA, choice)
     way = "alike" if signed(push["gdpo"]) == signed(push["grpo"]) else "more" if push["gdpo"] > push["grpo"] else "less"
     assert f"correctness {way}" in bold and signed(push["gdpo"]) in bold and signed(push["grpo"]) in bold
@@ -245,7 +245,7 @@ def test_the_sentence_on_draws_says_of_how_many_it_is():
 
 def test_the_reference_figures():
     _, _, found, first = looked(Choice(ALL))
-    assert [round(found.tied[m] / 963, 3) for m in prompts.METHODS] == [0.825, 0.065]
+    assert [round(found.tied[m] / 963, 3) for m in prompts.BOTH_METHODS] == [0.825, 0.065]
     assert first.wrong("gdpo", 1, first.broken()) == pytest.approx(0.678, abs=0.001)
     _, _, found, first = looked(Choice())
     assert found.counts == {"both": 140, "wrong": 129, "apart": 125, "gdpo": 0, "untied": 485, "alike": 84}
@@ -260,7 +260,7 @@ def test_the_range_over_draws_is_that_of_each_draw_alone():
     choice = Choice(4, graders=OTHER, weight=2.0)
     spread = prompts.spread(DATA, choice)
     each = [looked(replace(choice, seed=seed)) for seed in range(prompts.DRAWS)]
-    for method in prompts.METHODS:
+    for method in prompts.BOTH_METHODS:
         tied = [found.tied[method] / 963 for _, _, found, _ in each]
         assert spread.tied[method] == pytest.approx((min(tied), max(tied)))
     wrong = [first.wrong("gdpo", choice.weight, first.broken(choice.weight)) for *_, first in each]
@@ -360,7 +360,7 @@ def test_the_curves_by_size_hold_the_numbers_and_say_where_gdpo_peaks():
     found = sizes.shares(by_size)
     for size in by_size:
         tied = looked(Choice(size))[2].tied
-        assert all(found["prompts with a tie"][m][size] == tied[m] / 963 for m in prompts.METHODS)
+        assert all(found["prompts with a tie"][m][size] == tied[m] / 963 for m in prompts.BOTH_METHODS)
     assert list(by_size) == [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 71]
     assert sizes.title(DATA, Choice()).endswith("from 3.1 % to 82.5 % under GRPO and from 3.1 % to 6.5 % under GDPO")
     assert sizes.title(DATA, Choice(4, weight=2.0)) == sizes.title(DATA, Choice())

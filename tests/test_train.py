@@ -69,7 +69,7 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
     promised = scenario.verdicts.get(comparison, scenario.verdict)
     assert cards.kind(stored, arms) == promised == verdict(runs.train(setup), arms)
     made = cards.sketch(setup)
-    for method in runs.COMPARED:
+    for method in runs.BOTH_METHODS:
         for epochs, kept in zip(made[method]["steps"], stored[method]["steps"], strict=True):
             assert (epochs is None) == (kept is None)
             assert epochs is None or abs(epochs - kept) <= CLOSE
@@ -82,7 +82,7 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
 @pytest.mark.parametrize(("name", "grpo", "gdpo"), [("live", inf, 175), ("difficulty", 85, 69), ("rare", 97, 62)])
 def test_as_published_the_recorded_medians_come_out(name, grpo, gdpo):
     setup = replace(ALL[name].setup.compared("published"), seeds=8)
-    found = {m: max(medians(setup.train(m))) for m in runs.COMPARED}
+    found = {m: max(medians(setup.train(m))) for m in runs.BOTH_METHODS}
     assert found["grpo"] == pytest.approx(grpo, abs=CLOSE)
     assert found["gdpo"] == pytest.approx(gdpo, abs=CLOSE)
 
@@ -223,7 +223,7 @@ def test_each_sentence_of_a_verdict_holds_at_random_setups():
     draw, seen = random.Random(45), Counter()
     for _ in range(300):
         setup, coins = random_setup(draw)
-        trained = {m: setup.train(m) for m in runs.COMPARED}
+        trained = {m: setup.train(m) for m in runs.BOTH_METHODS}
         said = plain(verdicts.result(setup, coins, trained)).removeprefix("As published: ")
         said = said.removeprefix("Without the batch step: ")
         assert not re.search(r"\b1 epochs|inf|nan|None|  ", said), said
@@ -284,7 +284,7 @@ def test_each_sentence_of_a_verdict_holds_at_random_setups():
 
 def test_a_coin_that_no_method_can_learn_is_told_apart_from_those_that_are_judged():
     setup, coins = replace(ALL["scales"].setup, weights=(0.0, 1.0, 1.0)), ALL["scales"].coins
-    said = plain(verdicts.result(setup, coins, {m: setup.train(m) for m in runs.COMPARED}))
+    said = plain(verdicts.result(setup, coins, {m: setup.train(m) for m in runs.BOTH_METHODS}))
     assert re.match(r"GDPO brings the second coin and the third coin to p = 0.9 in \d+ epochs, GRPO in \d+\.", said)
     assert said.endswith("The reward of the first coin does not count, so neither method trains it.")
 
@@ -431,7 +431,7 @@ def test_the_labs_answers_bring_marks_pay_and_weights():
 
 @pytest.mark.parametrize("name", ["pays", "scales", "undone"])
 def test_the_program_prints_the_numbers_on_the_screen(name):
-    setup, methods = ALL[name].setup, [*runs.COMPARED, "grpo_no_std"]
+    setup, methods = ALL[name].setup, [*runs.BOTH_METHODS, "grpo_no_std"]
     lines, found = printed(runs.program(setup, methods)), runs.train(setup, methods)
     for line, (method, run) in zip(lines, found.items(), strict=True):
         shown = [round(p, 2) for p in run.p[:, -1].median(0).values.tolist()] if setup.arms else medians(run)

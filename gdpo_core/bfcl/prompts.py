@@ -15,7 +15,7 @@ from gdpo_core.bfcl.published import Published, draw, load_published, shuffle_mo
 from gdpo_core.pushing import push
 from gdpo_core.ties import BrokenTies, Collapse, Order, break_even_weights, broken_ties, collapse
 
-METHODS = ("grpo", "gdpo")
+BOTH_METHODS = ("grpo", "gdpo")
 DRAWS = 100  # of which a range is of: the seeds from 0 on
 # Of correctness: to 1.1 times 5.84, the largest that we found to be needed, of 70 answers under other graders.
 WEIGHTS = tuple(round(1 + n / 20, 2) for n in range(111))
@@ -79,12 +79,12 @@ def marks_of(data: Published, choice: Choice) -> Tensor:
 def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
     """Return, by method, how much an update on the drawn answers raises each mark."""
     marks = marks_of(data, choice.weighing(1.0))
-    return {method: push(marks, method, weights=choice.weights) for method in METHODS}
+    return {method: push(marks, method, weights=choice.weights) for method in BOTH_METHODS}
 
 
 def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
     """Return, by method, the `Collapse` of its advantages of these marks at these weights."""
-    return {method: collapse(marks, method, weights=tuple(weights)) for method in METHODS}
+    return {method: collapse(marks, method, weights=tuple(weights)) for method in BOTH_METHODS}
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
 def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict[str, Tensor], Tensor]:
     """Return, by method, (prompts,) whether different marks tie, and (prompts,) the number of distinct vectors."""
     different = (_mixes(marks)[0] > 0).sum(1)
-    return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in METHODS}, different
+    return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in BOTH_METHODS}, different
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from gdpo_core.board.drawing import SET_BY_READERS, draw
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import (
     BASE,
+    CHOSEN_METHODS,
     HEAVIEST,
     LARGEST,
-    METHODS,
     PAYS,
     SPELLED,
     UNDEFINED,
@@ -86,7 +86,7 @@ class Board(anywidget.AnyWidget):
     pays: Any = traitlets.List().tag(sync=True)  # what a mark of 1 pays
     weights: Any = traitlets.List().tag(sync=True)
     convention = traitlets.Enum(list(gc.CONVENTIONS), "paper").tag(sync=True)
-    method = traitlets.Enum(list(METHODS), "gdpo").tag(sync=True)
+    method = traitlets.Enum(list(CHOSEN_METHODS), "gdpo").tag(sync=True)
     why = traitlets.Bool(False).tag(sync=True)  # whether every bar stands as its rewards' parts
     active = traitlets.Int(0).tag(sync=True)  # the answer that was touched last
     refused = traitlets.Unicode().tag(sync=True)  # why the last message of a browser was not taken
@@ -145,7 +145,7 @@ class Board(anywidget.AnyWidget):
             "largest": LARGEST,
             "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
             "undefined": UNDEFINED,
-            "methods": list(map(list, METHODS.items())),
+            "methods": list(map(list, CHOSEN_METHODS.items())),
             "base": BASE.upper(),
             "spelled": SPELLED,
             "push": MEANING,

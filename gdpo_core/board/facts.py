@@ -6,7 +6,7 @@ from itertools import combinations
 
 from gdpo_core._words import count
 from gdpo_core.board.result import Result
-from gdpo_core.board.state import BASE, METHODS, State
+from gdpo_core.board.state import BASE, CHOSEN_METHODS, State
 from gdpo_core.conventions import NAMES
 
 ZERO = 1e-9  # of an advantage: what is smaller is round-off
@@ -111,7 +111,7 @@ def facts_of(state: State, left: Result, right: Result) -> Facts:
         (i, j) for i, low in enumerate(passed or ()) if not low for j, high in enumerate(passed or ()) if high
     )
     base = _side(NAMES[BASE], state, left, pairs)
-    chosen = _side(METHODS[state.method], state, right, pairs)
+    chosen = _side(CHOSEN_METHODS[state.method], state, right, pairs)
     at = 0 if base.ties else 1
     ties = (base, chosen)[at].ties
     pile = max(ties, key=lambda tie: (_mixed(tie, passed), len(tie)), default=())

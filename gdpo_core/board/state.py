@@ -13,7 +13,7 @@ HEAVIEST = 10.0
 LARGEST = 1e9  # a reward's size
 LONGEST = 40  # characters of a reward's name in a sentence
 BASE = "grpo"  # the method on the left
-METHODS = {  # those on the right; its marks have no order that would say which comes first
+CHOSEN_METHODS = {  # those on the right; its marks have no order that would say which comes first
     m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS) if not ALL_METHODS[m].by_order
 }
 SPELLED = {  # what the names at the heads of the panels stand for

@@ -178,7 +178,7 @@ def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, 
     Both are None where a method other than GDPO runs and a fact says what this method gets in place of the rewards.
     """
     fact = _fact(rules, known, "rewards")
-    names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
+    names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
     named = tuple(map(str, names)) if _all_are(names, str | int) else None
     counted = _numbers(weights)
     if fact and runs and runs.method != "gdpo":
@@ -297,8 +297,8 @@ def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
             open_end = force is None
             severity: Severity = "info" if open_end and trap.until else trap.severity  # the newest has it no more
             says = f"{fill(trap.says, trap.when)}{_of_versions(trap) if open_end else ''}"
-            keys = [c.key for c in reversed(trap.when) if c.key in recognised.known.settings and c.key != "program"]
-            place = recognised.known.settings[keys[0]].place if keys else ""
+            keys = [c.key for c in reversed(trap.when) if c.key in recognised.known.entries and c.key != "program"]
+            place = recognised.known.entries[keys[0]].place if keys else ""
             line = printable(fill(trap.line, trap.when).strip())
             held.append(FoundTrap(trap.id, severity, one_line(says), line, one_line(place), trap.read_in))
     yield from sorted(held, key=lambda trap: SEVERITIES.index(trap.severity))
@@ -329,7 +329,7 @@ def _written(value: Any) -> str:
 
 
 def _values(rules: Rules, known: Known) -> dict[str, str]:
-    names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
+    names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
     n, w = (len(x) if isinstance(x, list) else 0 for x in (names, weights))
     # The weights that are there go to the first rewards, as the trainers hand them out; a reward without one gets 1.
     fitting = [*(weights[:n] if isinstance(weights, list) else []), *[1.0] * (n - w)]
@@ -354,6 +354,6 @@ def _unread(rules: Rules, known: Known) -> Iterator[str]:
         rules.groups,
         *(k for keys in rules.answers for k in keys),
     }
-    for key, setting in known.settings.items():
-        if isinstance(setting.value, Unread) and key in bearing:
-            yield f"{clip(key)} = {clip(setting.value.text)} ({setting.place})"
+    for key, entry in known.entries.items():
+        if isinstance(entry.value, Unread) and key in bearing:
+            yield f"{clip(key)} = {clip(entry.value.text)} ({entry.place})"

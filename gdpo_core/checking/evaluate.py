@@ -6,36 +6,36 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from gdpo_core.checking.rules import Condition
-from gdpo_core.checking.sources import Setting, Unread
+from gdpo_core.checking.sources import Entry, Unread
 
 _WORDS = {"true": True, "false": False}
 
 
 class Known:
-    """The settings of a configuration as its trainer sees them: under today's names, with its defaults.
+    """The entries of a configuration as its trainer sees them: under today's names, with its defaults.
 
     complete: whether every file that it builds on was given; else a key that is not there is not told.
     """
 
     def __init__(
         self,
-        settings: Mapping[str, Setting],
+        entries: Mapping[str, Entry],
         defaults: Mapping[str, Any],
         complete: bool = True,
         version: str | None = None,
     ) -> None:
-        self.settings, self.defaults, self.complete, self.version = settings, defaults, complete, version
+        self.entries, self.defaults, self.complete, self.version = entries, defaults, complete, version
 
     def value(self, key: str) -> Any:
         """Return the value of a key, or its default, or None without one.
 
         Unread where the value depends on a run, or the key may stand in a file that was not given.
         """
-        if key in self.settings:
-            return self.settings[key].value
+        if key in self.entries:
+            return self.entries[key].value
         return self.defaults.get(key) if self.complete else Unread("")
 
-    def entries(self, key: str) -> Any:
+    def values(self, key: str) -> Any:
         """Return the value of a key as a list, a single value as a list of one; None and Unread as they are."""
         value = self.value(key)
         return value if value is None or isinstance(value, list | Unread) else [value]
@@ -47,9 +47,9 @@ class Known:
 
     def _holds(self, c: Condition) -> bool | None:
         if "*" in c.key and c.set is False:
-            return not any(fnmatchcase(key, c.key) for key in self.settings) if self.complete else None
+            return not any(fnmatchcase(key, c.key) for key in self.entries) if self.complete else None
         if "*" in c.key:
-            told = [self._holds_of(key, c) for key in self.settings if fnmatchcase(key, c.key)]
+            told = [self._holds_of(key, c) for key in self.entries if fnmatchcase(key, c.key)]
             open_end = None in told or (not self.complete and c.set is None)  # what is asked for at all is rare
             return True if True in told else None if open_end else False
         return self._holds_of(c.key, c)
@@ -57,8 +57,8 @@ class Known:
     def _holds_of(self, key: str, c: Condition) -> bool | None:
         value = self.value(key)
         maybe = isinstance(value, Unread) and value.maybe
-        if c.set is not None and not maybe and (key in self.settings or self.complete):
-            given = key in self.settings and value is not None
+        if c.set is not None and not maybe and (key in self.entries or self.complete):
+            given = key in self.entries and value is not None
             return given == c.set
         if isinstance(value, Unread):
             return None
@@ -68,7 +68,7 @@ class Known:
 def _test(value: Any, c: Condition, known: Known) -> bool | None:
     entries = [] if value is None else value if isinstance(value, list) else [value]
     if compared_key := c.longer_than or c.shorter_than:
-        theirs = known.entries(compared_key)
+        theirs = known.values(compared_key)
         if isinstance(theirs, Unread):
             return None
         both = value is not None and theirs is not None

@@ -12,7 +12,7 @@ from typing import Any
 
 from gdpo_core._errors import InputError, reason
 from gdpo_core.checking.shell import COMMAND, LOST, read_shell
-from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
+from gdpo_core.checking.sources import Entry, Source, Unread, collect, flatten, installed_by
 
 _CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")
 _CELL = re.compile(r"\s*%%(?!time|timeit|capture|prun|python3?\b).*")  # a cell that is no Python
@@ -89,13 +89,13 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
         called = _dotted(call.func)
         if called and _CALLED.search(called):
             origin = names.origins.get(called.partition(".")[0])
-            settings = collect(_arguments(call, names, file), file)
-            settings |= collect(_set_later(nodes, call, names, file), file)
-            settings |= collect(_updates(nodes, call, names, file), file)
-            opened = tuple(key for key in settings if key.startswith("**"))
-            settings = {key: setting for key, setting in settings.items() if key not in opened}
+            entries = collect(_arguments(call, names, file), file)
+            entries |= collect(_set_later(nodes, call, names, file), file)
+            entries |= collect(_updates(nodes, call, names, file), file)
+            opened = tuple(key for key in entries if key.startswith("**"))
+            entries = {key: entry for key, entry in entries.items() if key not in opened}
             mark = f"{origin}.{called}" if origin else called
-            sources.append(Source(file, settings, mark, f"{file}:{call.lineno}", opened, packages))
+            sources.append(Source(file, entries, mark, f"{file}:{call.lineno}", opened, packages))
     sources += _commands(nodes, file)
     return sorted(sources, key=lambda source: int(source.place.rpartition(":")[2]))
 
@@ -159,10 +159,10 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 # --- arguments -------------------------------------------------------------------------------------------------------
 
 
-def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the keyword arguments of a call; ** of a mapping that the program spells out counts too."""
     if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # of the model, the rewards, …
-        yield "reward_funcs", Setting(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
+        yield "reward_funcs", Entry(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
     for keyword in call.keywords:
         place = f"{file}:{keyword.value.lineno}"
         if keyword.arg is not None:
@@ -177,15 +177,15 @@ def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, 
                 if isinstance(key, ast.Constant):
                     yield from _given(str(key.value), inner, names, file)
         else:
-            yield f"**{_written(value)}", Setting(Unread(_written(value)), place)
+            yield f"**{_written(value)}", Entry(Unread(_written(value)), place)
 
 
-def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     value, place = _value(node, names, key in _FUNCTIONS), f"{file}:{node.lineno}"
-    yield from flatten(value, place, f"{key}.") if isinstance(value, dict) and value else [(key, Setting(value, place))]
+    yield from flatten(value, place, f"{key}.") if isinstance(value, dict) and value else [(key, Entry(value, place))]
 
 
-def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield what the program assigns to the attributes of the configuration after it was made."""
     configs = {name for name, value in names.values.items() if value is call}
     for node in nodes if configs else ():
@@ -196,7 +196,7 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
                     yield from _given(target.attr, node.value, names, file)
 
 
-def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield what the program puts later into a mapping that the call gets with **: it may or may not be there."""
     mappings = {k.value.id for k in call.keywords if k.arg is None and isinstance(k.value, ast.Name)}
     for node in nodes if mappings else ():
@@ -204,14 +204,14 @@ def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> 
             if isinstance(node.func.value, ast.Name) and node.func.value.id in mappings:
                 place = f"{file}:{node.lineno}"
                 for key in [k.arg or f"**{_written(k.value)}" for k in node.keywords]:
-                    yield key, Setting(Unread(_written(node), maybe=True), place)
+                    yield key, Entry(Unread(_written(node), maybe=True), place)
                 if node.args:
-                    yield f"**{_written(node.args[0])}", Setting(Unread(_written(node)), place)
+                    yield f"**{_written(node.args[0])}", Entry(Unread(_written(node)), place)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Subscript) and _dotted(target.value) in mappings:
                     key = str(target.slice.value) if isinstance(target.slice, ast.Constant) else f"**{_written(target)}"
-                    yield key, Setting(Unread(_written(node), maybe=True), f"{file}:{node.lineno}")
+                    yield key, Entry(Unread(_written(node), maybe=True), f"{file}:{node.lineno}")
 
 
 def _value(node: ast.expr, names: _Names, functions: bool, depth: int = 0) -> Any:

@@ -77,10 +77,10 @@ def _with_commands(source: Source) -> list[Source]:
     Files that start jobs on a cluster hold such commands.
     """
     sources = [source]
-    for setting in source.settings.values():
-        if isinstance(setting.value, str) and COMMAND.search(setting.value):
-            line = int(setting.place.rpartition(":")[2])
-            sources += read_shell(setting.value, source.file, first=line + ("\n" in setting.value))
+    for entry in source.entries.values():
+        if isinstance(entry.value, str) and COMMAND.search(entry.value):
+            line = int(entry.place.rpartition(":")[2])
+            sources += read_shell(entry.value, source.file, first=line + ("\n" in entry.value))
     return sources
 
 
@@ -116,5 +116,5 @@ def _read_path(path: Path, depth: int) -> list[Source]:
                 before += _read_path(parent, depth + 1)
             else:
                 missing.append(name)
-        before.append(Source(source.file, source.settings, source.mark, source.place, tuple(missing), source.packages))
+        before.append(Source(source.file, source.entries, source.mark, source.place, tuple(missing), source.packages))
     return before

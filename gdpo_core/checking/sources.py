@@ -1,4 +1,4 @@
-"""The content of a configuration's file: settings by key, each with its place; some values only a run would tell."""
+"""The content of a configuration's file: entries by key, each with its place; some values only a run would tell."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ class Unread:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Entry:
     """A value and where it stands, as file:line."""
 
     value: Any
@@ -44,15 +44,15 @@ def _is_huge(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """The settings that stand together: a file of values, one command of a script, or one call of a program.
+    """The entries that stand together: a file of values, one command of a script, or one call of a program.
 
     mark: what is run with them, such as "python3 -m verl.trainer.main_ppo" or "trl.GRPOConfig"; "": nothing is said.
-    parents: files and arguments that these settings build on, and which were not given.
+    parents: files and arguments that these entries build on, and which were not given.
     packages: versions that the file installs.
     """
 
     file: str
-    settings: Mapping[str, Setting]
+    entries: Mapping[str, Entry]
     mark: str = ""
     place: str = ""
     parents: tuple[str, ...] = ()
@@ -69,10 +69,10 @@ def installed_by(text: str) -> dict[str, str]:
     return {m[1].lower(): m[2] for line in lines for m in _INSTALLED.finditer(line)}
 
 
-def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[tuple[str, Setting]]:
+def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[tuple[str, Entry]]:
     """Yield the values of nested mappings by their keys, joined by dots.
 
-    >>> [(key, setting.value) for key, setting in flatten({"a": {"b": 1}, "c": [2]}, "x:1")]
+    >>> [(key, entry.value) for key, entry in flatten({"a": {"b": 1}, "c": [2]}, "x:1")]
     [('a.b', 1), ('c', [2])]
     """
     for key, inner in value.items():
@@ -80,14 +80,14 @@ def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[
         if isinstance(inner, Mapping) and inner:
             yield from flatten(inner, place, f"{name}.")
         else:
-            yield name, Setting(inner, place)
+            yield name, Entry(inner, place)
 
 
-def collect(pairs: Iterator[tuple[str, Setting]], file: str) -> dict[str, Setting]:
-    """Return the settings by key, of one key the last. Raises InputError where there are too many."""
-    settings: dict[str, Setting] = {}
-    for number, (key, setting) in enumerate(pairs):
+def collect(pairs: Iterator[tuple[str, Entry]], file: str) -> dict[str, Entry]:
+    """Return the entries by key, of one key the last. Raises InputError where there are too many."""
+    entries: dict[str, Entry] = {}
+    for number, (key, entry) in enumerate(pairs):
         if number >= MOST:
-            raise InputError(f"{file}: expected at most {MOST:,} settings, got more")
-        settings[key] = setting
-    return settings
+            raise InputError(f"{file}: expected at most {MOST:,} keys, got more")
+        entries[key] = entry
+    return entries

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from gdpo_core._errors import InputError, reason
-from gdpo_core.checking.sources import MOST, Setting, Source, Unread, collect, flatten
+from gdpo_core.checking.sources import MOST, Entry, Source, Unread, collect, flatten
 
 _TEMPLATE = re.compile(r"\$\{|\{\{|<%")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
@@ -30,7 +30,7 @@ _HOPS = 20  # references from one key to the next
 
 
 def read_yaml(text: str, file: str) -> Source:
-    """Return the settings of a YAML text. Raises InputError with file and line where it cannot be parsed."""
+    """Return the entries of a YAML text. Raises InputError with file and line where it cannot be parsed."""
     _expect_shallow(text, file)
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -44,13 +44,13 @@ def read_yaml(text: str, file: str) -> Source:
     if not isinstance(root, yaml.MappingNode):
         got = "nothing" if root is None else "a list" if root.id == "sequence" else "one value"
         raise InputError(f"{file}: expected keys and values, got {got}")
-    settings = collect(_Reader(file).settings(root), file)
-    parents = _parents(settings)
-    return Source(file, _resolved(settings), parents=parents)
+    entries = collect(_Reader(file).entries(root), file)
+    parents = _parents(entries)
+    return Source(file, _resolved(entries), parents=parents)
 
 
 def read_json(text: str, file: str) -> Source:
-    """Return the settings of a JSON text. Raises InputError with file and line where it cannot be parsed."""
+    """Return the entries of a JSON text. Raises InputError with file and line where it cannot be parsed."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -106,14 +106,14 @@ class _Reader:
     def __init__(self, file: str) -> None:
         self.file, self.nodes = file, 0
 
-    def settings(self, node: yaml.Node, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Setting]]:
+    def entries(self, node: yaml.Node, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Entry]]:
         """Yield the values below a mapping by their keys."""
         for key, value in self._pairs(node, depth).values():
             name = f"{prefix}{key.value}" if isinstance(key, yaml.ScalarNode) else f"{prefix}?"
             if isinstance(value, yaml.MappingNode) and value.value:
-                yield from self.settings(value, f"{name}.", depth + 1)
+                yield from self.entries(value, f"{name}.", depth + 1)
             else:
-                yield name, Setting(self._value(value, depth), f"{self.file}:{key.start_mark.line + 1}")
+                yield name, Entry(self._value(value, depth), f"{self.file}:{key.start_mark.line + 1}")
 
     def _pairs(self, node: yaml.MappingNode, depth: int) -> dict[str, tuple[yaml.Node, yaml.Node]]:
         """Return the keys of a mapping with their values: of one key the last, after what its << merges into it."""
@@ -156,24 +156,24 @@ def _expect_shallow(text: str, file: str) -> None:
             raise InputError(f"{file}: expected at most {_DEEPEST} brackets inside one another, got more")
 
 
-def _parents(settings: dict[str, Setting]) -> tuple[str, ...]:
+def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
     """Return the files that NeMo-RL's `defaults` names; Hydra's list of groups is of the package itself."""
-    given = settings.get("defaults")
+    given = entries.get("defaults")
     named = given.value if given else None
     files = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     return tuple(name for name in files if isinstance(name, str) and name.endswith((".yaml", ".yml")))
 
 
-def _resolved(settings: dict[str, Setting]) -> dict[str, Setting]:
-    """Return the settings, in which a value that is nothing but another key has that key's value."""
+def _resolved(entries: dict[str, Entry]) -> dict[str, Entry]:
+    """Return the entries, in which a value that is nothing but another key has that key's value."""
 
-    def follow(setting: Setting) -> Setting:
-        at = setting
+    def follow(entry: Entry) -> Entry:
+        at = entry
         for _ in range(_HOPS):
             reference = _REFERENCE.fullmatch(at.value.text) if isinstance(at.value, Unread) else None
-            if reference is None or reference[1] not in settings:
+            if reference is None or reference[1] not in entries:
                 break
-            at = settings[reference[1]]
-        return setting if isinstance(at.value, Unread) else Setting(at.value, setting.place)
+            at = entries[reference[1]]
+        return entry if isinstance(at.value, Unread) else Entry(at.value, entry.place)
 
-    return {key: follow(setting) for key, setting in settings.items()}
+    return {key: follow(entry) for key, entry in entries.items()}

@@ -7,7 +7,7 @@ from torch import Tensor
 import gdpo_core as gc
 from gdpo_core._words import count, listing, signed
 from gdpo_core.bfcl import REWARDS, Published, draw
-from gdpo_core.bfcl.prompts import METHODS, Choice
+from gdpo_core.bfcl.prompts import BOTH_METHODS, Choice
 from gdpo_core.board import Board
 from gdpo_core.conventions import NAMES
 from views.evidence import requests
@@ -33,7 +33,7 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
     """
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
-    level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}
+    level = {m: ties[m].level.view(-1, size)[number].tolist() for m in BOTH_METHODS}
     category = CATEGORIES.get(data.categories[number], data.categories[number])
     title = tag("h3", name, tag("small", f" {category}", kind="note"))
     return join(title, requests.part(name), tag("p", prose(_says(choice, of_one, level))), _kinds(choice, of_one))
@@ -45,16 +45,16 @@ def _kinds(choice: Choice, marks: Tensor) -> Html:
     The advantages are those of each method where the prompt is a batch of its own.
     """
     kinds, kind_of_answer = marks.unique(dim=0, return_inverse=True)
-    given = {m: gc.advantages(marks, m, weights=choice.weights) for m in METHODS}
+    given = {m: gc.advantages(marks, m, weights=choice.weights) for m in BOTH_METHODS}
     rows = [
         [
             count(int((kind_of_answer == k).sum()), "answer"),
             *("✓" if mark else "✗" for mark in kind),
-            *(Cell(signed(given[m][kind_of_answer == k][0].item()), m) for m in METHODS),
+            *(Cell(signed(given[m][kind_of_answer == k][0].item()), m) for m in BOTH_METHODS),
         ]
         for k, kind in reversed(list(enumerate(kinds.tolist())))
     ]
-    return table(["", *SHORT, *(Cell(NAMES[m], m) for m in METHODS)], rows, "figures")
+    return table(["", *SHORT, *(Cell(NAMES[m], m) for m in BOTH_METHODS)], rows, "figures")
 
 
 def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
@@ -71,10 +71,10 @@ def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
     mixes = len(marks.unique(dim=0))
     if mixes == 1:
         return f"All {len(marks)} answers have the same marks, so every advantage is 0."
-    grpo, gdpo = (len(set(level[m])) for m in METHODS)
+    grpo, gdpo = (len(set(level[m])) for m in BOTH_METHODS)
     text = f"{len(marks)} answers, **{mixes} kinds** by their marks: GRPO has {count(grpo, 'advantage')} for them, "
     text += f"GDPO {count(gdpo)}."
-    collapses = [gc.collapse(marks, m, weights=choice.weights) for m in METHODS]
+    collapses = [gc.collapse(marks, m, weights=choice.weights) for m in BOTH_METHODS]
     broken = gc.broken_ties(*collapses)
     if not len(broken.lower):
         tied = collapses[0].order().tied

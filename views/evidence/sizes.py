@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gdpo_core._words import listing, percent
 from gdpo_core.bfcl import Published
-from gdpo_core.bfcl.prompts import METHODS, SIZES, Choice, SizeShares, size_shares
+from gdpo_core.bfcl.prompts import BOTH_METHODS, SIZES, Choice, SizeShares, size_shares
 from gdpo_core.conventions import NAMES
 from views import charts, html
 from views.evidence.sentences import between
@@ -18,9 +18,9 @@ def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
     """Return the shares by what is counted, by method and by group size; sizes with nothing to count are left out."""
     wrong = {n: size_share.wrong for n, size_share in sizes.items() if size_share.wrong is not None}
     return {
-        "prompts with a tie": {m: {n: size_share.tied[m] for n, size_share in sizes.items()} for m in METHODS},
+        "prompts with a tie": {m: {n: size_share.tied[m] for n, size_share in sizes.items()} for m in BOTH_METHODS},
         "pairs with different marks, tied": {
-            m: {n: size_share.tied_pairs[m] for n, size_share in sizes.items()} for m in METHODS
+            m: {n: size_share.tied_pairs[m] for n, size_share in sizes.items()} for m in BOTH_METHODS
         },
         "broken ties in the wrong order": {"gdpo": wrong},
     }
@@ -30,7 +30,7 @@ def title(data: Published, choice: Choice) -> str:
     """Say for the fold how the share of prompts with a tie changes at equal weights, from the smallest group on."""
     sizes = SIZES[0], len(data.models)
     least, most = (size_shares(data, replace(choice.weighing(1), group_size=size)).tied for size in sizes)
-    goes = (f"from {percent(least[m], 1)} to {percent(most[m], 1)} under {NAMES[m]}" for m in METHODS)
+    goes = (f"from {percent(least[m], 1)} to {percent(most[m], 1)} under {NAMES[m]}" for m in BOTH_METHODS)
     answers = f"From {sizes[0]} to {sizes[1]}, with equal weights,"
     return f"More answers per prompt? {answers} the share with a tie goes {listing(goes)}"
 
@@ -44,7 +44,7 @@ def part(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
 
 
 def _says(lines: dict[str, Lines], choice: Choice) -> str:
-    grpo, gdpo = (lines["prompts with a tie"][m] for m in METHODS)
+    grpo, gdpo = (lines["prompts with a tie"][m] for m in BOTH_METHODS)
     first, last, top = min(grpo), max(grpo), max(gdpo, key=lambda size: gdpo[size])
     start, most, end = (percent(gdpo[size], 1) for size in (first, top, last))
     sentence = (

@@ -6,7 +6,7 @@ from torch import Tensor
 
 import gdpo_core as gc
 from gdpo_core._words import decimal, listing, signed
-from gdpo_core.board.state import BASE, METHODS, State
+from gdpo_core.board.state import BASE, CHOSEN_METHODS, State
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from views.html import ROOT, Html, div, join, points, prose, table, tag
 
@@ -69,7 +69,7 @@ def conventions(state: State, answer: int) -> Html:
             f"{answer + 1} under each convention:",
         ),
         table(
-            ["convention", NAMES[BASE], METHODS[state.method], "GDPO's batch step", "source"],
+            ["convention", NAMES[BASE], CHOSEN_METHODS[state.method], "GDPO's batch step", "source"],
             [row(c) for c in gc.CONVENTIONS.values()],
             "wide",
         ),

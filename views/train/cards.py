@@ -29,7 +29,7 @@ from gdpo_core.scenarios import (
 )
 from views.html import ROOT
 from views.train.controls import link_values, scenario_values, setup_of
-from views.train.runs import COMPARED, NAMES, ROOM, program, train
+from views.train.runs import BOTH_METHODS, NAMES, ROOM, program, train
 from views.train.words import TITLES, counts, probability
 
 POINTS = 32  # of a small curve
@@ -58,7 +58,7 @@ def sketch(setup: Setup) -> dict:
     runs = train(setup)
     steps = {m: medians(run) for m, run in runs.items()}
     followed = {m: 0 if setup.arms else s.index(max(s)) for m, s in steps.items()}
-    last = max(steps[m][followed[m]] for m in COMPARED)
+    last = max(steps[m][followed[m]] for m in BOTH_METHODS)
     end = setup.epochs if last == inf else min(setup.epochs, max(8, round(ROOM * last)))
     epochs = sorted({round(end * n / (POINTS - 1)) for n in range(POINTS)})
     return {
@@ -100,7 +100,7 @@ def link(
 
     The program prints the medians.
     """
-    third = methods[len(COMPARED)] if len(methods) > len(COMPARED) else ""
+    third = methods[len(BOTH_METHODS)] if len(methods) > len(BOTH_METHODS) else ""
     names = {"train-scenario": scenario.id, "train-compare": setup.comparison, "train-method": third}
     untouched = {
         "train-scenario": next(iter(load(ROOT / "data")[0])),
@@ -116,8 +116,8 @@ def link(
 def kind(sketch: Mapping[str, Any], arms: bool) -> str:
     """Return the verdict that a sketch shows, one of VERDICTS, or of ENDS for arms."""
     if arms:
-        return verdict_on_arms(*(sketch[m]["last"] for m in COMPARED))
-    return verdict_on_coins(*(_never(sketch[m]["steps"]) for m in COMPARED))
+        return verdict_on_arms(*(sketch[m]["last"] for m in BOTH_METHODS))
+    return verdict_on_coins(*(_never(sketch[m]["steps"]) for m in BOTH_METHODS))
 
 
 def _never(steps: Sequence[int | None]) -> list[float]:
@@ -135,7 +135,7 @@ def label(sketch: Mapping[str, Any], arms: bool) -> str:
         return f"only {ending.split()[2]} is right"
     if arms or ending in (SAME, NEITHER):
         return ending
-    grpo, gdpo = (max(_never(sketch[m]["steps"])) for m in COMPARED)
+    grpo, gdpo = (max(_never(sketch[m]["steps"])) for m in BOTH_METHODS)
     if inf in (grpo, gdpo):
         return "only GDPO gets there" if grpo == inf else "only GRPO gets there"
     return f"GDPO {grpo / gdpo:.1f}× faster" if gdpo < grpo else f"GDPO {gdpo / grpo:.1f}× slower"
@@ -155,16 +155,16 @@ def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
 
     Of arms it is the right answer's curve. Without a gap where the verdict is no difference or a method never learns.
     """
-    low, end = min(0.6, *(min(sketch[m]["curve"]) for m in COMPARED)), sketch["epochs"][-1]
+    low, end = min(0.6, *(min(sketch[m]["curve"]) for m in BOTH_METHODS)), sketch["epochs"][-1]
 
     def at(epoch: float, p: float) -> str:
         return f"{2 + (WIDTH - 8) * epoch / end:.1f} {HEIGHT - 2 - (HEIGHT - 4) * (p - low) / (1 - low):.1f}"
 
     lines = [tag("path", kind="learnt", d=f"M{at(0, LEARNT)}L{at(end, LEARNT)}")]
-    for m in COMPARED:
+    for m in BOTH_METHODS:
         points = "L".join(at(epoch, p) for epoch, p in zip(sketch["epochs"], sketch[m]["curve"], strict=True))
         lines.append(tag("path", kind=f"curve {m}", d=f"M{points}"))
-    there = [max(_never(sketch[m]["steps"][: 1 if arms else None])) for m in COMPARED]
+    there = [max(_never(sketch[m]["steps"][: 1 if arms else None])) for m in BOTH_METHODS]
     column = COLUMN[kind(sketch, arms)]
     if column != "same" and inf not in there:
         lines.append(tag("path", kind=f"gap {column}", d=f"M{at(there[0], LEARNT)}L{at(there[1], LEARNT)}"))

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 import gdpo_core as gc
-from gdpo_core.conventions import COMPARED as METHODS
+from gdpo_core.conventions import COMPARED
 from gdpo_core.registry import ALL_METHODS
 from gdpo_core.scenarios import LEARNT, Setup
 from gdpo_core.successors import SUCCESSORS, TITLES
 from gdpo_core.training import TrainingRun
 from views import worker
 
-COMPARED = ("grpo", "gdpo")
-NAMES = {m: TITLES[m] for m in (*METHODS, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin comes first
-THIRD = {m: name for m, name in NAMES.items() if m not in COMPARED}
+BOTH_METHODS = ("grpo", "gdpo")
+NAMES = {m: TITLES[m] for m in (*COMPARED, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin comes first
+THIRD = {m: name for m, name in NAMES.items() if m not in BOTH_METHODS}
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
 ROOM = 1.5  # times as long as the slowest method takes: where a small picture ends
 KEPT = 96  # runs and limits of the latest set-ups: 6 MB as scenarios are given, 75 MB at most
@@ -60,7 +60,7 @@ def further_options(setup: Setup) -> dict[str, Any]:
     return {name: value for name, value in vars(setup).items() if name not in ("p0", "scale", "weights", "epochs")}
 
 
-def train(setup: Setup, methods: Sequence[str] = COMPARED) -> Runs:
+def train(setup: Setup, methods: Sequence[str] = BOTH_METHODS) -> Runs:
     """Train each method from the same start with the same seeds, and return the runs by method. Raises InputError."""
     return each(gc.train, methods, **vars(setup))
 

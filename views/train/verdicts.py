@@ -6,7 +6,7 @@ from math import inf
 from gdpo_core._html import Html, join, tag
 from gdpo_core._words import count, listing
 from gdpo_core.scenarios import FASTER, LEARNT, NEITHER, SAME, Setup, alike, medians, verdict_on_coins
-from views.train.runs import COMPARED, NAMES, Runs
+from views.train.runs import BOTH_METHODS, NAMES, Runs
 from views.train.words import UNDER, method, probability
 
 UNMOVED = 0.001  # of a probability, from where it started
@@ -17,7 +17,7 @@ def result(setup: Setup, coins: Sequence[str], runs: Runs) -> Html:
     """Return the verdict on these runs: a bold sentence, what it leaves out, and what a third method does."""
     head, *more = _of_arms(setup, coins, runs) if setup.arms else _of_coins(setup, coins, runs)
     under = "" if setup.comparison == "equal" else f"{UNDER[setup.comparison]}: "
-    more += [_of_third(setup, coins, m, runs) for m in runs if m not in COMPARED]
+    more += [_of_third(setup, coins, m, runs) for m in runs if m not in BOTH_METHODS]
     return tag("p", tag("b", under, head), *(join(" ", sentence) for sentence in more if sentence))
 
 
@@ -42,7 +42,7 @@ def _of_coins(setup: Setup, coins: Sequence[str], runs: Runs) -> list[Html | str
         return ["Nothing is learnt: no coin's reward counts."]
     names = [coins[k] for k in judged]
     every = "every coin" if len(judged) == len(coins) else _named(names)
-    steps = {m: [medians(runs[m])[k] for k in judged] for m in COMPARED}
+    steps = {m: [medians(runs[m])[k] for k in judged] for m in BOTH_METHODS}
     kind = verdict_on_coins(*steps.values())
     if kind == NEITHER:
         within = f"within {count(setup.epochs, 'epoch')}"
@@ -77,7 +77,7 @@ def _left(coins: Sequence[str]) -> str:
 
 def _some(steps: Steps) -> str:
     """Say how many coins each method brings to p = LEARNT, where it does not bring all; empty of a single coin."""
-    grpo, gdpo = (sum(epoch < inf for epoch in steps[m]) for m in COMPARED)
+    grpo, gdpo = (sum(epoch < inf for epoch in steps[m]) for m in BOTH_METHODS)
     many = len(steps["grpo"])
     if not grpo and not gdpo:
         return "No coin gets there." if many > 1 else ""
@@ -86,7 +86,7 @@ def _some(steps: Steps) -> str:
 
 def _pace(steps: Steps, every: str) -> Html:
     """Say in how many epochs each method learns every coin, where both are about as fast."""
-    grpo, gdpo = (max(steps[m]) for m in COMPARED)
+    grpo, gdpo = (max(steps[m]) for m in BOTH_METHODS)
     if grpo == gdpo == 0:
         return join(f"Nothing is left to learn: {every} starts at p = {LEARNT:g} or above.")
     if grpo == gdpo:
@@ -134,7 +134,7 @@ def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | s
 
 
 def _of_arms(setup: Setup, answers: Sequence[str], runs: Runs) -> list[Html | str]:
-    last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in COMPARED}
+    last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in BOTH_METHODS}
     ends = {m: answers[p.index(max(p))] if max(p) >= LEARNT else "" for m, p in last.items()}
     if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setup.p0, strict=True)):
         head = "Nothing is learnt."

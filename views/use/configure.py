@@ -11,7 +11,7 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core import config_lines
 from gdpo_core._words import listing
 from gdpo_core.bfcl import REWARDS
-from gdpo_core.board.state import METHODS, State
+from gdpo_core.board.state import CHOSEN_METHODS, State
 from gdpo_core.frameworks import FRAMEWORKS, WITHOUT_GDPO, Framework
 from views.html import ROOT, Html, fold, join, points, prose, show, table, tag
 from views.nav import Nav
@@ -143,7 +143,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
 
 def _shown_method(framework: Framework, lab: State) -> list[Html]:
     """Return what this trainer has of the method that the Lab shows beside GRPO; empty where that is GDPO."""
-    name = METHODS[lab.method]
+    name = CHOSEN_METHODS[lab.method]
     if lab.method == "gdpo":
         return []
     if lab.method != "grpo_no_std":
