@@ -65,10 +65,10 @@ def lab_tasks(page):
     lab_task = answers.choice(tasks, page)
     # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
     graded = answers.grade_answers(tasks[0]).state  # the first as it opens, of which Train's cards are
-    shown, share = mo.state(graded)
+    shown, publish = mo.state(graded)
     touched, touch = mo.state(0)
     did, do = mo.state(frozenset())  # the deeds that the board shows
-    return did, do, graded, lab_task, share, shown, tasks, touch, touched
+    return did, do, graded, lab_task, publish, shown, tasks, touch, touched
 
 
 @app.cell
@@ -552,7 +552,7 @@ def evidence_controls(evidence, page, verdicts):
 def evidence_push(choice, evidence, first, verdicts):
     # The second question: does it help to break the ties? A policy gradient follows covariances, not the order of
     # pairs.
-    show(evidence.pushed.part(verdicts, choice, first))
+    show(evidence.pushed.section(verdicts, choice, first))
     return
 
 
@@ -572,7 +572,7 @@ def evidence_curve(choice, evidence, verdicts):
 @app.cell
 def evidence_order(choice, evidence, first):
     # Who comes first is another question than what is learnt: a fold.
-    show(html.fold(evidence.order.title(choice, first), lambda: evidence.order.part(choice, first)))
+    show(html.fold(evidence.order.title(choice, first), lambda: evidence.order.section(choice, first)))
     return
 
 
@@ -588,7 +588,7 @@ def evidence_board(choice, evidence, marks, prompt, verdicts):
 @app.cell
 def evidence_trained(evidence):
     # The third question: does it come true in training? Forecasts that were committed before the runs, and what came.
-    show(evidence.forecasts.part())
+    show(evidence.forecasts.section())
     return
 
 
@@ -630,7 +630,7 @@ def evidence_sizes(choice, evidence, first, prompts, verdicts):
         html.fold(
             evidence.sizes.title(verdicts, choice),
             lambda: html.join(
-                evidence.sizes.part(prompts.by_size(verdicts, choice), choice),
+                evidence.sizes.section(prompts.by_size(verdicts, choice), choice),
                 evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
                 evidence.order.weights_table(first),
                 evidence.pushed.curve_table(verdicts, choice),
@@ -646,8 +646,10 @@ def evidence_folds(evidence):
         html.fold("Every forecast, and what was measured", evidence.forecasts.results_table),
         html.fold(evidence.trained.title(), evidence.trained.coins),
         html.fold("What can so small an experiment not show?", evidence.trained.limits),
-        html.fold(evidence.counting.title(), lambda: html.join(evidence.counting.part(), evidence.counting.tables())),
-        html.fold(evidence.paper.title(), evidence.paper.part),
+        html.fold(
+            evidence.counting.title(), lambda: html.join(evidence.counting.section(), evidence.counting.tables())
+        ),
+        html.fold(evidence.paper.title(), evidence.paper.section),
     )
     return
 
@@ -969,11 +971,11 @@ def use_address(page, use_link):
 
 
 @app.cell
-def lab_followed(all_conventions, at, board, share, shown, touch):
+def lab_followed(all_conventions, at, board, publish, shown, touch):
     # The chapters that follow the Lab take what the board shows when the reader leaves it.
     _followed = at != "lab" or all_conventions.value
     if _followed and shown() != board.state:
-        share(board.state)
+        publish(board.state)
     if all_conventions.value:
         touch(board.active)
     return

@@ -55,7 +55,7 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
         runs_b=paths_b,
         method_a=method_a,
         method_b=method_b,
-        settings=_settings(first, second),
+        settings=_how_made(first, second),
         rewards_of_a=tuple(name for name in names_a if name not in names_b),
         rewards_of_b=tuple(name for name in names_b if name not in names_a),
         unit="runs" if several else "steps",
@@ -94,7 +94,7 @@ def _columns(
     yield "silent groups", None, column(SILENT, method_a), column(SILENT, method_b)
 
 
-def _settings(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
+def _how_made(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
     """Return the differences in how the runs of both sides were made."""
     made = {name: [" / ".join(dict.fromkeys(map(in_words, side))) for side in sides] for name, in_words in MADE.items()}
     return tuple(HowMade(name, a, b) for name, (a, b) in made.items() if a != b)

@@ -37,7 +37,7 @@ class Block:
     rollouts: int
     rows: Tensor | None  # (groups, rollouts) number of each response, −1 where a group is shorter; None: in order
 
-    def take(self, x: Tensor, fill: float) -> Tensor:
+    def pad(self, x: Tensor, fill: float) -> Tensor:
         """Return x, (…, responses), as (…, groups, rollouts), with `fill` in the places that a group leaves empty."""
         if self.rows is None:
             return x.reshape(*x.shape[:-1], len(self.groups), self.rollouts)
@@ -177,7 +177,7 @@ def count_distinct_and_tied(
     dead = mask.new_zeros((len(rewards), groups))
     level = {method: torch.empty_like(a, dtype=torch.int64) for method, a in advantages.items()}
     for block in all_blocks:
-        present, r = block.take(mask, False), block.take(rewards, torch.nan)
+        present, r = block.pad(mask, False), block.pad(rewards, torch.nan)
         vector = vector_ranks(r, present)
         same_vector, size = equal_pairs(vector), present.sum(1)
         rows = [vector.amax(1) + 1, size * (size - 1) // 2 - same_vector]
@@ -210,11 +210,11 @@ def _ranks_and_parted(
     present: (groups, rollouts) which responses to look at; bare: the advantages without any eps, None where no eps can
     part ties; same: as in `ranks_despite_eps`.
     """
-    x = block.take(advantages, torch.nan).masked_fill(~present, torch.nan)
+    x = block.pad(advantages, torch.nan).masked_fill(~present, torch.nan)
     rank = ranks(x, same * _largest(x))
     if bare is None:
         return rank, rank.new_zeros(len(rank))
-    despite_eps = ranks_despite_eps(x, block.take(bare, torch.nan).masked_fill(~present, torch.nan), same)
+    despite_eps = ranks_despite_eps(x, block.pad(bare, torch.nan).masked_fill(~present, torch.nan), same)
     return despite_eps, (equal_pairs(despite_eps) - equal_pairs(rank)).clamp(min=0)
 
 
@@ -256,10 +256,10 @@ def count_orders(all_blocks: list[Block], primary: Tensor, level: Mapping[str, T
     pairs = torch.zeros(sum(len(block.groups) for block in all_blocks), dtype=torch.int64, device=primary.device)
     inverted, tied = ({method: torch.zeros_like(pairs) for method in level} for _ in range(2))
     for block in all_blocks:
-        reward = ranks(block.take(primary, torch.nan))
+        reward = ranks(block.pad(primary, torch.nan))
         pairs[block.groups] = _apart(reward.clamp(max=0), reward)
         for method, levels in level.items():
-            x = block.take(levels, -1).masked_fill(reward < 0, -1)
+            x = block.pad(levels, -1).masked_fill(reward < 0, -1)
             tied[method][block.groups] = _apart(x, reward)
             inverted[method][block.groups] = _swapped(reward, x)
     return PairOrders(pairs, inverted, tied)

@@ -224,7 +224,7 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
     lower, higher = [at_fine.new_empty(0)], [at_fine.new_empty(0)]
     responses = torch.arange(len(primary_reward), device=primary_reward.device)
     for block in blocks(coarse._index):
-        rows, reward = block.take(responses, -1), block.take(primary_reward, torch.nan)
+        rows, reward = block.pad(responses, -1), block.pad(primary_reward, torch.nan)
         for at in range(0, len(reward), at_once := max(1, _PAIRS_AT_ONCE // block.rollouts**2)):
             members, r = rows[at : at + at_once], reward[at : at + at_once]
             below = r[:, :, None] < r[:, None, :]  # NaN compares false, so that padding and what is left out drop out

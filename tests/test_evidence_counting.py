@@ -18,7 +18,7 @@ def rows(html, part="tbody"):
 
 @pytest.mark.slow
 def test_the_part_claims_the_counts_beyond_where_the_paper_ends():
-    told = text_of(counts.part())
+    told = text_of(counts.section())
     assert (
         "4 answers with 8 marks each form 183,181,376 different groups; GRPO gives them only 119 "
         "different sets of advantages, GDPO 2,929" in counts.title()

@@ -50,7 +50,7 @@ def numbers(low: float, high: float) -> Control:
     """
     return Control(
         None,
-        lambda text: tuple(_number(part, low, high) for part in text.split("_")),
+        lambda text: tuple(_number(number_text, low, high) for number_text in text.split("_")),
         lambda values: "_".join(map(_short, values)),
     )
 

@@ -26,8 +26,8 @@ def compressed(app: ASGIApp) -> ASGIApp:
                 answer.append(message)
 
             await zipped({**scope, "headers": [(b"accept-encoding", b"gzip")]}, receive, keep)
-            start, *parts = answer
-            body = b"".join(part.get("body", b"") for part in parts)
+            start, *messages = answer
+            body = b"".join(message.get("body", b"") for message in messages)
             MutableHeaders(scope=start)["content-length"] = str(len(body))
             answer = [start, {"type": "http.response.body", "body": body}]
             if start["status"] == 200:

@@ -6,31 +6,33 @@ from gdpo_core._theme import LOOKS
 from gdpo_core._words import percent
 from gdpo_core.successors import TITLES as NAMES
 
-PARTS = {"right": "right order", "tied": "tied", "wrong": "wrong order"}  # of a pair of a right and a wrong answer
+ORDERS = {"right": "right order", "tied": "tied", "wrong": "wrong order"}  # of a pair of a right and a wrong answer
 INK = "currentColor"  # of the page, dark or light
 Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
 
 
 def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
-    """Return the parts and the heads of a bar per method and what it is of, and a description of all bars.
+    """Return the pieces and the heads of a bar per method and what it is of, and a description of all bars.
 
-    rows: method, of, part (a key of PARTS) and share, in the order in which they are drawn.
+    rows: method, of, order (a key of ORDERS) and share, in the order in which they are drawn.
     """
     drawn: dict[str, list[dict]] = {}
     for row in rows:
         name = f"{NAMES[row['method']]}, {row['of']}"
         bar = drawn.setdefault(name, [])
         at = bar[-1]["to"] if bar else 0.0
-        label = f"{percent(row['share'], 1 if row['share'] < 0.1 else 0)} {PARTS[row['part']]}"
+        label = f"{percent(row['share'], 1 if row['share'] < 0.1 else 0)} {ORDERS[row['order']]}"
         look = {
-            "colour": INK if row["part"] == "wrong" else LOOKS[row["method"]].colour,
-            "opacity": 0.3 if row["part"] == "tied" else 1.0,
+            "colour": INK if row["order"] == "wrong" else LOOKS[row["method"]].colour,
+            "opacity": 0.3 if row["order"] == "tied" else 1.0,
         }
         bar.append(dict(row) | look | {"bar": name, "at": at, "to": at + row["share"], "label": label})
-    labels = {name: [part["label"] for part in bar if part["share"]] for name, bar in drawn.items()}
-    parts = [part for bar in drawn.values() for part in bar if part["share"]]
+    labels = {name: [piece["label"] for piece in bar if piece["share"]] for name, bar in drawn.items()}
+    pieces = [piece for bar in drawn.values() for piece in bar if piece["share"]]
     heads = [{"bar": name, "rest": " · ".join(texts)} for name, texts in labels.items()]
-    return {"parts": parts, "heads": heads}, "; ".join(f"{name}: {', '.join(texts)}" for name, texts in labels.items())
+    return {"pieces": pieces, "heads": heads}, "; ".join(
+        f"{name}: {', '.join(texts)}" for name, texts in labels.items()
+    )
 
 
 def points_of_lines(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:

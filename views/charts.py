@@ -121,7 +121,7 @@ TEXT = {NAMES[m]: f"color-mix(in oklab, var(--{m.replace('_', '-')}) 64%, curren
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
-    """Draw a bar per method and kind of pair, divided by which answer comes first, in the order of PARTS."""
+    """Draw a bar per method and kind of pair, divided by which answer comes first, in the order of ORDERS."""
     bars, description = bars_of_pairs(rows)
     return _filled(_bars(len(bars["heads"])), f"{description}.", **bars)
 
@@ -132,7 +132,7 @@ def _bars(many: int) -> dict[str, Any]:
     x = alt.X("at:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
     looks = alt.Color("colour:N", scale=None), alt.Opacity("opacity:Q", scale=None)
     tooltip = [alt.Tooltip("bar:N", title="of"), alt.Tooltip("label:N", title="share")]
-    base, head = (alt.Chart(alt.NamedData(name)).encode(y) for name in ("parts", "heads"))
+    base, head = (alt.Chart(alt.NamedData(name)).encode(y) for name in ("pieces", "heads"))
     bold = {"align": "left", "fontSize": 13, "fontWeight": 600}
     layers = [
         base.mark_bar(stroke=INK, strokeWidth=0.7).encode(x, *looks, alt.X2("to"), tooltip=tooltip),
@@ -219,12 +219,12 @@ def by_group_size(lines: Lines, title: str, now: int) -> Filled:
     return _filled(chart.to_dict(), description, **points_of_lines(lines, now, labels))
 
 
-def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, form: str = ".1%") -> alt.LayerChart:
+def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, written: str = ".1%") -> alt.LayerChart:
     """Draw a line per method from 0 to `top`, with labels, and an upright rule at what is chosen now."""
-    ticks = alt.Axis(format="%" if form.endswith("%") else "~f", values=[0, top / 2, top])
+    ticks = alt.Axis(format="%" if written.endswith("%") else "~f", values=[0, top / 2, top])
     y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
     color, dash, _ = _looks([NAMES[m] for m in methods])
-    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=axis_title), alt.Tooltip("share:Q", format=form)]
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=axis_title), alt.Tooltip("share:Q", format=written)]
     lines, now = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now"))
     labels = alt.Chart(alt.NamedData("labels")).encode(x, alt.Y("at:Q", title=None), text="label:N")
     return alt.layer(

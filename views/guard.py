@@ -85,16 +85,16 @@ class Body:
 
     async def next(self) -> Message:
         """Return the next message with a part of the body, or `http.disconnect` once the body is refused."""
-        message = await self._part()
+        message = await self._receive()
         self.size += 0 if self.declared else len(message.get("body", b""))
         return {"type": "http.disconnect"} if self.refusal else message
 
     async def drop(self) -> None:
         """Read what a browser sends although there is no room: else it takes the refusal for a broken line."""
         while not self.whole and self.size <= BODY:
-            await self._part()
+            await self._receive()
 
-    async def _part(self) -> Message:
+    async def _receive(self) -> Message:
         try:
             async with asyncio.timeout(None if self.whole else SECONDS):
                 message = await self.receive()

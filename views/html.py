@@ -26,13 +26,13 @@ def element(x: object) -> Html:
     return text(x) if isinstance(x, str) else Html(format(mo.as_html(x)))
 
 
-def show(*parts: object) -> mo.Html:
+def show(*content: object) -> mo.Html:
     """Return what a cell shows: pieces of HTML one after another.
 
     >>> show(tag("b", "a"), "<").text
     '<b>a</b>&lt;'
     """
-    return mo.Html(str(join(*map(element, parts))))
+    return mo.Html(str(join(*map(element, content))))
 
 
 def reason(error: Exception) -> str:
@@ -69,7 +69,7 @@ def fold(title: object, *content: object) -> Html:
     Markup('<details class="fold"><summary>more</summary><div>a &lt; b</div></details>')
     """
     waits = any(map(callable, content))
-    inside = (lazily(part) if callable(part) else part for part in content)
+    inside = (lazily(piece) if callable(piece) else piece for piece in content)
     return _html.fold(title, tag("div", *inside), kind="fold deeper" if waits else "fold")
 
 
@@ -104,9 +104,9 @@ def loaded(load: Callable[[Path], Any], path: Path) -> Any:
         mo.stop(True, show(callout(f"This chapter can't be shown. {reason(error)}")))
 
 
-def div(kind: str, *parts: object, **attributes: object) -> Html:
-    """Return parts of the page in a div; kind: its class."""
-    return tag("div", *map(element, parts), kind=kind, **attributes)
+def div(kind: str, *content: object, **attributes: object) -> Html:
+    """Return content of the page in a div; kind: its class."""
+    return tag("div", *map(element, content), kind=kind, **attributes)
 
 
 def lazily(draw: Callable[[], object], busy: bool = False) -> Html:
@@ -132,5 +132,5 @@ def footer(paper: str) -> Html:
     space = os.environ.get("SPACE_ID", "")
     code = tag("a", "Code", href=f"https://huggingface.co/spaces/{space}/tree/main") if space else text("Code: app.py")
     cite = tag("a", "How to cite", href="?at=use#references")
-    parts = [tag("a", "Paper", href=paper), code, cite, text("MIT licence")]
-    return tag("p", Html(" · ").join(parts), kind="footer")
+    content = [tag("a", "Paper", href=paper), code, cite, text("MIT licence")]
+    return tag("p", Html(" · ").join(content), kind="footer")

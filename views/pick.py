@@ -28,7 +28,7 @@ class Pick(anywidget.AnyWidget):
 
     @traitlets.validate("chosen")
     def _chosen(self, proposal: Any) -> str:
-        part = proposal["value"]
-        if part and self.html and f'data-id="{part}"' not in self.html:
-            raise traitlets.TraitError(f"chosen: expected a part of the picture, got {part!r:.80}")
-        return part
+        chosen = proposal["value"]
+        if chosen and self.html and f'data-id="{chosen}"' not in self.html:
+            raise traitlets.TraitError(f"chosen: expected a part of the picture, got {chosen!r:.80}")
+        return chosen

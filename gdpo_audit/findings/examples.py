@@ -57,7 +57,7 @@ class ExampleGroup:
 
     def advantages_under(self, method: str) -> tuple[float, ...]:
         """Return (answers,) the advantages of this group alone under any method, with the weights of the run."""
-        return tuple(explain(self.rewards, method, **self._settings()).advantages.tolist())
+        return tuple(explain(self.rewards, method, **self._options()).advantages.tolist())
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -71,7 +71,7 @@ class ExampleGroup:
 
         A tie is of answers with different rewards and one advantage.
         """
-        c = collapse(self.tensor, method, **self._settings())
+        c = collapse(self.tensor, method, **self._options())
         levels = dict(zip(c.response.tolist(), c.level.tolist(), strict=True))
         vectors: dict[int, set[str]] = {}
         for answer, level in levels.items():
@@ -80,7 +80,7 @@ class ExampleGroup:
         numbers = {level: number for number, level in enumerate(tied)}
         return [numbers.get(levels.get(answer, -1)) for answer in range(len(self.rewards))]
 
-    def _settings(self) -> dict:
+    def _options(self) -> dict:
         convention, lengths = ALL_CONVENTIONS[self.convention], self.lengths
         if convention.last_step != "tokens":
             lengths = None

@@ -271,8 +271,8 @@ def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
     terms = weights.reshape(-1, 1) * added.nan_to_num()
     rest, responses = terms.sum(0) - terms[primary], torch.arange(len(primary_terms))
     for block in grouped.blocks:
-        x, order = block.take(primary_terms, torch.inf).sort(-1)
-        r, member = (block.take(y, 0).gather(-1, order) for y in (rest, responses))
+        x, order = block.pad(primary_terms, torch.inf).sort(-1)
+        r, member = (block.pad(y, 0).gather(-1, order) for y in (rest, responses))
         below = torch.searchsorted(x, x)  # how many have less of the reward
         weight = weights[primary].expand(len(x))
         for _ in range(_ROUNDS):

@@ -144,7 +144,7 @@ def headline(c: Changes) -> str:
     return f"{few}As far as the logs show, the runs {made}. {beyond}"
 
 
-def settings_table(c: Changes) -> Table | None:
+def how_made_table(c: Changes) -> Table | None:
     """Return a table of how the runs were made, where that differs; None where it does not."""
     rows = [[s.name, s.a, s.b] for s in c.settings]
     if c.rewards_of_a or c.rewards_of_b:

@@ -76,11 +76,11 @@ class ConfigCheck:
         return jsonable({"schema": 1} | asdict(self))
 
     def __str__(self) -> str:
-        parts = [f"{name}: {says}" for name, says in self.facts.items()]
-        parts += [f"line: {line}" for line in self.lines]
+        lines = [f"{name}: {says}" for name, says in self.facts.items()]
+        lines += [f"line: {line}" for line in self.lines]
         for trap in self.traps:
-            parts += [f"{trap.severity}: {trap.says} [{trap.id}]", f"  write: {trap.line}"]
-        return "\n".join(parts)
+            lines += [f"{trap.severity}: {trap.says} [{trap.id}]", f"  write: {trap.line}"]
+        return "\n".join(lines)
 
 
 def check_config(configuration: Given, trainer: str | None = None) -> ConfigCheck:
@@ -306,8 +306,8 @@ def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
 
 def _of_versions(trap: Trap) -> str:
     """Return the sentence on which versions have a trap, for a configuration whose version is not given."""
-    parts = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
-    return f" This holds {listing(parts)}; no version is given."
+    bounds = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
+    return f" This holds {listing(bounds)}; no version is given."
 
 
 class _Filled:

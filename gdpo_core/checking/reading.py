@@ -1,4 +1,4 @@
-"""The files of a configuration, each read in the form that it has."""
+"""The files of a configuration, each read in the format that it has."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ Given: TypeAlias = str | Path | Sequence[str | Path] | Mapping[str, str | bytes]
 
 LARGEST = 2_000_000  # bytes of a file; a configuration has some thousand
 _PARENTS = 10  # files that one builds on
-_FORMS: dict[str, Callable[[str, str], list[Source]]] = {
+_READERS: dict[str, Callable[[str, str], list[Source]]] = {
     **dict.fromkeys((".yaml", ".yml"), lambda text, file: _with_commands(read_yaml(text, file))),
     ".json": lambda text, file: [read_json(text, file)],
     ".py": read_python,
@@ -50,25 +50,25 @@ def names_of(given: Given) -> tuple[str, ...]:
 
 
 def read_text(text: str, file: str) -> list[Source]:
-    """Return the sources of a text, read in the form that the name of its file says, else in that which it looks like.
+    """Return the sources of a text, read in the format that the name of its file says, else in the one it looks like.
 
     Raises InputError.
     """
     expect(len(text) <= LARGEST, file, f"at most {LARGEST:,} characters", f"{len(text):,}")
     text = text.removeprefix("\ufeff")  # a byte order mark
-    return _FORMS.get(Path(file).suffix.lower(), _form_of(text))(text, file)
+    return _READERS.get(Path(file).suffix.lower(), _reader_of(text))(text, file)
 
 
-def _form_of(text: str) -> Callable[[str, str], list[Source]]:
-    """Return the function that reads a text of whose form the name of its file says nothing."""
+def _reader_of(text: str) -> Callable[[str, str], list[Source]]:
+    """Return the function that reads a text of whose format the name of its file says nothing."""
     begun = text.lstrip()[:1]
     if begun == "{":
-        return _FORMS[".ipynb" if '"cells"' in text and '"cell_type"' in text else ".json"]
+        return _READERS[".ipynb" if '"cells"' in text and '"cell_type"' in text else ".json"]
     if text.startswith("#!") or _COMMAND.search(text):
-        return _FORMS[".sh"]
+        return _READERS[".sh"]
     if _CALL.search(text):
-        return _FORMS[".py"]
-    return _FORMS[".sh" if _OPTION.search(text) else ".yaml"]
+        return _READERS[".py"]
+    return _READERS[".sh" if _OPTION.search(text) else ".yaml"]
 
 
 def _with_commands(source: Source) -> list[Source]:

@@ -41,7 +41,7 @@ def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
     if text is None:
         return None, None
     expect(isinstance(text, str), "trainer", "NAME or NAME==VERSION", repr(text)[:80])
-    name, equals, version = (part.strip() for part in text.partition("=="))
+    name, equals, version = (piece.strip() for piece in text.partition("=="))
     key = name.lower().replace("-", "_").replace(" ", "_")
     spellings = {k: (k, *f.aliases, f.title.lower().replace("-", "_")) for k, f in trainers().items()}
     trainer = next((k for k, names in spellings.items() if key in names), None)

@@ -26,7 +26,7 @@ def count_groups(size: Size) -> dict[str, int]:
 
 
 @lru_cache(maxsize=1)
-def part() -> Html:
+def section() -> Html:
     """Draw both charts, with what they show at their right ends."""
     marks, answers = (
         {size[k]: count_groups(size) for size in counts} for k, counts in ((1, BY_REWARDS), (0, BY_ROLLOUTS))

@@ -39,10 +39,10 @@ def held(row: Mapping[str, Any]) -> bool | None:
     return None if row["low"] is None else row["low"] <= row["came"] <= row["high"]
 
 
-def part() -> Html:
+def section() -> Html:
     """Ask the third question and say how many forecasts held; the heading has the id that links name."""
     return join(
-        tag("h2", "Does it come true in training?", kind="part", id="trained"),
+        tag("h2", "Does it come true in training?", kind="section", id="trained"),
         tag("p", prose(how_many_held(load())), kind="answer"),
     )
 
@@ -207,10 +207,10 @@ def _runs() -> pl.DataFrame:
 
 def speeds_fold() -> Html:
     """Show the speeds once the reader comes near; on a phone they wait behind a title."""
-    return _html.fold("How fast does each reward follow a push?", html.lazily(speeds_part), kind="part")
+    return _html.fold("How fast does each reward follow a push?", html.lazily(speeds_section), kind="section")
 
 
-def speeds_part() -> Html:
+def speeds_section() -> Html:
     """Draw the speeds of all runs, and say how far they line up."""
     return join(html.charts([charts.speeds(speeds())]), tag("p", speeds_said(), kind="note"))
 

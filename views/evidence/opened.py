@@ -36,7 +36,7 @@ def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc
     level = {m: ties[m].level.view(-1, size)[number].tolist() for m in BOTH_METHODS}
     category = CATEGORIES.get(data.categories[number], data.categories[number])
     title = tag("h3", name, tag("small", f" {category}", kind="note"))
-    return join(title, requests.part(name), tag("p", prose(_says(choice, of_one, level))), _kinds(choice, of_one))
+    return join(title, requests.section(name), tag("p", prose(_says(choice, of_one, level))), _kinds(choice, of_one))
 
 
 def _kinds(choice: Choice, marks: Tensor) -> Html:

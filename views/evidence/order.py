@@ -75,7 +75,7 @@ def title(choice: Choice, first: Pairs) -> str:
     )
 
 
-def part(choice: Choice, first: Pairs) -> Html:
+def section(choice: Choice, first: Pairs) -> Html:
     """Draw who comes first, now and by the weight of correctness."""
     drawn = [charts.who_comes_first(first_rows(choice, first)), *curves(choice, first)]
     return join(tag("div", paragraphs(enough(choice, first)), kind="says"), html.charts(drawn, "small"))
@@ -119,7 +119,7 @@ def up(needed: float) -> str:
 
 
 def first_rows(choice: Choice, first: Pairs) -> list[dict]:
-    """Return the parts of bars that show who comes first, a row each: of, method, part and share.
+    """Return the pieces of bars that show who comes first, a row each: of, method, order and share.
 
     One bar is of the ties that GDPO breaks, if there are any, and one per method is of all pairs.
     """
@@ -128,10 +128,12 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
     bars += [("all {}", "pair", method, None) for method in ("grpo", "gdpo") if len(first.count)]
     rows = []
     for what, noun, method, among in bars:
-        order = first.order(method, choice.weight, among)
-        for part in ("right", "tied", "wrong"):
-            share = getattr(order, part) / order.pairs
-            rows.append({"of": what.format(count(order.pairs, noun)), "method": method, "part": part, "share": share})
+        counts = first.order(method, choice.weight, among)
+        for order in ("right", "tied", "wrong"):
+            share = getattr(counts, order) / counts.pairs
+            rows.append(
+                {"of": what.format(count(counts.pairs, noun)), "method": method, "order": order, "share": share}
+            )
     return rows
 
 

@@ -16,7 +16,7 @@ def title() -> str:
     return f"The paper's own results? In {cells} of its tables GDPO is ahead by at least one point, GRPO in {grpo}"
 
 
-def part() -> Html:
+def section() -> Html:
     """Say what is to be seen in the tables, and show them."""
     return join(callout(_says()), results_table())
 

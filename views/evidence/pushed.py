@@ -12,11 +12,11 @@ from views.evidence import order
 from views.html import Html, join, paragraphs, table, tag
 
 
-def part(data: Published, choice: Choice, first: Pairs) -> Html:
+def section(data: Published, choice: Choice, first: Pairs) -> Html:
     """Ask the second question and answer it: which method raises correctness more, and in which order pairs stand."""
     says = tag("div", paragraphs(pushes_in_words(data, choice), order.ties_and_pairs(choice, first)), kind="says")
     note = tag("p", MEANING, kind="note")
-    return join(tag("h2", "Does it help to break the ties?", kind="part"), says, note)
+    return join(tag("h2", "Does it help to break the ties?", kind="section"), says, note)
 
 
 def pushes_in_words(data: Published, choice: Choice) -> str:

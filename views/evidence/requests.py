@@ -19,7 +19,7 @@ def texts() -> dict[str, tuple[str, str]]:
     return {name: (request, answer) for name, request, answer in pl.read_parquet(FILE).iter_rows()}
 
 
-def part(name: str) -> Html:
+def section(name: str) -> Html:
     """Show the request of a prompt, an answer that BFCL accepts, and why no wrong one stands beside it."""
     request, answer = texts()[name]
     request = request.strip().strip('"').strip()

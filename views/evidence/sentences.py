@@ -48,7 +48,9 @@ def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
     )
     answer = f"**GRPO ties different answers in {grpo} of {every}, GDPO in {gdpo}.** {now}; "
     answer += f"{unlike(data, choice.weighing(1))}."
-    return join(tag("h2", "How often does GRPO tie what differs?", kind="part"), tag("p", prose(answer), kind="answer"))
+    return join(
+        tag("h2", "How often does GRPO tie what differs?", kind="section"), tag("p", prose(answer), kind="answer")
+    )
 
 
 @lru_cache(maxsize=64)

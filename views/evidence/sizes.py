@@ -35,7 +35,7 @@ def title(data: Published, choice: Choice) -> str:
     return f"More answers per prompt? {answers} the share with a tie goes {listing(goes)}"
 
 
-def part(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
+def section(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
     """Say how the share of prompts with a tie changes, and what the other shares do."""
     lines = shares(sizes)
     name = next(iter(lines))

@@ -54,6 +54,6 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
     about += f" On this board the group is its own batch: GDPO's batch step runs over its {answers} alone."
     about += " What if one more answer had passed?"
     title = "Groups that show it, and what if"
-    asked = [tag("h2", title, kind="part"), div("asking", choice), *([prompt] if prompt else [])]
+    asked = [tag("h2", title, kind="section"), div("asking", choice), *([prompt] if prompt else [])]
     inside = [*asked, tag("p", about.strip(), kind="note"), element(drawn)]
     return show(_html.fold(title, *inside, kind="waits"))

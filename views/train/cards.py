@@ -181,12 +181,12 @@ def facts(scenario: Scenario) -> str:
     s = scenario.setup
     given = {"start": s.p0[:1] if s.arms else s.p0, "pay": s.scale, "weight": s.weights, "noise": s.noise}
     given["together"] = (s.together,) * (s.together > 0)
-    parts = [f"{name} {', '.join(f'{x:g}' for x in values)}" for name, values in given.items() if values]
+    phrases = [f"{name} {', '.join(f'{x:g}' for x in values)}" for name, values in given.items() if values]
     if scenario.from_marks:
-        parts = ["start: pass rates"]
+        phrases = ["start: pass rates"]
     if s.comparison != "equal":
-        parts.append(TITLES[s.comparison].lower())
-    return " · ".join([*parts, *(["Adam"] if s.optimizer == "adam" else []), *(["gate"] if s.gate else [])])
+        phrases.append(TITLES[s.comparison].lower())
+    return " · ".join([*phrases, *(["Adam"] if s.optimizer == "adam" else []), *(["gate"] if s.gate else [])])
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------

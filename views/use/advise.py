@@ -46,10 +46,10 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
         return show(tag("section", heading, none, kind="should"))
     sentence = verdict(advice, "" if lab else report.caution)  # a Lab is always one group
     told = [answer for answer in advice if answer.effect != "nothing"]
-    parts = [tag("p", prose(sentence), kind="verdict-use"), tag("ul", *map(_row, told)), _unchanged(advice)]
+    content = [tag("p", prose(sentence), kind="verdict-use"), tag("ul", *map(_row, told)), _unchanged(advice)]
     about = [tag("p", _of_paper(lab), kind="last")] if lab and lab.convention != "paper" else []
     last = tag("p", prose(priority(report)), kind="last")
-    return show(tag("section", heading, *parts, *about, last, kind="should"))
+    return show(tag("section", heading, *content, *about, last, kind="should"))
 
 
 def _of_paper(lab: State) -> str:

@@ -27,7 +27,7 @@ def area() -> mo.ui.text_area:
 
 def section(configuration: mo.ui.text_area) -> mo.Html:
     """Return the text area below words on what it is for, and above what its configuration will run."""
-    heading = tag("h2", "Check a configuration before it runs", kind="part")
+    heading = tag("h2", "Check a configuration before it runs", kind="section")
     return show(heading, tag("p", ABOUT, kind="note"), configuration, answer(configuration.value))
 
 

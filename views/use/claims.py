@@ -239,7 +239,7 @@ def _link(href: str, title: str) -> Html:
 
 def folds(lab: State) -> mo.Html:
     """Return the folds below the lines: the claims, which are open, successors, limits, references."""
-    parts = {
+    by_title = {
         "What is said about GDPO, and what we found": claims_table(),
         f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: successors_table(lab),
         "What each trainer does on each case, and those without GDPO": configure.all_cases,
@@ -249,7 +249,7 @@ def folds(lab: State) -> mo.Html:
     cited = {"References": mo.lazy(lambda: show(report.STYLE, tag("div", references(), kind="audit references")))}
     drawn = {
         title: mo.lazy(lambda content=content: show(content())) if callable(content) else show(content)
-        for title, content in parts.items()
+        for title, content in by_title.items()
     }
     then = tag("p", "Next: ", tag("a", "change the Lab", href="?at=lab"), ", and these lines follow.", kind="next")
     # In an element of its own, so that a link can lead to it.

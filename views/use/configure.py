@@ -55,7 +55,7 @@ def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, st
 def controls(*chosen: mo.ui.dropdown) -> mo.Html:
     """Return the choices in a line, below a heading and the one line that switches GDPO on in two trainers."""
     row = mo.hstack(chosen, justify="start", gap=1, wrap=True)
-    heading = tag("h2", "The lines for your trainer", kind="part")
+    heading = tag("h2", "The lines for your trainer", kind="section")
     switches = (join(" ", tag("b", TRAINERS[key]), " ", tag("code", line)) for key, line in ONE_LINE.items())
     switched = tag("p", "The one line that changes:", *switches, kind="one-line")
     return show(tag("div", heading, switched, kind="headline"), tag("p", prose(FOLLOWS), kind="note"), row)
@@ -96,10 +96,10 @@ def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None)
         for k, values in enumerate(paid)
     ]
     pays = ", ".join(f"{name} {pay}" for name, pay in zip(REWARDS, pay_in_words, strict=True))
-    parts = [f"# what the rewards pay: {pays}"]
-    parts += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated_rewards(gate)]
-    parts.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, len(lab.marks)))
-    return _without_axolotl("\n".join(parts))
+    lines = [f"# what the rewards pay: {pays}"]
+    lines += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated_rewards(gate)]
+    lines.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, len(lab.marks)))
+    return _without_axolotl("\n".join(lines))
 
 
 def lines_without_std(framework: str, lab: State) -> str | None:

@@ -146,4 +146,4 @@ def _drawn() -> Html:
 
 def section() -> mo.Html:
     """Return the section with the table of cases."""
-    return show(tag("h2", "When to use which", kind="part"), _drawn())
+    return show(tag("h2", "When to use which", kind="section"), _drawn())
