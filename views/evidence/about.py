@@ -1,4 +1,4 @@
-"""What the chapter Evidence says about its data: whose answers the squares show, and what each mark asks for."""
+"""Notes of the chapter Evidence on its data: whose answers the squares show, and what each mark asks for."""
 
 from gdpo_core._words import count, word
 from gdpo_core.bfcl import REWARDS, Published

@@ -1,4 +1,4 @@
-"""The depth below the board: how answers are marked, all conventions, the paper's Fig. 2 in both readings."""
+"""Content that the Lab folds away below the board: how answers are marked, all conventions, both readings of Fig. 2."""
 
 from functools import lru_cache
 
@@ -12,13 +12,17 @@ from views.html import ROOT, Html, div, join, points, prose, table, tag
 
 
 def equations() -> str:
-    """Return the paper's equations with every symbol named: a section of docs/library.md."""
+    """Return the paper's equations with every symbol named: a section of docs/library.md, as Markdown."""
     text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     return text.partition("## The formulas\n")[2].partition("\n## ")[0]
 
 
 def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
-    """Return GRPO's and GDPO's computation in a table, a row per answer; z: (answers, rewards), the rest (answers,)."""
+    """Return GRPO's and GDPO's computation side by side in a table, a row per answer.
+
+    total: sums of rewards; grpo, gdpo: advantages; z: (answers, rewards) normalised rewards; z_total: their sums. All
+    but z are (answers,).
+    """
     rows = zip(total, grpo, z, z_total, gdpo, strict=True)
     head = ["answer", "(1) sum", "(2) GRPO", *(f"(4) z {k}" for k in range(1, len(z[0]) + 1)), "(5) sum", "(6) GDPO"]
     values = ([*map(signed, (a, b, *c, d, e))] for a, b, c, d, e in rows)
@@ -26,7 +30,7 @@ def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: 
 
 
 def grading() -> Html:
-    """Say what each mark looks at."""
+    """Return a list of what each mark asks of an answer."""
     marks = (
         "correctness: the answer makes the accepted calls. Values are compared after conversion, so a number may be "
         "written as text. The requests have the format of BFCL, a leaderboard, whose own checker is stricter: it asks "
@@ -49,9 +53,9 @@ ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2:
 
 
 def conventions(state: State, answer: int) -> Html:
-    """Return a table of one answer's advantage under every convention, and sentences on the board's convention.
+    """Return a table of one answer's advantage under every convention, and sentences on the convention of the board.
 
-    The sentences say what that convention does where the formulas leave a choice. answer: its number, from 0.
+    The sentences say what that convention does where the formulas leave a choice. answer: the answer's number, from 0.
     """
 
     def row(c: gc.Convention) -> list[str]:
@@ -80,23 +84,27 @@ def conventions(state: State, answer: int) -> Html:
 
 
 def _by_tokens() -> str:
-    """Say which conventions weigh answers by their tokens, and what a token is here; empty where none does."""
+    """Return a sentence on the conventions that weigh answers by tokens, and what a token is here; "" if none does."""
     names = [c.name for c in gc.CONVENTIONS.values() if c.last_step == "tokens"]
     weigh = "weighs" if len(names) == 1 else "weigh"
     return f"{listing(names)} {weigh} answers by their tokens; here each character counts as one." if names else ""
 
 
 def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
+    """Return an answer's advantage as text, or a dash where the convention does not define the method."""
     try:
         a = gc.advantages(state.rewards, method, weights=state.weights, lengths=state.lengths, convention=c)
-    except gc.InputError:  # a method that this convention does not define
+    except gc.InputError:
         return "–"
     return decimal(a[answer].item(), 4)
 
 
 @lru_cache(maxsize=1)
 def figure_two() -> Html:
-    """Return the paper's Fig. 2 in both readings: two answers, of which the second passes one mark, or both."""
+    """Return a table of the paper's Fig. 2, before GDPO's batch step and after it, and a paragraph on both readings.
+
+    The figure has two prompts with two answers each, of which the second passes one mark of two, or both.
+    """
     both = [ONE_MARK, BOTH_MARKS]
     rows = {
         "GRPO": [_second(rewards, "grpo") for rewards in both],
@@ -122,7 +130,7 @@ def figure_two() -> Html:
 
 
 def _second(rewards: object, method: str = "gdpo", prompt: int | None = None, before: bool = False) -> float:
-    """Return the advantage of the second answer to a prompt; before: without GDPO's batch step.
+    """Return the advantage of the second answer to a prompt; before: whether GDPO's batch step is left out.
 
     prompt: the number of that prompt; None where the rewards are of one prompt, without an axis of prompts.
     """

@@ -1,4 +1,4 @@
-"""Runs and limits of the policies, one per set-up and method, once for all visitors, and their numbers as rows."""
+"""Training runs and infinite-group limits, each computed once for all visitors by set-up and method, and their rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,15 +20,15 @@ BOTH_METHODS = ("grpo", "gdpo")
 NAMES = {m: TITLES[m] for m in (*COMPARED, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin comes first
 THIRD = {m: name for m, name in NAMES.items() if m not in BOTH_METHODS}
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
-ROOM = 1.5  # times as long as the slowest method takes: where a small picture ends
-KEPT = 96  # runs and limits of the latest set-ups: 6 MB as scenarios are given, 75 MB at most
+ROOM = 1.5  # a small picture ends at so many times the epoch at which the slowest method has learnt its coins
+KEPT = 96  # how many runs and limits are kept: 6 MB for unchanged scenarios, 75 MB at most
 
 Runs = Mapping[str, TrainingRun]
 
 
 @lru_cache(KEPT)
 def run(setup: Setup, method: str) -> TrainingRun:
-    """Train one method and return its runs, from a process of its own, so that no visitor's flip waits for it.
+    """Train one method in another process, so that no visitor's click waits for it, and return the runs of all seeds.
 
     Raises InputError.
 
@@ -40,23 +40,23 @@ def run(setup: Setup, method: str) -> TrainingRun:
 
 @lru_cache(KEPT)
 def limit(setup: Setup, method: str) -> Tensor:
-    """Return p in the infinite-group limit of one method, (epochs + 1, coins or arms). Raises InputError."""
+    """Return the probabilities in a method's infinite-group limit, (epochs + 1, coins or arms). Raises InputError."""
     return torch.from_numpy(worker.call(worker.train_probabilities, setup, method, True))
 
 
 def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float], **options: Any) -> dict[str, Any]:
-    """Return compute(method, p0, **options) by method; computed in other processes, once for all visitors.
+    """Return compute(method, p0, **options) by method, computed in other processes and once for all visitors.
 
     compute: `gdpo_core.train` or `gdpo_core.mean_field`. Raises InputError, as these functions do.
     """
     kept = {gc.train: run, gc.mean_field: limit}[compute]
     setup = Setup(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
-    with ThreadPoolExecutor(len(methods)) as pool:  # as many at once as `worker` lets
+    with ThreadPoolExecutor(len(methods)) as pool:  # `worker` bounds how many run at once
         return dict(zip(methods, pool.map(partial(kept, setup), methods), strict=True))
 
 
 def further_options(setup: Setup) -> dict[str, Any]:
-    """Return the options of `gdpo_core.train` without p0, scale, weights and epochs."""
+    """Return the arguments of `gdpo_core.train` that make a set-up, by name, except p0, scale, weights and epochs."""
     return {name: value for name, value in vars(setup).items() if name not in ("p0", "scale", "weights", "epochs")}
 
 
@@ -66,9 +66,10 @@ def train(setup: Setup, methods: Sequence[str] = BOTH_METHODS) -> Runs:
 
 
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
-    """Return a row per coin or answer, method and epoch: median, ends of the band, and infinite-group limit.
+    """Return a dict per coin or answer, method and epoch, with its probability in the runs and in the limit.
 
-    every: how many epochs lie between two rows.
+    The keys are of (the coin), method (its name), epoch, median, low and high (the ends of the band over seeds) and
+    limit. coins: their names; limits: by method, (epochs + 1, coins); every: the number of epochs between two rows.
     """
     rows = []
     for m, trained in runs.items():
@@ -85,7 +86,11 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
 
 
 def program(setup: Setup, methods: Sequence[str]) -> str:
-    """Return a program of at most 15 lines that prints the medians, or of answers the last probabilities, as shown."""
+    """Return a Python program that prints the medians of a set-up, or, with answers in place of coins, how they end.
+
+    It has at most 15 lines. A median is the epoch at which a coin is learnt; how answers end are their last
+    probabilities.
+    """
     untouched = vars(Setup(setup.p0))
     given = {name: value for name, value in vars(setup).items() if value != untouched[name]}
     p0 = [round(p, 6) for p in setup.p0]
