@@ -21,7 +21,7 @@ Size = tuple[int, int]  # rollouts, rewards
 
 @lru_cache(maxsize=64)
 def count_groups(size: Size) -> dict[str, int]:
-    """Return, by method, how many groups of this size the method tells apart; size: answers and marks per answer."""
+    """Return how many groups of this size each method tells apart, by method; size: answers and marks per answer."""
     return {method: gc.count_distinct(method, *size) for method in NAMES}
 
 

@@ -172,7 +172,7 @@ def speeds() -> list[dict[str, Any]]:
 
 
 def curves(name: str) -> Html:
-    """Draw, for each reward under the setting of a dot, the two forecast courses and the measured one.
+    """Draw two forecast courses and the measured one for each reward under the setting of a dot.
 
     The forecasts are those for the run left as it was and for the setting. name: of the dot, one of `names`.
     """
@@ -204,7 +204,7 @@ def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _seeds(setup: str, setting: str) -> int:
-    """Return with how many seeds a setting of a set-up was trained."""
+    """Return the number of seeds with which a setting of a set-up was trained."""
     return _runs().filter(setup=setup, row=setting)["seed"].n_unique()
 
 

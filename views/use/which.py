@@ -109,7 +109,7 @@ def share_of_broken_ties_that_are_wrong() -> float:
 
 @lru_cache(maxsize=1)
 def weight_that_orders_broken_ties() -> str:
-    """Return, as text, the weight of correctness above which no tie that GDPO breaks ends in the wrong order."""
+    """Return as text the weight of correctness above which no tie that GDPO breaks ends in the wrong order."""
     pairs = _pairs()
     return up(pairs.sufficient_weight("gdpo", pairs.broken()))
 
