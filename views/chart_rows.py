@@ -40,8 +40,8 @@ def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
 def points_of_lines(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:
     """Return the data of a chart of lines in three tables: "lines" and "now", a row per point, and "labels" as given.
 
-    lines: by method and by x, a share. now: the x that is chosen; the table "now" holds the points there, or that x
-    alone where no line has one. labels: the rows of the texts beside the lines.
+    lines: by method and by x, a share or a push. now: the x that is chosen; the table "now" holds the points there, or
+    that x alone where no line has one. labels: the rows of the texts beside the lines.
     """
     rows = [{"x": x, "method": NAMES[m], "share": round(y, 4)} for m, line in lines.items() for x, y in line.items()]
     return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}

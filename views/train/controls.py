@@ -196,7 +196,7 @@ def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.drop
 def setup_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setup:
     """Return the `Setup` that the values of the controls describe.
 
-    comparison: how the methods are compared, unless the scenario is about one comparison, whose control it then has.
+    comparison: how the methods are compared; a scenario about one comparison has a control of its own for that.
     lab: the state of the Lab's board, which gives the scenario of the Lab's answers its starts, pays and weights.
     """
     if scenario.from_marks:
