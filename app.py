@@ -51,8 +51,8 @@ def lab_claim(headline):
 def lab_board(lab_task, page, tasks):
     task = lab_task.value
     board = mo.ui.anywidget(answers.board(task, tasks[0], page))
-    headline = board.drawing["claim"]  # as it opens; after a flip `lab_address` says what it shows
-    # Every cell that names it runs again at each flip.
+    headline = board.drawing["claim"]  # of the board as it opens; after a flip `lab_address` says what the board shows
+    # Every cell that names `board_to_read` runs again at each flip of a mark.
     board_to_read = None if sessions.LEAVES_OUT_UNSEEN_CELLS else board
     show(answers.request(task, lab_task), board)
     return board, board_to_read, headline, task
@@ -63,24 +63,26 @@ def lab_tasks(page):
     # Four requests with twelve answers each, written by hand and marked by three programs.
     tasks = html.loaded(load_tasks, DATA / "tasks")
     lab_task = answers.choice(tasks, page)
-    # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
-    graded = answers.grade_answers(tasks[0]).state  # the first as it opens, of which Train's cards are
-    shown, share = mo.state(graded)
+    # The state of the board for the chapters that follow it: it is set when the reader leaves the Lab, so that a flip
+    # runs none of their cells.
+    graded = answers.grade_answers(tasks[0]).state  # of the first task as it opens, of which Train has a card
+    shown, publish = mo.state(graded)
     touched, touch = mo.state(0)
-    did, do = mo.state(frozenset())  # the deeds that the board shows
-    return did, do, graded, lab_task, share, shown, tasks, touch, touched
+    did, do = mo.state(frozenset())  # the deeds that the board has shown as done
+    return did, do, graded, lab_task, publish, shown, tasks, touch, touched
 
 
 @app.cell
 def lab_rewards(board_to_read):
-    # The board's value is what each answer is paid. Both methods compute from it, here and in the board alike.
-    # Train and Use it follow it when one goes there by the bar.
+    # The board's value is what each answer is paid. Both methods compute from it, here and in the board alike. When the
+    # reader goes to Train or Use it by the bar, those chapters follow the board.
     mo.stop(board_to_read is None)
     rewards = board_to_read.rewards  # (answers, rewards)
     weights = board_to_read.weights
     convention = gc.CONVENTIONS[board_to_read.convention]
     lengths = board_to_read.state.lengths  # in tokens; here a character stands for one
-    # gc.explain(rewards, method, weights=weights, convention=convention) and gc.collapse: the board has computed them.
+    # These are gc.explain(rewards, method, weights=weights, convention=convention) and gc.collapse, which the board has
+    # computed already.
     grpo = board_to_read.explain("grpo")  # adds the rewards, then normalises
     gdpo = board_to_read.explain("gdpo")  # normalises each reward, then adds
     board_ties = {method: board_to_read.collapse(method) for method in ("grpo", "gdpo")}
@@ -89,9 +91,10 @@ def lab_rewards(board_to_read):
 
 @app.cell
 def lab_by_hand(convention, gdpo, grpo, rewards, weights):
-    # The same numbers from plain torch, each line with its equation: GRPO adds, then normalises; GDPO the other way.
+    # The same numbers in plain torch, each line with the number of its equation: GRPO adds the rewards and then
+    # normalises, GDPO normalises them and then adds.
     def normalise(x):
-        return (x - x.mean(0)) / x.std(0).clamp(min=1e-6)  # where all are equal, 0
+        return (x - x.mean(0)) / x.std(0).clamp(min=1e-6)  # 0 where all are equal
 
     w = rewards.new_tensor(weights)
     total = rewards @ w  # (1)
@@ -187,7 +190,7 @@ def your_own_cell_title():
 
 @app.cell
 def your_own_cell(convention, gdpo, grpo, lengths, rewards, weights):
-    # The board has computed `grpo` and `gdpo`; gc.advantages gives the same numbers, or those of another method.
+    # The board has computed `grpo` and `gdpo`; gc.advantages returns the same numbers, or those of another method.
     for _method, _shown in (("grpo", grpo), ("gdpo", gdpo)):
         _a = gc.advantages(rewards, _method, weights=weights, convention=convention, lengths=lengths)
         assert (_a - _shown.advantages).abs().max() < 1e-5
@@ -199,20 +202,20 @@ def your_own_cell(convention, gdpo, grpo, lengths, rewards, weights):
 
 
 @app.cell
-def train_headline(comparison, predict, setting, train):
+def train_headline(comparison, predict, setup, train):
     # A policy of a few coins learns from several rewards, once under GRPO and once under GDPO. What to look for: at
     # which epoch each line crosses 0.9, and which sliders below the plot move that.
     mo.md(f"""
     # {train.words.headline(comparison.value, predict.value)}
 
-    {train.words.lead(setting)}
+    {train.words.lead(setup)}
     """)
     return
 
 
 @app.cell
-def train_caption(scenario, setting, train):
-    show(html.tag("h2", scenario.title), html.tag("p", train.words.caption(setting)))
+def train_caption(scenario, setup, train):
+    show(html.tag("h2", scenario.title), html.tag("p", train.words.caption(setup)))
     return
 
 
@@ -225,7 +228,8 @@ def train_play(editing, train):
 
 @app.cell
 def train_files(train_open):
-    # Train's set-ups and their small pictures. Set-up and controls → setting → runs → curves.
+    # The set-ups of Train and their small pictures. A scenario and the controls make a `setup`, which makes runs, whose
+    # curves are drawn.
     mo.stop(not train_open())
     from views import train  # with Altair
 
@@ -235,7 +239,7 @@ def train_files(train_open):
 
 @app.cell
 def train_choices(page, scenarios, train):
-    # What stays when another set-up is chosen. The values of a link are those of the set-up that it names.
+    # The controls that stay when another set-up is chosen. The values in a link belong to the set-up that it names.
     linked = page.given("train-scenario", scenarios, next(iter(scenarios)))
     as_linked = train.controls.linked_values(scenarios[linked], page)
     comparison, third = train.controls.for_all(page, scenarios[linked])
@@ -246,20 +250,20 @@ def train_choices(page, scenarios, train):
 
 
 @app.cell
-def train_setting(comparison, controls, scenario, shown, third, train):
-    setting = train.controls.setting_of(scenario, comparison.value, controls.value, shown())
-    methods = [*train.runs.COMPARED, *([third.value] if third.value else [])]
-    train_link = train.cards.link(scenario, setting, methods, controls.value)
-    return methods, setting, train_link
+def train_setup(comparison, controls, scenario, shown, third, train):
+    setup = train.controls.setup_of(scenario, comparison.value, controls.value, shown())
+    methods = [*train.runs.BOTH_METHODS, *([third.value] if third.value else [])]
+    train_link = train.cards.link(scenario, setup, methods, controls.value)
+    return methods, setup, train_link
 
 
 @app.cell
-def train_runs(methods, setting, train):
+def train_runs(methods, setup, train):
     # Coin k shows 1 with probability p0[k] at first, and then earns scale[k]. `each` calls gc.train for each method in
     # another process, once for all visitors, and gc.mean_field for infinitely large groups.
     # p of each run: (seeds, epochs + 1, coins); each limit: (epochs + 1, coins).
-    p0, scale, _weights, epochs = setting.p0, setting.scale, setting.weights, setting.epochs
-    _more = train.runs.further_options(setting)  # rollouts, prompts, lr, optimizer, seeds and so on
+    p0, scale, _weights, epochs = setup.p0, setup.scale, setup.weights, setup.epochs
+    _more = train.runs.further_options(setup)  # rollouts, prompts, lr, optimizer, seeds and so on
     try:
         with mo.status.spinner("Training", remove_on_exit=True):
             runs = train.runs.each(gc.train, methods, p0, scale=scale, weights=_weights, epochs=epochs, **_more)
@@ -270,17 +274,17 @@ def train_runs(methods, setting, train):
 
 
 @app.cell
-def train_drawing(limits, play, runs, scenario, setting, train):
-    play.epochs, play.shown = setting.epochs, scenario.id
-    _verdict = train.verdicts.result(setting, scenario.coins, runs)
-    drawn = [html.div("verdict", _verdict, role="status"), train.panels.draw(scenario, setting, runs, limits)]
+def train_drawing(limits, play, runs, scenario, setup, train):
+    play.epochs, play.shown = setup.epochs, scenario.id
+    _verdict = train.verdicts.result(setup, scenario.coins, runs)
+    drawn = [html.div("verdict", _verdict, role="status"), train.panels.draw(scenario, setup, runs, limits)]
     return (drawn,)
 
 
 @app.cell
-def train_why(as_given, graded, methods, scenario, setting, train):
-    _untouched = train.controls.setting_of(scenario, setting.comparison, as_given, graded)
-    below = html.div("below", train.panels.key(methods), train.words.why(scenario, setting, setting == _untouched))
+def train_why(as_given, graded, methods, scenario, setup, train):
+    _untouched = train.controls.setup_of(scenario, setup.comparison, as_given, graded)
+    below = html.div("below", train.panels.key(methods), train.words.why(scenario, setup, setup == _untouched))
     return (below,)
 
 
@@ -312,29 +316,29 @@ def train_further(comparison, controls, reset, third, train):
 
 
 @app.cell
-def train_weights(pictures, scenario, setting, train):
-    # Of the conflict: where the right answer ends at other weights of being concise.
-    show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)) if setting.arms else "")
+def train_weights(pictures, scenario, setup, train):
+    # A table for the conflict: where the right answer ends at other weights of being concise.
+    show(html.div("weighed", train.cards.weights_table(pictures, scenario, setup)) if setup.arms else "")
     return
 
 
 @app.cell
-def train_by_hand(editing, epochs, p0, runs, scenario, setting):
-    # The same policy in a few lines of torch, drawn anew at each run, beside what the library makes of these numbers:
-    # change the step, the batch step or a number here, and run the cell. In run mode nobody sees it.
-    mo.stop(not editing or setting.arms or setting.noise or setting.together or setting.gate)
-    mo.stop(setting.optimizer != "sgd" or setting.match_scale is not True)
-    pay, weight = setting.scale or (1.0,) * len(p0), setting.weights or (1.0,) * len(p0)
+def train_by_hand(editing, epochs, p0, runs, scenario, setup):
+    # The same policy in a few lines of torch, with new draws at each run, beside what the library makes of the same
+    # numbers. Change the step, the batch step or a number here, and run the cell. Visitors of the page do not see it.
+    mo.stop(not editing or setup.arms or setup.noise or setup.together or setup.gate)
+    mo.stop(setup.optimizer != "sgd" or setup.match_scale is not True)
+    pay, weight = setup.scale or (1.0,) * len(p0), setup.weights or (1.0,) * len(p0)
 
     def bernoulli(method):
         start = runs[method].p[0, 0]  # a tensor, (coins,)
         logits, course = start.logit(), [start.tolist()]
         for _ in range(epochs):
             p = logits.sigmoid()  # (coins,)
-            b = p.expand(setting.prompts, setting.rollouts, -1).bernoulli()  # 1: the coin earns its pay
+            b = p.expand(setup.prompts, setup.rollouts, -1).bernoulli()  # 1: the coin earns its pay
             advantages = gc.advantages(b * p.new_tensor(pay), method, weights=weight)  # (prompts, rollouts)
             advantages = advantages / advantages.std().clamp(min=1e-6)  # the batch step: steps of equal size
-            logits = logits + setting.lr * (advantages[..., None] * (b - p)).mean((0, 1))
+            logits = logits + setup.lr * (advantages[..., None] * (b - p)).mean((0, 1))
             course.append(logits.sigmoid().tolist())
         return gc.TrainingRun(method, start.new_tensor([course]))  # p: (1, epochs + 1, coins)
 
@@ -397,11 +401,11 @@ def train_scenario(chosen, scenarios):
 
 
 @app.cell
-def train_depth(limits, methods, runs, scenario, setting, train):
+def train_depth(limits, methods, runs, scenario, setup, train):
     show(
-        html.fold("What is trained, and how", train.words.how_it_learns(setting)),
+        html.fold("What is trained, and how", train.words.how_it_learns(setup)),
         html.fold(
-            "Every median, in all three comparisons", lambda: train.panels.medians_table(scenario, setting, methods)
+            "Every median, in all three comparisons", lambda: train.panels.medians_table(scenario, setup, methods)
         ),
         html.fold("The curves as a table", lambda: train.panels.curves_table(scenario, runs, limits)),
     )
@@ -450,7 +454,7 @@ def evidence_marks(answers_drawn, correctness_weight, draw_number, graders, prom
     choice = prompts.Choice(answers_drawn.value, draw_number.value, tuple(graders.value), correctness_weight.value)
     marks = prompts.marks_of(verdicts, choice.weighing(1))  # (prompts, answers, rewards)
     first = prompts.pairs(marks)  # of a right and a wrong answer: from which weight on the right one is first
-    # What each method ties, and what happens to each prompt.
+    # The ties of each method, and the outcome of each prompt.
     ties = {method: gc.collapse(marks, method, weights=choice.weights) for method in ("grpo", "gdpo")}
     outcomes = prompts.outcomes(marks, ties)
     return choice, first, marks, outcomes, ties
@@ -472,7 +476,8 @@ def evidence_squares(verdicts):
 
 @app.cell
 def evidence_ask(page, verdicts):
-    # A prompt is opened by a square, by its name or by a step: one value from three sources is a state.
+    # A reader opens a prompt by its square, by its name, or by a step to the next one. A value from three sources is a
+    # state.
     chosen_prompt, ask_prompt = mo.state(page.given("evidence-prompt", verdicts.tasks))
     return ask_prompt, chosen_prompt
 
@@ -514,7 +519,7 @@ def evidence_search(ask_prompt, evidence, find, verdicts):
 
 @app.cell
 def evidence_steps(ask_prompt, evidence, outcomes, prompt, verdicts):
-    # Squares are smaller than a fingertip.
+    # Buttons step from prompt to prompt, because a square is smaller than a fingertip.
     _before, _after = evidence.squares.neighbours(verdicts, outcomes, prompt)
     step_back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
     step_on = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
@@ -552,7 +557,7 @@ def evidence_controls(evidence, page, verdicts):
 def evidence_push(choice, evidence, first, verdicts):
     # The second question: does it help to break the ties? A policy gradient follows covariances, not the order of
     # pairs.
-    show(evidence.pushed.part(verdicts, choice, first))
+    show(evidence.pushed.section(verdicts, choice, first))
     return
 
 
@@ -571,15 +576,15 @@ def evidence_curve(choice, evidence, verdicts):
 
 @app.cell
 def evidence_order(choice, evidence, first):
-    # Who comes first is another question than what is learnt: a fold.
-    show(html.fold(evidence.order.title(choice, first), lambda: evidence.order.part(choice, first)))
+    # Which answer comes first is another question than what is learnt, so it stands in a fold.
+    show(html.fold(evidence.order.title(choice, first), lambda: evidence.order.section(choice, first)))
     return
 
 
 @app.cell
 def evidence_board(choice, evidence, marks, prompt, verdicts):
-    # What if this answer had passed? The same instrument as in the Lab, with the answers to the opened prompt. It
-    # belongs to the first question, and stands here so that the words and the curve above repaint before it.
+    # What if this answer had passed? This is the board of the Lab with the answers to the opened prompt. It belongs to
+    # the first question, and stands here so that the words and the curve above are repainted before it.
     opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
     show(html.fold("This prompt on the board: what if one more answer had passed?", html.element(opened_board)))
     return (opened_board,)
@@ -587,8 +592,9 @@ def evidence_board(choice, evidence, marks, prompt, verdicts):
 
 @app.cell
 def evidence_trained(evidence):
-    # The third question: does it come true in training? Forecasts that were committed before the runs, and what came.
-    show(evidence.forecasts.part())
+    # The third question: does it come true in training? Shown are forecasts that were committed before the runs, and
+    # what the runs brought.
+    show(evidence.forecasts.section())
     return
 
 
@@ -604,14 +610,14 @@ def evidence_forecasts(evidence, page):
 
 @app.cell
 def evidence_speeds(evidence):
-    # Why a forecast works: how fast a reward follows a push is nearly the same in every set-up.
+    # A forecast works because a reward follows a push at nearly the same speed in every set-up.
     show(evidence.forecasts.speeds_fold())
     return
 
 
 @app.cell
 def evidence_courses(evidence, forecasts):
-    # What was forecast of the chosen setting, as it ran and as set, beside what came.
+    # The forecasts for the run as it ran and for the chosen setting, beside what was measured.
     show(evidence.forecasts.curves(forecasts.value["chosen"] or evidence.forecasts.widest_miss()))
     return
 
@@ -625,12 +631,12 @@ def evidence_linked(choice, chosen_prompt, evidence, forecasts, kinds):
 
 @app.cell
 def evidence_sizes(choice, evidence, first, prompts, verdicts):
-    # What goes deeper is computed when its fold is opened.
+    # These folds go deeper; their content is computed once they are opened.
     show(
         html.fold(
             evidence.sizes.title(verdicts, choice),
             lambda: html.join(
-                evidence.sizes.part(prompts.by_size(verdicts, choice), choice),
+                evidence.sizes.section(prompts.by_size(verdicts, choice), choice),
                 evidence.sizes.curves_table(prompts.by_size(verdicts, choice)),
                 evidence.order.weights_table(first),
                 evidence.pushed.curve_table(verdicts, choice),
@@ -646,8 +652,10 @@ def evidence_folds(evidence):
         html.fold("Every forecast, and what was measured", evidence.forecasts.results_table),
         html.fold(evidence.trained.title(), evidence.trained.coins),
         html.fold("What can so small an experiment not show?", evidence.trained.limits),
-        html.fold(evidence.counting.title(), lambda: html.join(evidence.counting.part(), evidence.counting.tables())),
-        html.fold(evidence.paper.title(), evidence.paper.part),
+        html.fold(
+            evidence.counting.title(), lambda: html.join(evidence.counting.section(), evidence.counting.tables())
+        ),
+        html.fold(evidence.paper.title(), evidence.paper.section),
     )
     return
 
@@ -672,7 +680,7 @@ def evidence_about(evidence, outcomes, verdicts):
 
 @app.cell
 def evidence_draws(choice, draws, evidence, verdicts):
-    # Last, for it takes longest: what other draws of as many answers give.
+    # What other draws of as many answers give. The cell stands last because it takes longest.
     spread = draws.spread(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
     show(html.tag("p", evidence.sentences.draws_said(choice, len(verdicts.models), spread), kind="note"))
     return (spread,)
@@ -686,14 +694,14 @@ def run_claim(run_open):
     mo.stop(not run_open())
     from views import run
 
-    # Look for the bars: is the reward that matters most the one that the update pushes? Upload a log, or take a sample.
+    # Look at the bars: does the update push the reward that matters most? Upload a log, or choose a sample.
     mo.md(run.choose.OPENING)
     return (run,)
 
 
 @app.cell
 def run_upload(run):
-    # What the reader chooses: files of a run, or a sample, and how they are read.
+    # The reader chooses files of a run, or a sample, and how they are read.
     upload = run.choose.upload()
     return (upload,)
 
@@ -720,8 +728,8 @@ def run_corrections(page, run, sample):
 
 @app.cell
 def run_log(corrections, run, sample, upload):
-    # The files become a log, the log a report, which is handed to Use it as audited().
-    # A stranger's file is read in a process of its own, which has limits and may die.
+    # The files become a log, and the log becomes a report, which Use it gets as audited(). A stranger's file is read in
+    # a process of its own, which has limits and may die.
     run.show.progress_note("Reading", [file.contents for file in upload.value])
     try:
         log = run.log.read(sample.value, upload.value, **corrections.value)
@@ -741,9 +749,9 @@ def run_primary(log, page, run):
 
 @app.cell
 def run_handover():
-    # Use it follows the audited report, and must not depend on Your run being open: hence no variable.
+    # Use it follows the audited report, and must not depend on Your run being open, so the report is a state.
     audited, set_audited = mo.state(None)
-    # The framework of the reader's own files, which Use it then starts from.
+    # The framework of the reader's own files, with which Use it then begins.
     own_framework, set_own_framework = mo.state("")
 
     def hand_over(report, log):
@@ -772,7 +780,7 @@ def run_report(corrections, hand_over, log, primary, run, sample):
 
 @app.cell
 def run_groups(report, run):
-    # The groups that show each finding best, one of them on the board: the reader's own prompt and answers.
+    # The groups that show each finding best, one of which is on the board, with the reader's own prompt and answers.
     shown_group = run.groups.choice(report)
     return (shown_group,)
 
@@ -805,7 +813,7 @@ def use_claim(use_open):
     import gdpo_audit as ga
     from views import use
 
-    # Look for whether your rewards are those of the left column or of the right one: then copy the lines, or leave it.
+    # Find out whether your rewards are like those in the left column or in the right one; then copy the lines, or not.
     configuration = use.check.area()
     mo.md(use.claims.OPENING)
     return configuration, ga, use
@@ -820,7 +828,7 @@ def use_which(use, use_open):
 
 @app.cell
 def use_choices(own_framework, page, use):
-    # What the Lab shows and a gate, or the audited run, and a trainer become the lines of a configuration.
+    # The Lab's state and a gate, or the audited run, become the lines of configuration of a trainer.
     trainer = use.configure.choice(page, "use-framework", "Trainer", use.configure.TRAINERS, own_framework())
     gate = use.configure.choice(page, "use-gate", "Gate", use.configure.GATES)
     source = use.configure.choice(page, "use-source", "Judge by", use.configure.SOURCES, own_framework() and "run")
@@ -829,14 +837,14 @@ def use_choices(own_framework, page, use):
 
 @app.cell
 def use_controls(gate, source, trainer, use):
-    # A gate is of the Lab's rewards.
+    # A gate can be chosen for the Lab's rewards alone.
     use.configure.controls(trainer, *[gate] * (source.value == "lab"), source)
     return
 
 
 @app.cell
 def use_judged(audited, gate, shown, source, use, use_open):
-    # Whose rewards are judged: those of the audited run, or the Lab's.
+    # The rewards that are judged are those of the audited run, or the Lab's.
     mo.stop(not use_open())
     audited_run = audited() if source.value == "run" else None
     judged = audited_run if source.value == "run" else use.advise.report_of(shown(), gate.value)
@@ -854,7 +862,7 @@ def use_lines(audited_run, gate, shown, trainer, use, use_open):
 
 @app.cell
 def use_advice(ga, judged, shown, source, use, use_open):
-    # What GDPO would change on them: advice.
+    # The advice says what GDPO would change for these rewards.
     mo.stop(not use_open())
     advice = ga.advise(judged) if judged else []
     use.advise.section(advice, judged, None if source.value == "run" else shown())
@@ -903,7 +911,7 @@ def plumbing():
 
 @app.cell
 def bar():
-    # `page` holds the address; `nav` is its value, and runs what depends on the chapter.
+    # `page` holds the address; the cells that depend on the chapter read its value, `nav`.
     editing = mo.app_meta().mode != "run"
     page = Nav(mo.query_params().to_dict() if mo.app_meta().mode else {}, editing)
     nav = mo.ui.anywidget(page)
@@ -913,8 +921,9 @@ def bar():
 
 @app.cell
 def doorways(page):
-    # A chapter's cells run once its door is open, in the editor once it is scrolled to, and keep what the reader sets
-    # when they leave: a gate that followed `nav` would make their controls anew at each return. In a script all run.
+    # The cells of a chapter run once its door has been opened, or, in the editor, once it is scrolled to. They stay as
+    # they are when the reader leaves: a condition on `nav` would make their controls anew at each return. In a script
+    # all cells run.
     doors = {name: mo.state(mo.app_meta().request is None) for name in ("train", "evidence", "run", "use")}
     train_open, evidence_open, run_open, use_open = (is_open for is_open, _ in doors.values())
     # The scenario of Train that a link inside the page asks for.
@@ -934,7 +943,7 @@ def chapter(ask_scenario, doors, nav):
     return (at,)
 
 
-# What a chapter's link says: where its controls stand, where they stand untouched, and the program of its numbers.
+# A chapter's link: the values of its controls, those values while untouched, and the program of the chapter's numbers.
 
 
 @app.cell
@@ -969,11 +978,11 @@ def use_address(page, use_link):
 
 
 @app.cell
-def lab_followed(all_conventions, at, board, share, shown, touch):
-    # The chapters that follow the Lab take what the board shows when the reader leaves it.
+def lab_followed(all_conventions, at, board, publish, shown, touch):
+    # The chapters that follow the Lab get the state that the board has when the reader leaves the Lab.
     _followed = at != "lab" or all_conventions.value
     if _followed and shown() != board.state:
-        share(board.state)
+        publish(board.state)
     if all_conventions.value:
         touch(board.active)
     return

@@ -113,14 +113,14 @@ def gdpo(
 
 # --- options, each spelt once -----------------------------------------------------------------------------------------
 
-METHODS = "grpo, grpo_no_std or gdpo"
+METHODS_IN_WORDS = "grpo, grpo_no_std or gdpo"
 CONVENTIONS = "paper, trl, verl, ms_swift, nemo_rl, nemo_rl_loo or axolotl_async"
 FRAMEWORKS = "trl (axolotl), verl, ms_swift, nemo_rl, verifiers or generic"
 TRAINERS = "trl, verl, ms_swift, nemo_rl or axolotl"
 ASKED = "grpo, grpo_no_std, gdpo, grpo_batch_std, reinforce_pp_baseline, reinforce_pp, mo_grpo, max_rl"
 
-_SETTING = '"method=gdpo,weights.length=0.2"'
-_LEVELS = "error, warning, info or the id of a finding"
+_EXAMPLE = '"method=gdpo,weights.length=0.2"'
+_FAIL_ON = "error, warning, info or the id of a finding"
 
 _Text: TypeAlias = str | None
 _Texts: TypeAlias = list[str] | None
@@ -148,7 +148,7 @@ _Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write one HTML
 def explain_command(
     context: typer.Context,
     responses: Annotated[list[str], typer.Argument(metavar="REWARDS...", help="a response each; / starts a prompt")],
-    method: Annotated[str, typer.Option(metavar="METHOD", help=METHODS)] = "gdpo",
+    method: Annotated[str, typer.Option(metavar="METHOD", help=METHODS_IN_WORDS)] = "gdpo",
     convention: Annotated[str, typer.Option(metavar="NAME", help=CONVENTIONS)] = "paper",
     weights: Annotated[_Text, typer.Option(metavar="W,W,…", help="one number per reward: 1,0.5,2")] = None,
     lengths: Annotated[_Text, typer.Option(metavar="N,N,…", help="tokens, one number per response")] = None,
@@ -177,7 +177,7 @@ def audit_command(
     weight: _Weight = None,
     primary: Annotated[_Text, typer.Option(metavar="NAME", help="the reward that matters most")] = None,
     asked: Annotated[_Text, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {ASKED}")] = None,
-    what_if: Annotated[_Text, typer.Option(metavar="SETTING", help=f"the run under a setting, too: {_SETTING}")] = None,
+    what_if: Annotated[_Text, typer.Option(metavar="SETTING", help=f"the run under a setting, too: {_EXAMPLE}")] = None,
     reward: _Reward = None,
     group: _Group = None,
     columns: _Columns = None,
@@ -191,7 +191,7 @@ def audit_command(
     json_: _Json = None,
     html: _Html = None,
     fail_on: Annotated[
-        _Texts, typer.Option(metavar="LEVEL|ID,…", help=f"exit with 1 at such a finding: {_LEVELS}")
+        _Texts, typer.Option(metavar="SEVERITY|ID,…", help=f"exit with 1 at such a finding: {_FAIL_ON}")
     ] = None,
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: computed on a Ray cluster")] = "local",
     watch: Annotated[bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends it")] = False,

@@ -28,9 +28,9 @@ import gdpo_audit as ga
 imported, before = time.perf_counter() - start, peak()
 start = time.perf_counter()
 report = ga.audit(ga.read_run(sys.argv[1]))
-taken = time.perf_counter() - start
+audited = time.perf_counter() - start
 source, run = report.source, report.run
-print(imported, before, taken, peak(), source["responses"], source["groups"], run["method"], run["max_error"])
+print(imported, before, audited, peak(), source["responses"], source["groups"], run["method"], run["max_error"])
 """
 
 

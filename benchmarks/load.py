@@ -175,7 +175,7 @@ async def flip_marks(server: Server, visitors: list[Visitor], seconds: float, rn
 
 
 async def _trains(server: Server, until: float, rng: random.Random) -> int:
-    """Train new settings without a pause; how many. What was trained once is kept, so each is asked for once."""
+    """Train new set-ups without a pause; how many. What was trained once is kept, so each is asked for once."""
     async with _arrived(server) as visitor:
         await visitor.open("train")
         done = 0

@@ -54,7 +54,7 @@ class Server:
 def serve(name: str, stderr: int = subprocess.DEVNULL) -> Iterator[Server]:
     """Yield the server of that name, listening; it ends with the block."""
     port = unused_port()
-    command = [sys.executable, *(part.format(port=port) for part in COMMANDS[name])]
+    command = [sys.executable, *(word.format(port=port) for word in COMMANDS[name])]
     started = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
     try:

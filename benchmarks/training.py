@@ -7,8 +7,8 @@ import numpy as np
 
 import gdpo_core as gc
 from benchmarks.table import judge, quantile, record, show
+from gdpo_core.conventions import COMPARED
 
-METHODS = ("grpo", "grpo_no_std", "gdpo")
 START = (0.5, 0.5, 0.5)
 SCALE = (1.0, 3.0, 10.0)
 SEEDS, PROMPTS, ROLLOUTS, EPOCHS, RATE = 32, 32, 8, 150, 0.5
@@ -27,14 +27,14 @@ def run(repeats: int = 7) -> None:
     times: dict[str, list[float]] = {name: [] for name in programmes}
     medians: dict[str, dict[str, np.ndarray]] = {}  # over seeds; (epochs + 1, rewards)
     for name, programme in programmes.items():
-        medians[name] = {method: np.median(programme(method), axis=0) for method in METHODS}  # and warm
+        medians[name] = {method: np.median(programme(method), axis=0) for method in COMPARED}  # and warm
     for _ in range(repeats):
         for name, programme in programmes.items():
             start = time.perf_counter()
-            for method in METHODS:
+            for method in COMPARED:
                 programme(method)
             times[name].append(1000 * (time.perf_counter() - start))
-    apart = max(float(np.abs(medians[name][m] - medians["gc.train"][m]).max()) for name in programmes for m in METHODS)
+    apart = max(float(np.abs(medians[name][m] - medians["gc.train"][m]).max()) for name in programmes for m in COMPARED)
     if apart > 0.05:
         raise RuntimeError(f"the programmes do not learn the same: their medians are up to {apart:.3f} apart")
     _print({name: quantile(t, 0.5) for name, t in times.items()}, apart, repeats)
@@ -74,7 +74,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 def _print(ms: dict[str, float], apart: float, repeats: int) -> None:
     ours, *others = ms
     show(
-        f"training view: {len(METHODS)} methods, {SEEDS} seeds, {PROMPTS} × {ROLLOUTS}, {EPOCHS} epochs; "
+        f"training view: {len(COMPARED)} methods, {SEEDS} seeds, {PROMPTS} × {ROLLOUTS}, {EPOCHS} epochs; "
         f"medians of {repeats}, interleaved; curves at most {apart:.3f} apart",
         ("", "measured", "target", ""),
         [

@@ -65,7 +65,7 @@ class Visitor:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         while not self.runs:
             self.messages.append(str(await asyncio.wait_for(self.socket.recv(), PATIENCE)))
-            self._note(self.messages[-1])
+            self._record(self.messages[-1])
         self.state = self.drawings[self.model_id]["state"]
         self.listening = asyncio.create_task(self._listen())
 
@@ -131,7 +131,7 @@ class Visitor:
         """Read all the time, as a browser does: pings are answered, and no old drawing passes for a new one."""
         try:
             async for message in self.socket:
-                if self._note(str(message)):
+                if self._record(str(message)):
                     await self._tell()
             self.lost = "the server closed it"
         except Exception as error:
@@ -142,7 +142,7 @@ class Visitor:
         async with self.arrival:
             self.arrival.notify_all()
 
-    def _note(self, message: str) -> bool:
+    def _record(self, message: str) -> bool:
         """Keep what the page would keep; whether there was anything."""
         if RUN_ENDED in message[:60]:
             self.runs += 1

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path.cwd()))  # where a function to check may be, beside 
 FILE = Path(__file__).parent / "cases.json"
 SAME, ALIKE = 1e-5, 2e-3  # of max(1, |A|): float32 leaves the one, an eps of 1e-4 the other
 FEW = 2  # cases, in which other faults may look alike: each is then named by what its own case shows
-METHODS = ("gdpo", "grpo", "grpo_no_std", "grpo_batch_std")
+RECORDED_METHODS = ("gdpo", "grpo", "grpo_no_std", "grpo_batch_std")
 INPUTS = ("rewards", "groups", "weights", "lengths")
 NO_NUMBERS = (str, bytes, dict, set, frozenset)  # no row has a place in them, or none has a number
 
@@ -188,7 +188,7 @@ def main(arguments: list[str]) -> int:
     """Print a line per case; 0 if all agree, 1 if not, 2 where there is no such function."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("function", metavar="MODULE:FUNCTION", help="or MODULE:CLASS.METHOD")
-    parser.add_argument("--method", default="gdpo", choices=METHODS)
+    parser.add_argument("--method", default="gdpo", choices=RECORDED_METHODS)
     parser.add_argument("--convention", default="paper", choices=tuple(load()["conventions"]))
     options = parser.parse_args(arguments)
     module, _, name = options.function.partition(":")

@@ -10,7 +10,7 @@ with app.setup:
     import gdpo_core as gc
     from views import charts
 
-    METHODS = {"GRPO": "grpo", "GDPO": "gdpo"}
+    BOTH_METHODS = {"GRPO": "grpo", "GDPO": "gdpo"}
     GRADERS = ["correct", "well styled", "concise"]
     COINS = ["first coin", "second coin", "third coin"]
     MARKS = [[1, 1, 1], *[[1, 1, 0]] * 5, [1, 0, 1], *[[1, 0, 0]] * 3, [0, 1, 1], [0, 1, 0]]  # (answers, rewards)
@@ -41,14 +41,14 @@ def _(marks):
     table = pl.DataFrame(
         {"answer": answers, "GRPO": gc.grpo(marks.value).tolist(), "GDPO": gc.gdpo(marks.value).tolist()}
     )
-    mo.ui.table(table, pagination=False, selection=None, format_mapping=dict.fromkeys(METHODS, "{:+.2f}"))
+    mo.ui.table(table, pagination=False, selection=None, format_mapping=dict.fromkeys(BOTH_METHODS, "{:+.2f}"))
     return (table,)
 
 
 @app.cell
 def _(marks):
     # A mix is a way to be marked. Two answers with different mixes and the same advantage are a tied pair.
-    ties = {name: gc.collapse(marks.value, method) for name, method in METHODS.items()}
+    ties = {name: gc.collapse(marks.value, method) for name, method in BOTH_METHODS.items()}
     pl.DataFrame(
         {"method": name, "mixes": len({*map(tuple, marks.value)}), "advantages": len({*collapse.level.tolist()})}
         | {"tied": collapse.tied_pair_count}
@@ -89,7 +89,7 @@ def _(start):
     p0, scale, weights = [start.value, 0.5, 0.1], [1, 3, 10], [1, 1, 1]
     runs = {
         name: gc.train(method, p0, scale=scale, weights=weights, epochs=150, seeds=8)
-        for name, method in METHODS.items()
+        for name, method in BOTH_METHODS.items()
     }
     # After how many epochs a coin shows 1 in nine of ten throws: the median of eight seeds.
     pl.DataFrame({"coin": COINS} | {name: run.steps_to(0.9).median(0).values.tolist() for name, run in runs.items()})

@@ -115,15 +115,15 @@ def rewards_of(setup: Setup, folder: Path) -> pl.DataFrame:
 
 def measure(runs: Path) -> pl.DataFrame:
     """Return the course of every reward of every finished row: setup, row, seed, step, reward, mean."""
-    parts = []
+    tables = []
     for row in planned_rows():
         folders = [runs / row.setup / row.name / str(seed) for seed in SEEDS]
         if all((folder / "metrics.json").exists() for folder in folders):
             for seed, folder in zip(SEEDS, folders, strict=True):
                 named = pl.lit(row.setup).alias("setup"), pl.lit(row.name).alias("row"), pl.lit(seed).alias("seed")
-                parts.append(rewards_of(setup_named(row.setup), folder).select(*named, "step", "reward", "mean"))
+                tables.append(rewards_of(setup_named(row.setup), folder).select(*named, "step", "reward", "mean"))
     kinds = pl.col("setup", "row", "reward").cast(pl.Categorical), pl.col("seed").cast(pl.UInt8)
-    return pl.concat(parts).with_columns(*kinds, pl.col("step").cast(pl.UInt16), pl.col("mean").cast(pl.Float32))
+    return pl.concat(tables).with_columns(*kinds, pl.col("step").cast(pl.UInt16), pl.col("mean").cast(pl.Float32))
 
 
 def speeds(*folders: Path) -> pl.DataFrame:
@@ -208,12 +208,12 @@ def print_judged(table: pl.DataFrame) -> None:
     """Print what came beside each forecast, and the judgement of those from 25 and from 50 steps."""
     came, said = what_came(table), json.loads(FORECASTS.read_text())
     for steps in FROM_STEPS:
-        part = [x for x in said if x["from_steps"] == steps and (x["setup"], x["row"], x["reward"]) in came]
-        truth = [came[x["setup"], x["row"], x["reward"]] for x in part]
-        for x, true in zip(part, truth, strict=True):
+        judged = [x for x in said if x["from_steps"] == steps and (x["setup"], x["row"], x["reward"]) in came]
+        truth = [came[x["setup"], x["row"], x["reward"]] for x in judged]
+        for x, true in zip(judged, truth, strict=True):
             shown = "open" if x["low"] is None else f"{x['difference']:+.3f} [{x['low']:+.3f}, {x['high']:+.3f}]"
             print(f"| {x['setup']} | {x['row']} | {x['reward']} | {shown} | {true:+.3f} |")
-        print(f"from {steps} steps: {judge(truth, part)}")
+        print(f"from {steps} steps: {judge(truth, judged)}")
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ import numpy as np
 import polars as pl
 
 import gdpo_core as gc
-from experiments.setups import METHODS as TRAINED
+from experiments.setups import AGGREGATIONS as TRAINED
 from experiments.setups import SEEDS, SETUPS, Setup, setup_named
 from experiments.train import GROUP, PROMPTS
 from gdpo_core._errors import InputError
-from gdpo_core.conventions import NAMES
-from gdpo_core.means import METHODS, Scalars, Shares, bound_shares
+from gdpo_core.conventions import COMPARED, NAMES
+from gdpo_core.means import Scalars, Shares, bound_shares
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE, PAGE = ROOT / "data" / "experiments.parquet", ROOT / "docs" / "means.md"
@@ -107,32 +107,32 @@ def other_largest(rewards: np.ndarray, weights: Sequence[float], method: str, se
     rewards: (groups, rollouts, rewards). Means and stds of the batch stay as they are wherever its answers go; under
     GRPO as many groups as before have to be silent. A search: False says only that it found none.
     """
-    parts = [_parts(group, np.array(weights), method) for group in rewards]
-    shares = _shares(parts)
+    sums = [_update_sums(group, np.array(weights), method) for group in rewards]
+    shares = _shares(sums)
     for target in np.argsort(-shares)[1:]:
-        if _climb(rewards.copy(), [*parts], int(target), np.array(weights), method, np.random.default_rng(seed)):
+        if _climb(rewards.copy(), [*sums], int(target), np.array(weights), method, np.random.default_rng(seed)):
             return True
     return False
 
 
-def _climb(dealt: np.ndarray, parts: list, target: int, weights: np.ndarray, method: str, draw: Any) -> bool:
+def _climb(dealt: np.ndarray, sums: list, target: int, weights: np.ndarray, method: str, draw: Any) -> bool:
     """Return whether swaps of answers between groups, each kept where it helps, make this reward the largest."""
     groups, size, _ = dealt.shape
-    silent, best = sum(part[1] == 0 for part in parts), -np.inf
+    silent, best = sum(pair[1] == 0 for pair in sums), -np.inf
     for _ in range(SWAPS):
         g, h = draw.choice(groups, 2, replace=False)
         i, j = draw.integers(size, size=2)
         if (dealt[g, i] == dealt[h, j]).all():
             continue
-        before = parts[g], parts[h]
+        before = sums[g], sums[h]
         dealt[g, i], dealt[h, j] = dealt[h, j].copy(), dealt[g, i].copy()
-        parts[g], parts[h] = _parts(dealt[g], weights, method), _parts(dealt[h], weights, method)
-        shares = _shares(parts)
+        sums[g], sums[h] = _update_sums(dealt[g], weights, method), _update_sums(dealt[h], weights, method)
+        shares = _shares(sums)
         lead = shares[target] - np.delete(shares, target).max()
-        same = method == "gdpo" or sum(part[1] == 0 for part in parts) == silent
+        same = method == "gdpo" or sum(pair[1] == 0 for pair in sums) == silent
         if not same or not lead > best:
             dealt[g, i], dealt[h, j] = dealt[h, j].copy(), dealt[g, i].copy()
-            parts[g], parts[h] = before
+            sums[g], sums[h] = before
             continue
         best = lead
         if best > 1e-6:
@@ -140,7 +140,7 @@ def _climb(dealt: np.ndarray, parts: list, target: int, weights: np.ndarray, met
     return False
 
 
-def _parts(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[np.ndarray, float]:
+def _update_sums(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[np.ndarray, float]:
     """Return Σ a_k A, (rewards,), and Σ A² of one group, up to what divides the whole batch."""
     x = (group - group.mean(0)) * weights
     if method == "gdpo":
@@ -153,8 +153,8 @@ def _parts(group: np.ndarray, weights: np.ndarray, method: str) -> tuple[np.ndar
     return x.T @ s / by, total / by
 
 
-def _shares(parts: list) -> np.ndarray:
-    return np.sum([part for part, _ in parts], axis=0) / max(sum(total for _, total in parts), 1e-12)
+def _shares(sums: list) -> np.ndarray:
+    return np.sum([pair for pair, _ in sums], axis=0) / max(sum(total for _, total in sums), 1e-12)
 
 
 def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ def of_run(folder: Path, setup: Setup, ran: str, seed: int) -> list[dict[str, An
     table = pl.concat([pl.read_parquet(path, columns=list(setup.names)) for path in files])
     rewards = table.to_numpy().astype(float).reshape(-1, PROMPTS, GROUP, len(setup.names))
     rows = []
-    for method in METHODS:
+    for method in COMPARED:
         found = bound_shares(scalars_of(rewards, setup, method), method)
         judged = _judge(exact_shares(rewards, setup, method), found, 1e-5)
         dealt: float | None = None
@@ -220,18 +220,18 @@ def _table(rows: pl.DataFrame, dealt: bool) -> list[str]:
     heads = ["set-up", "method", "runs", "steps inside", "median width", "steps decided", "runs decided"]
     heads += ["steps that other groups turn"] * dealt
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    for (setup, method), part in rows.group_by("setup", "under", maintain_order=True):
-        width = float(np.median(part["width"]))
+    for (setup, method), cell in rows.group_by("setup", "under", maintain_order=True):
+        width = float(np.median(cell["width"]))
         cells = [
             setup_named(str(setup)).title,
             NAMES[str(method)],
-            str(len(part)),
-            f"{100 * _over_steps(part, 'held'):.4g} %",
+            str(len(cell)),
+            f"{100 * _over_steps(cell, 'held'):.4g} %",
             f"{100 * width:.0f} points" if width <= WIDEST else "open",
-            f"{100 * _over_steps(part, 'decided_steps'):.1f} %",
-            f"{part['decided'].sum():.0f} of {len(part)}",
+            f"{100 * _over_steps(cell, 'decided_steps'):.1f} %",
+            f"{cell['decided'].sum():.0f} of {len(cell)}",
         ]
-        cells += [f"{100 * float(np.average(part['dealt'])):.0f} %"] if dealt else []
+        cells += [f"{100 * float(np.average(cell['dealt'])):.0f} %"] if dealt else []
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 REWARDS = ("correctness", "style", "conciseness")
-METHODS = {"grpo": "sum_then_normalize", "gdpo": "normalize_then_sum"}  # as `multi_objective_aggregation`
+AGGREGATIONS = {"grpo": "sum_then_normalize", "gdpo": "normalize_then_sum"}  # as `multi_objective_aggregation`
 SEEDS = tuple(range(10))
 NOISE_MEAN, NOISE_STD = 1.0, 0.01
 PLANS = Path(__file__).parent / "plans.json"

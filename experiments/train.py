@@ -20,7 +20,17 @@ from typing import Any
 import numpy as np
 
 from experiments.requests import Request, draw, task_of
-from experiments.setups import METHODS, NOISE_MEAN, NOISE_STD, REWARDS, SEEDS, SETUPS, Setup, planned_rows, setup_named
+from experiments.setups import (
+    AGGREGATIONS,
+    NOISE_MEAN,
+    NOISE_STD,
+    REWARDS,
+    SEEDS,
+    SETUPS,
+    Setup,
+    planned_rows,
+    setup_named,
+)
 from gdpo_core.bfcl import Task, grade
 
 CHECKPOINT = Path(__file__).parent / "checkpoint"
@@ -96,7 +106,7 @@ def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float,
         max_steps=steps,
         learning_rate=learning_rate,
         lr_scheduler_type="constant",
-        multi_objective_aggregation=METHODS[method],
+        multi_objective_aggregation=AGGREGATIONS[method],
         reward_weights=setup.reward_weights,
         gradient_checkpointing=False,
         bf16=False,
@@ -147,7 +157,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.train", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--setup", choices=[setup.name for setup in SETUPS])
-    parser.add_argument("--method", choices=list(METHODS))
+    parser.add_argument("--method", choices=list(AGGREGATIONS))
     parser.add_argument("--seed", type=int, choices=SEEDS)
     parser.add_argument("--plans", action="store_true", help="the rows of plans.json instead, five seeds of each")
     given = parser.parse_args()
@@ -163,7 +173,7 @@ def main() -> int:
     # Seeds outermost: whenever it is interrupted, every set-up has as many pairs as the others, give or take one.
     for seed in SEEDS if given.seed is None else [given.seed]:
         for setup in [setup_named(given.setup)] if given.setup else SETUPS:
-            for method in [given.method] if given.method else METHODS:
+            for method in [given.method] if given.method else AGGREGATIONS:
                 run_once(setup, method, seed, given.out, LEARNING_RATE, STEPS)
     return 0
 

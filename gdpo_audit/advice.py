@@ -293,11 +293,11 @@ def _scales(report: AuditReport) -> Answer:
     now = known[method]
     moved = [after - before for before, after in zip(now, gdpo, strict=True)]
     most = max(range(len(names)), key=lambda k: abs(moved[k]))
-    takes = [
+    phrases = [
         f"takes **{percent(before)}** of the update under {NAMES[method]} and **{percent(after)}** under GDPO"
         for before, after in zip(now, gdpo, strict=True)
     ]
-    told = f"{names[most]} {takes[most]}"
+    told = f"{names[most]} {phrases[most]}"
     if abs(moved[most]) < MOVED:
         near = f"within {100 * MOVED:.0f} points of each other, as all shares are"
         return Answer("nothing", title, f"{told}, {near}.", "train", "equal")
@@ -309,7 +309,7 @@ def _scales(report: AuditReport) -> Answer:
     if first is None:
         return Answer("mixed", title, f"{told}. Whether it should, is open.", "train", "difficulty")
     k = names.index(first)
-    matters = f"{first}, which matters most, {takes[k]}." + ("" if k == most else f" {told}.")
+    matters = f"{first}, which matters most, {phrases[k]}." + ("" if k == most else f" {told}.")
     # A larger share is only praised for the reward that matters most, if another had more before, and if the push on it
     # grows too.
     if moved[k] >= MOVED and now[k] < max(now):

@@ -17,7 +17,7 @@ from gdpo_audit.findings.plan import plan_of
 from gdpo_audit.findings.residual import residual
 from gdpo_audit.findings.shown import shown
 from gdpo_audit.findings.summarise import Mapped, Summary, summarise_all
-from gdpo_audit.findings.sums import Array, Basis, Made, Sums, scaled_share, take
+from gdpo_audit.findings.sums import Array, Basis, Made, Sums, scaled_share, select_batches
 from gdpo_audit.findings.thresholds import SCALE_ONLY
 from gdpo_audit.findings.trials import sample_of
 from gdpo_audit.findings.uncounted import counted
@@ -320,14 +320,14 @@ def _facts_of_summary(
     # TRL logs its last table to trackers twice, so the second of the two does not count.
     twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
     if twice and batches.fingerprint[-2] == batches.fingerprint[-1]:
-        batches = take(batches, slice(-1))
+        batches = select_batches(batches, slice(-1))
     again = _repeats_the_one_before(batches)
     return Facts(
         run=run,
         basis=basis,
-        batches=take(batches, ~again),
-        repeated_batches=take(batches, again),
-        overwritten_batches=take(batches, slice(0)),
+        batches=select_batches(batches, ~again),
+        repeated_batches=select_batches(batches, again),
+        overwritten_batches=select_batches(batches, slice(0)),
         steps=np.union1d(batches.step, batches.step_last).tolist(),
         given_weights={name: w for name, w in wanted.weights.items() if name in run.rewards},
         intended_method=wanted.method,
@@ -358,8 +358,8 @@ def _without_foreign_batches(f: Facts) -> Facts:
     wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
     if f.recipe is None or f.lacks_a_reward or not wrong.any():
         return f
-    bad = take(f.batches, wrong)
-    kept = replace(f, batches=take(f.batches, ~wrong), overwritten_batches=bad)
+    bad = select_batches(f.batches, wrong)
+    kept = replace(f, batches=select_batches(f.batches, ~wrong), overwritten_batches=bad)
     # The advantages of an evaluation differ from the recipe's by a factor, and none of its rows is missing. Weights
     # that are only guessed may be off by a factor too, so they prove nothing.
     known = len(f.recipe.unknown) < len(f.rewards)
@@ -367,17 +367,17 @@ def _without_foreign_batches(f: Facts) -> Facts:
     if f.framework.evaluation_overwrites and known and scaled_share(bad) >= SCALE_ONLY and right.any():
         return kept
     few = bad.batch[bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST].tolist()
-    parts = [table.filter(pl.col("batch").is_in(bad.batch.tolist())) for table in f.run.tables()]
-    sample = [part.filter(pl.col("batch").is_in(few)) for part in parts]
-    if (size := _smaller_groups(f, parts)) is not None:
+    tables = [table.filter(pl.col("batch").is_in(bad.batch.tolist())) for table in f.run.tables()]
+    sample = [table.filter(pl.col("batch").is_in(few)) for table in tables]
+    if (size := _smaller_groups(f, tables)) is not None:
         return replace(kept, size_of_evaluations=size)
     recipe = solve(sample, f.rewards, f.run.framework)
-    if recipe is None or not _reproduces(recipe, (part for part in parts if len(part)), f.rewards):
+    if recipe is None or not _reproduces(recipe, (table for table in tables if len(table)), f.rewards):
         return f
     return replace(kept, recipe_of_the_rest=recipe)
 
 
-def _smaller_groups(f: Facts, parts: Sequence[pl.DataFrame]) -> int | None:
+def _smaller_groups(f: Facts, tables: Sequence[pl.DataFrame]) -> int | None:
     """Return the size of smaller groups, as evaluations have them, in which the recipe makes all advantages of some
     batches.
 
@@ -387,7 +387,7 @@ def _smaller_groups(f: Facts, parts: Sequence[pl.DataFrame]) -> int | None:
     size, recipe = f.run.group_size, f.recipe
     if size is None or recipe is None or f.run.grouped_by_column:
         return None
-    tables = [part for part in parts if len(part)]
+    tables = [table for table in tables if len(table)]
     for smaller in divisors(size)[-2::-1]:
         block = pl.int_range(pl.len()).over("batch") // smaller
         in_blocks = [table.with_columns(pl.struct("batch", block).rle_id().alias("group")) for table in tables]

@@ -9,7 +9,7 @@ import polars as pl
 
 from gdpo_audit.findings.facts import Facts, ValueFacts
 from gdpo_audit.findings.summarise import pieces, summarise
-from gdpo_audit.findings.sums import add_up, concat, take
+from gdpo_audit.findings.sums import add_up, concat, select_batches
 from gdpo_audit.logs.choosing import natural
 from gdpo_audit.logs.run import Run
 from gdpo_core._errors import InputError
@@ -34,11 +34,11 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
         return ()
     known, remaining = values.head(VALUES), len(values) - VALUES
     basis = replace(f.basis, examples_of=None)
-    parts = [summarise(part, basis).batches for part in _numbered(f, known["key"])]
-    sums = add_up(together := concat(parts), together.batch)
+    by_table = [summarise(table, basis).batches for table in _numbered(f, known["key"])]
+    sums = add_up(together := concat(by_table), together.batch)
     names = list(enumerate(known["value"].to_list()))
     names.sort(key=lambda name: (name[1] is None, natural(name[1] or "")))
-    facts = {number: replace(f, batches=take(sums, sums.batch == number)) for number in sums.batch.tolist()}
+    facts = {number: replace(f, batches=select_batches(sums, sums.batch == number)) for number in sums.batch.tolist()}
     named_values = [ValueFacts(value, 1, facts[number]) for number, value in names if number in facts]
     return (
         *named_values,
@@ -75,10 +75,10 @@ def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
 
     The number is the place of the value's key in `keys`; every value that is not among them has the number `VALUES`.
     """
-    numbers = pl.DataFrame({"key": keys, "part": np.arange(len(keys))})
+    numbers = pl.DataFrame({"key": keys, "_value": np.arange(len(keys))})
     for table in pieces(f.run.tables()):
         rows = table.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
         if len(rows):
             key = rows.select(pl.col("_by").hash().alias("key"))
-            part = key.join(numbers, on="key", how="left", maintain_order="left")["part"]
-            yield rows.with_columns(part.fill_null(VALUES))
+            value = key.join(numbers, on="key", how="left", maintain_order="left")["_value"]
+            yield rows.with_columns(value.fill_null(VALUES))

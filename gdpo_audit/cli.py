@@ -201,10 +201,10 @@ def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
     (['conflict', 'error', 'reward-dead', 'warning'], frozenset())
     """
     failing: set[str] = set()
-    for part in (part for text in texts or () for part in text.split(",")):
-        name = part.strip().lower().replace("_", "-")
+    for entry in (entry for text in texts or () for entry in text.split(",")):
+        name = entry.strip().lower().replace("_", "-")
         known = f"{', '.join(SEVERITIES)} or the id of a finding: {', '.join(IDS)}"
-        expect(name in (*SEVERITIES, *IDS), "fail-on", known, repr(part))
+        expect(name in (*SEVERITIES, *IDS), "fail-on", known, repr(entry))
         failing.update(SEVERITIES[: SEVERITIES.index(name) + 1] if name in SEVERITIES else [name])
     return frozenset(failing)
 
@@ -271,8 +271,8 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
     for path in paths:
         real = os.path.realpath(path)
         # Each zip holds a whole run, so several of them are not parts of one.
-        part = os.path.isfile(path) and not path.lower().endswith(".zip")
-        run = runs.setdefault((os.path.dirname(real), format_suffix(path)) if part else real, {})
+        shares_a_run = os.path.isfile(path) and not path.lower().endswith(".zip")
+        run = runs.setdefault((os.path.dirname(real), format_suffix(path)) if shares_a_run else real, {})
         run.setdefault(real, path)
     return [list(run.values()) for run in runs.values()]
 
@@ -339,8 +339,8 @@ def _write(targets: Mapping[str, Path], texts: Mapping[str, str]) -> None:
 
 def _json(reports: Sequence[AuditReport], groups: int) -> str:
     """Return the JSON of one report, or of several together; groups: how many groups of each finding it holds."""
-    parts = [report.to_dict(groups) for report in reports]
-    return _dump(parts[0] if len(parts) == 1 else {"schema": 1, "runs": parts})
+    dicts = [report.to_dict(groups) for report in reports]
+    return _dump(dicts[0] if len(dicts) == 1 else {"schema": 1, "runs": dicts})
 
 
 def _dump(value: Mapping[str, Any]) -> str:

@@ -58,7 +58,7 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
         runs_b=paths_b,
         method_a=method_a,
         method_b=method_b,
-        settings=_settings(first, second),
+        settings=_how_made(first, second),
         rewards_of_a=tuple(name for name in names_a if name not in names_b),
         rewards_of_b=tuple(name for name in names_b if name not in names_a),
         unit="runs" if several else "steps",
@@ -101,7 +101,7 @@ def _columns(
     yield "silent groups", None, column(SILENT, method_a), column(SILENT, method_b)
 
 
-def _settings(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
+def _how_made(*sides: Sequence[AuditReport]) -> tuple[HowMade, ...]:
     """Return what differs between two sides in how their runs were made: its name, and its value on either side.
 
     Where the runs of one side differ from each other, all of their values are named.

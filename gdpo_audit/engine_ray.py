@@ -35,7 +35,7 @@ def _ray() -> Any:
     return ray
 
 
-def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator[Any]:
+def map_on_ray(function: Callable[[Any], Any], tables: Iterable[Any]) -> Iterator[Any]:
     """Yield what a function returns for each part, in the order of the parts, as `map` does; Ray's workers compute it.
 
     Raises InputError if a worker dies, and what the function itself raises.
@@ -45,10 +45,10 @@ def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator
         if not ray.is_initialized():
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        remote = ray.remote(max_retries=RETRIES)(lambda part: _in_one_thread(function, part))
+        remote = ray.remote(max_retries=RETRIES)(lambda table: _in_one_thread(function, table))
         waiting = deque[Any]()
-        for part in parts:
-            waiting.append(remote.remote(part))
+        for table in tables:
+            waiting.append(remote.remote(table))
             if len(waiting) > AHEAD * workers:
                 yield ray.get(waiting.popleft())
         yield from map(ray.get, waiting)
@@ -59,9 +59,9 @@ def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator
         raise InputError(f"--engine: expected ray's workers to finish, got {type(error).__name__}: {why}") from None
 
 
-def _in_one_thread(function: Callable[[Any], Any], part: Any) -> Any:
+def _in_one_thread(function: Callable[[Any], Any], table: Any) -> Any:
     """Return what a function returns for one part, with torch kept to one thread."""
     import torch
 
     torch.set_num_threads(1)  # there are as many workers as cores, so more threads would only wait for each other
-    return function(part)
+    return function(table)

@@ -17,9 +17,9 @@ from gdpo_core._words import count, listing
 from gdpo_core.checking.check import ConfigCheck
 from gdpo_core.conventions import Convention
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.pushing import distances, push_of, push_parts
+from gdpo_core.pushing import distances, push_of, push_sums
 from gdpo_core.registry import method_for
-from gdpo_core.ties import update_parts
+from gdpo_core.ties import update_sums
 
 
 def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
@@ -49,8 +49,8 @@ def score_sample(check: ConfigCheck, run: Run) -> SampleScore:
     formula, prepared = method_for(check.method or "", batch)
     steps = formula(prepared)
     a = prepared.zero_unrewarded(steps.advantages)
-    shares, whole = (x.sum(-1) for x in update_parts(prepared, steps, a, prepared.all_responses))
-    products, squares = (x.sum(-1) for x in push_parts(a, distances(batch), batch.all_responses))
+    shares, whole = (x.sum(-1) for x in update_sums(prepared, steps, a, prepared.all_responses))
+    products, squares = (x.sum(-1) for x in push_sums(a, distances(batch), batch.all_responses))
     sizes = f"The sample counts as {count(batches, 'batch', 'batches')} with {count(groups, 'group')}"
     more = f"; the run has {count(check.groups or 0, 'group')} in each" * bool(
         check.groups and check.groups * batches != groups

@@ -45,13 +45,13 @@ def prose(sentence: str) -> Html:
     return Html(re.sub(r"(?s)\*\*(.+?)\*\*", r"<b>\1</b>", str(text(sentence))))
 
 
-def join(*parts: object) -> Html:
+def join(*content: object) -> Html:
     """Return pieces of HTML and text as one piece of HTML; text is escaped.
 
     >>> join(tag("b", "a"), "<")
     Markup('<b>a</b>&lt;')
     """
-    return Html("".join(map(text, parts)))
+    return Html("".join(map(text, content)))
 
 
 def tag(name: str, /, *content: object, kind: str = "", **attributes: object) -> Html:
@@ -136,15 +136,15 @@ def table(
     >>> table(["", "a"], [["b", 1]])
     Markup('<table><thead><tr><td></td><th scope="col">a</th></tr></thead><tbody><tr><th scope="row">b</th><td>1</td></tr></tbody></table>')
     """  # noqa: E501
-    parts = [tag("caption", caption)] if caption else []
+    content = [tag("caption", caption)] if caption else []
     if over:
         first, *head = head
         spans = (tag("th", name, scope="colgroup", colspan=columns) for name, columns in over.items())
-        parts.append(tag("thead", tag("tr", tag("th", first, scope="col", rowspan=2), *spans), _head(head)))
+        content.append(tag("thead", tag("tr", tag("th", first, scope="col", rowspan=2), *spans), _head(head)))
     elif head:
-        parts.append(tag("thead", _head(head)))
-    parts.append(tag("tbody", *(_row(row, head[1:] if folds else ()) for row in rows)))
-    return tag("table", *parts, kind=kind)
+        content.append(tag("thead", _head(head)))
+    content.append(tag("tbody", *(_row(row, head[1:] if folds else ()) for row in rows)))
+    return tag("table", *content, kind=kind)
 
 
 def _head(cells: Sequence[object]) -> Html:

@@ -185,8 +185,8 @@ def group_numbers(groups: Groups, responses: int, device: torch.device | str) ->
 
 def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Function], _Function]:
     """Return a decorator for functions with `**options`; `help` then shows the keywords `names` of `target` there."""
-    taken = signature(target).parameters
-    passed_on = [taken[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
+    parameters_of_target = signature(target).parameters
+    passed_on = [parameters_of_target[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
 
     def decorate(function: _Function) -> _Function:
         """Return the function with the signature that `help` is to show."""

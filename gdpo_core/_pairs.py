@@ -39,7 +39,7 @@ class Block:
     # (groups, rollouts) the number of each response, −1 where a row is padded; None: the responses stand in order
     rows: Tensor | None
 
-    def take(self, x: Tensor, fill: float) -> Tensor:
+    def pad(self, x: Tensor, fill: float) -> Tensor:
         """Return values of all responses, (…, responses), as (…, groups, rollouts), a row per group.
 
         fill: the value that stands where a row is padded.
@@ -171,7 +171,7 @@ class Distinctions:
 
 
 def count_distinct_and_tied(
-    parts: list[Block],
+    all_blocks: list[Block],
     rewards: Tensor,
     mask: Tensor,
     advantages: Mapping[str, Tensor],
@@ -185,24 +185,24 @@ def count_distinct_and_tied(
     the methods under which an eps can part ties; same: how far apart round-off may put equal advantages, relative to
     the largest of the group.
     """
-    groups = sum(len(part.groups) for part in parts)
+    groups = sum(len(block.groups) for block in all_blocks)
     counts = mask.new_zeros((2 + 3 * len(advantages), groups), dtype=torch.int64)
     dead = mask.new_zeros((len(rewards), groups))
     level = {method: torch.empty_like(a, dtype=torch.int64) for method, a in advantages.items()}
-    for part in parts:
-        present, r = part.take(mask, False), part.take(rewards, torch.nan)
+    for block in all_blocks:
+        present, r = block.pad(mask, False), block.pad(rewards, torch.nan)
         vector = vector_ranks(r, present)
         same_vector, size = equal_pairs(vector), present.sum(1)
         rows = [vector.amax(1) + 1, size * (size - 1) // 2 - same_vector]
         for method, a in advantages.items():
-            rank, by_eps = _ranks_and_parted(part, present, a, bare.get(method), same)
-            part.put(rank, level[method])
+            rank, by_eps = _ranks_and_parted(block, present, a, bare.get(method), same)
+            block.put(rank, level[method])
             # Responses with one reward vector always have one advantage.
             rows += [rank.amax(1) + 1, (equal_pairs(rank) - same_vector).clamp(min=0), by_eps]
-        counts[:, part.groups] = torch.stack(rows)
+        counts[:, block.groups] = torch.stack(rows)
         r = r.masked_fill(~present, torch.nan)
         low, high = r.nan_to_num(nan=torch.inf).amin(-1), r.nan_to_num_(nan=-torch.inf).amax(-1)
-        dead[:, part.groups] = low >= high
+        dead[:, block.groups] = low >= high
     levels, tied, by_eps = counts[2::3], counts[3::3], counts[4::3]
     return Distinctions(
         vectors=counts[0],
@@ -216,7 +216,7 @@ def count_distinct_and_tied(
 
 
 def _ranks_and_parted(
-    part: Block, present: Tensor, advantages: Tensor, bare: Tensor | None, same: float
+    block: Block, present: Tensor, advantages: Tensor, bare: Tensor | None, same: float
 ) -> tuple[Tensor, Tensor]:
     """Return the ranks of the advantages of a block, and how many of its pairs of equal rank only an eps keeps apart.
 
@@ -224,11 +224,11 @@ def _ranks_and_parted(
     counted; advantages, bare: (responses,) as computed and as computed without any eps, bare being None where no eps
     can part ties; same: as in `ranks_despite_eps`.
     """
-    x = part.take(advantages, torch.nan).masked_fill(~present, torch.nan)
+    x = block.pad(advantages, torch.nan).masked_fill(~present, torch.nan)
     rank = ranks(x, same * _largest(x))
     if bare is None:
         return rank, rank.new_zeros(len(rank))
-    despite_eps = ranks_despite_eps(x, part.take(bare, torch.nan).masked_fill(~present, torch.nan), same)
+    despite_eps = ranks_despite_eps(x, block.pad(bare, torch.nan).masked_fill(~present, torch.nan), same)
     return despite_eps, (equal_pairs(despite_eps) - equal_pairs(rank)).clamp(min=0)
 
 
@@ -265,22 +265,22 @@ class PairOrders:
     tied: dict[str, Tensor]  # by method, the pairs with one advantage
 
 
-def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
+def count_orders(all_blocks: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
     """Count, group by group, the pairs whose advantages follow the primary reward, tie, or are in the wrong order.
 
     parts: the blocks of all groups; primary: (responses,) the reward that should decide, where a response with NaN is
     left out; level: by method, (responses,) the rank of each advantage in its group, 0 the lowest, where a response
     with −1 is left out.
     """
-    pairs = torch.zeros(sum(len(part.groups) for part in parts), dtype=torch.int64, device=primary.device)
+    pairs = torch.zeros(sum(len(block.groups) for block in all_blocks), dtype=torch.int64, device=primary.device)
     inverted, tied = ({method: torch.zeros_like(pairs) for method in level} for _ in range(2))
-    for part in parts:
-        reward = ranks(part.take(primary, torch.nan))
-        pairs[part.groups] = _apart(reward.clamp(max=0), reward)
+    for block in all_blocks:
+        reward = ranks(block.pad(primary, torch.nan))
+        pairs[block.groups] = _apart(reward.clamp(max=0), reward)
         for method, levels in level.items():
-            x = part.take(levels, -1).masked_fill(reward < 0, -1)
-            tied[method][part.groups] = _apart(x, reward)
-            inverted[method][part.groups] = _swapped(reward, x)
+            x = block.pad(levels, -1).masked_fill(reward < 0, -1)
+            tied[method][block.groups] = _apart(x, reward)
+            inverted[method][block.groups] = _swapped(reward, x)
     return PairOrders(pairs, inverted, tied)
 
 

@@ -66,8 +66,8 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
     wanted = "method=NAME, convention=NAME or weights.REWARD=NUMBER, with commas between several"
     setting: dict[str, Any] = {}
     weights: list[str] = []
-    *parts, rest = re.split(r"(?<==)([^=,]*)(?:,|$)", text)
-    for named, value in zip(parts[::2], map(str.strip, parts[1::2]), strict=True):
+    *pieces, rest = re.split(r"(?<==)([^=,]*)(?:,|$)", text)
+    for named, value in zip(pieces[::2], map(str.strip, pieces[1::2]), strict=True):
         key = named[:-1].strip()
         if key.startswith("weights."):
             weights.append(f"{key.removeprefix('weights.')}={value}")
@@ -75,12 +75,12 @@ def parse_setting(text: str, argument: str) -> dict[str, Any]:
         expect(key in ("method", "convention") and value != "", argument, wanted, repr(clip(f"{named}{value}")))
         expect(key not in setting, argument, "each part once", f"{key!r} twice")
         setting[key] = value
-    expect(rest == "" and len(parts) > 0, argument, wanted, repr(clip(rest or text)))
+    expect(rest == "" and len(pieces) > 0, argument, wanted, repr(clip(rest or text)))
     by_name = parse_weights(weights, argument, "weights.REWARD=NUMBER")
     return setting | ({"weights": by_name} if by_name else {})
 
 
-def parse_named(text: str, argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
+def parse_named(text: str, argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from name to number out of one text, NAME=NUMBER with commas between several.
 
     argument, form: words of InputError, the name of the argument and how each pair should be written.
@@ -88,11 +88,11 @@ def parse_named(text: str, argument: str, form: str = "NAME=NUMBER") -> dict[str
     >>> parse_named("correct = 1, format=0.5", "parts")
     {'correct': 1.0, 'format': 0.5}
     """
-    parts = [re.sub(r"\s*=\s*", "=", part.strip()) for part in text.split(",")]
-    return parse_weights(parts, argument, f"{form}, with commas between several")
+    pairs = [re.sub(r"\s*=\s*", "=", pair.strip()) for pair in text.split(",")]
+    return parse_weights(pairs, argument, f"{wanted}, with commas between several")
 
 
-def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
+def parse_weights(texts: Iterable[str], argument: str, wanted: str = "NAME=NUMBER") -> dict[str, float]:
     """Return a dict from the name of a reward to its weight out of several texts, each NAME=NUMBER.
 
     argument, form: words of InputError, the name of the argument and how a text should be written. The same reward must
@@ -106,7 +106,7 @@ def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER"
         name, _, number = text.rpartition("=")
         weight = parse_number(number)
         if name == "" or weight is None or not isfinite(weight):
-            raise InputError(f"{argument}: expected {form}, got {text!r}")
+            raise InputError(f"{argument}: expected {wanted}, got {text!r}")
         expect(abs(weight) <= _LARGEST, argument, f"a number of at most {_LARGEST:g}", repr(text))
         expect(name not in weights, argument, "each reward once", f"{name!r} twice")
         weights[name] = weight

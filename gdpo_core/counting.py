@@ -116,9 +116,9 @@ def _gdpo(rollouts: int, rewards: int) -> int:
     unit = _units(rollouts, rewards)
     normalised = cache(lambda runs: [_normalised(column, unit) for column in _columns(runs)])
     reached = new = {(0,) * rollouts}
-    numbers, parts = 0, 1 + max(unit).bit_length() // 512
+    numbers, size = 0, 1 + max(unit).bit_length() // 512
     for _ in range(rewards):
-        numbers += parts * rollouts * sum(prod(size + 1 for size in _runs(sums)) for sums in new)
+        numbers += size * rollouts * sum(prod(size + 1 for size in _runs(sums)) for sums in new)
         _expect_feasible(numbers, rollouts, rewards)
         new = {tuple(sorted(map(add, sums, z))) for sums in new for z in normalised(_runs(sums))} - reached
         reached |= new
@@ -150,13 +150,13 @@ def _units(rollouts: int, rewards: int) -> list[int]:
     >>> _units(4, 2)
     [0, 1, 33, 1, 0]
     """
-    parts = [_square_and_free(p * (rollouts - p)) for p in range(1, rollouts)]
+    factors = [_square_and_free(p * (rollouts - p)) for p in range(1, rollouts)]
     common: dict[int, int] = {}
-    for q, d in parts:
+    for q, d in factors:
         common[d] = lcm(common.get(d, 1), q)
     base = 2 * rewards * rollouts * max(common.values(), default=1) + 1
     digit = {d: base**n for n, d in enumerate(common)}
-    return [0, *(common[d] // q * digit[d] for q, d in parts), 0]
+    return [0, *(common[d] // q * digit[d] for q, d in factors), 0]
 
 
 def _square_and_free(n: int) -> tuple[int, int]:

@@ -66,9 +66,9 @@ class DifferingGroups:
         rates = 1 / (1 + np.exp(-logits))
         shares = [
             np.ones_like(rates)
-            if np.isnan(part)
-            else 1 - _all_equal(rates, part, size) - _all_equal(1 - rates, part, size)
-            for part in within
+            if np.isnan(share)
+            else 1 - _all_equal(rates, share, size) - _all_equal(1 - rates, share, size)
+            for share in within
         ]
         return cls(logits, np.maximum(shares, 1e-6))
 
@@ -80,8 +80,8 @@ class DifferingGroups:
         place = np.clip((logits - self.logits[0]) / (self.logits[1] - self.logits[0]), 0, len(self.logits) - 1.001)
         low = place.astype(int)
         k = np.arange(self.shares.shape[0])
-        part = place - low
-        return self.shares[k, low] * (1 - part) + self.shares[k, low + 1] * part
+        fraction = place - low
+        return self.shares[k, low] * (1 - fraction) + self.shares[k, low + 1] * fraction
 
 
 def _all_equal(rates: Array, within: float, size: int) -> Array:
@@ -194,10 +194,10 @@ class Speeds:
         logs = np.log(self.grid)
         return np.sqrt(np.maximum(self.chance @ logs**2 - (self.chance @ logs) ** 2, 0))
 
-    def quantile(self, level: Array) -> Array:
+    def quantile(self, probability: Array) -> Array:
         """Return (draws, K) the speeds at these quantiles of `chance`; level: (draws, K) the quantiles, from 0 to 1."""
         cumulated = self.chance.cumsum(1) - self.chance / 2
-        columns = [np.interp(level[:, k], cumulated[k], self.grid) for k in range(len(self.start))]
+        columns = [np.interp(probability[:, k], cumulated[k], self.grid) for k in range(len(self.start))]
         return np.stack(columns, axis=1)
 
     def starts(self, speeds: Array) -> Array:

@@ -25,7 +25,6 @@ from gdpo_core._statistics import GRAIN
 from gdpo_core.frameworks import CONVENTIONS
 
 Array = np.ndarray
-METHODS = ("grpo", "grpo_no_std", "gdpo")
 _TRL = CONVENTIONS["trl"]
 _SLACK = 1e-4  # the relative error of a sum of squares that comes from float32 and a few printed digits
 _MOST_KINDS = 300_000  # the most kinds of groups that are looked at one by one
@@ -97,7 +96,7 @@ class _Sides:
 
 
 def bound_shares(s: Scalars, method: str) -> Shares:
-    """Return bounds of each reward's share of the update at each step, under a method of `METHODS`.
+    """Return bounds of each reward's share of the update at each step, under a method of `conventions.COMPARED`.
 
     >>> one = np.array([[0.25, 0.5]])
     >>> s = Scalars(4, 1, (1, 1), ((0, 1), (0, 1)), one, one * np.nan, np.array([0.5]), np.array([0.0]))
@@ -210,8 +209,8 @@ def _grain(s: Scalars) -> float:
     The result is 0 where no such number is found, or where a reward has more than two values.
     """
     gaps = s.gaps[s.gaps > 0] if not np.isnan(s.gaps).any() else np.array([])
-    for parts in range(1, 65):
-        grain = gaps.min(initial=np.inf) / parts
+    for divisor in range(1, 65):
+        grain = gaps.min(initial=np.inf) / divisor
         if gaps.size and np.allclose(gaps / grain, np.round(gaps / grain), rtol=0, atol=1e-6):
             return float(grain)
     return 0.0
@@ -299,11 +298,11 @@ def _by_groups(s: Scalars, sides: _Sides) -> tuple[Array, Array]:
     teaching = np.maximum(np.nan_to_num(_teaching(s), nan=1.0), 1)[:, None]
     reached = np.minimum(sides.varies_high, teaching)
     with np.errstate(invalid="ignore", divide="ignore"):
-        part = reached / (reached + (teaching - reached) * counts)
-        part = np.where(reached == 0, 0.0, part)
+        share_of_teaching = reached / (reached + (teaching - reached) * counts)
+        share_of_teaching = np.where(reached == 0, 0.0, share_of_teaching)
         alone = np.maximum(teaching - _length_of_rest(sides.varies_high), 0)
         alone = np.where(alone < teaching, alone * counts / (alone * counts + teaching - alone), 1.0)
-        high = np.where(part > 0, np.maximum(most, 0) * part, 0.0)
+        high = np.where(share_of_teaching > 0, np.maximum(most, 0) * share_of_teaching, 0.0)
         low = np.where(alone < 1, alone + (1 - alone) * np.minimum(least, 0), 1.0)
     return low, high
 

@@ -48,7 +48,7 @@ def push_under(batch: Batch, a: Tensor) -> tuple[float, ...]:
     a: (prompts, rollouts) or (responses,) the advantages.
     """
     over = batch.all_responses
-    products, squares = push_parts(a, distances(batch), over)
+    products, squares = push_sums(a, distances(batch), over)
     return tuple(push_of(products, squares, over.total(advantage_or_zero(a).square())).flatten().tolist())
 
 
@@ -58,7 +58,7 @@ def distances(batch: Batch) -> Tensor:
     return centre(batch.rewards, over)[1].nan_to_num_(nan=0.0)
 
 
-def push_parts(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
+def push_sums(a: Tensor, distance: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return the sums Σ A d_k and Σ d_k² from which `push_of` makes the push, each (rewards, …).
 
     a: the advantages A; distance: d_k, each reward minus its mean in the group; over: the responses to sum over. A

@@ -147,7 +147,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
     distinct = count_distinct_and_tied(blocks_of(batch), rewards, kept, {method: a}, of_bare, same)
     mixed, tied, pairs = distinct.vectors > 1, distinct.tied[method], int(distinct.pairs.sum())
     means = torch.cat([torch.stack([tied > 0, distinct.levels[method], distinct.vectors]), distinct.dead])[:, mixed]
-    part, whole = update_parts(prepared, steps, advantages, prepared.all_responses)
+    products, squares = update_sums(prepared, steps, advantages, prepared.all_responses)
     # These are means of whole numbers, so that they do not depend on the order of the groups.
     with_ties, levels, vectors, *dead = means.double().mean(1).tolist()
     return Collapse(
@@ -162,7 +162,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
         dead_rewards=tuple(dead),
         silent_groups=silent.double().mean().item(),
         push=push_under(batch, advantages),
-        update_share=tuple(torch.where(whole > 0, part / whole, torch.nan).flatten().tolist()),
+        update_share=tuple(torch.where(squares > 0, products / squares, torch.nan).flatten().tolist()),
         level=distinct.level[method][kept],
         response=kept.nonzero().flatten(),
         _rewards=rewards.T,
@@ -186,7 +186,7 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
     return collapse(rewards, method, **options).update_share
 
 
-def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
+def update_sums(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """Return (rewards, …) Σ a_k A and (…) Σ A², whose ratio is each reward's share of the update.
 
     batch, steps: the rewards, and what the method computed for them, with the parts a_k; a: the advantages A, where NaN
@@ -233,7 +233,7 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
     lower, higher = [at_fine.new_empty(0)], [at_fine.new_empty(0)]
     responses = torch.arange(len(primary_reward), device=primary_reward.device)
     for block in blocks(coarse._index):
-        rows, reward = block.take(responses, -1), block.take(primary_reward, torch.nan)
+        rows, reward = block.pad(responses, -1), block.pad(primary_reward, torch.nan)
         for at in range(0, len(reward), at_once := max(1, _PAIRS_AT_ONCE // block.rollouts**2)):
             members, r = rows[at : at + at_once], reward[at : at + at_once]
             below = r[:, :, None] < r[:, None, :]  # NaN compares false, so padding and responses left out are no pairs

@@ -32,8 +32,8 @@ def by_folder() -> Counter[str]:
     named = subprocess.run(["git", "ls-files", "*.py", "*.js", "*.css"], cwd=ROOT, capture_output=True, text=True)
     counted: Counter[str] = Counter()
     for name in filter(lambda name: (ROOT / name).exists(), named.stdout.split()):
-        parts = name.split("/")
-        counted["/".join(parts[:-1][: 1 + (parts[0] == "tests")]) or name] += code_lines(ROOT / name)
+        folders = name.split("/")
+        counted["/".join(folders[:-1][: 1 + (folders[0] == "tests")]) or name] += code_lines(ROOT / name)
     return counted
 
 

@@ -21,13 +21,13 @@ from views.train.runs import train
 DATA = Path(__file__).resolve().parent.parent / "data"
 
 
-def final_values(setting: Setup, methods: Sequence[str]) -> dict[str, list]:
+def final_values(setup: Setup, methods: Sequence[str]) -> dict[str, list]:
     """Return by method, for each weight and then for the gate, [p of the right answer at the end, epochs to LEARNT]."""
-    settings = [replace(setting, weights=(1.0, weight), gate=None) for weight in cards.WEIGHTS]
-    settings.append(replace(setting, weights=None, gate=(1, 0)))
+    variants = [replace(setup, weights=(1.0, weight), gate=None) for weight in cards.WEIGHTS]
+    variants.append(replace(setup, weights=None, gate=(1, 0)))
     endings: dict[str, list] = {m: [] for m in methods}
-    for one in settings:
-        for m, run in train(one, methods).items():
+    for variant in variants:
+        for m, run in train(variant, methods).items():
             steps = medians(run)[0]
             endings[m].append([round(run.p[:, -1, 0].median().item(), 4), None if steps == inf else int(steps)])
     return endings
@@ -37,10 +37,10 @@ def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict
     """Return all that the file holds; rates: the pass rates of the answers that the Lab shows first."""
     file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}
     for scenario in scenarios:
-        setting = scenario.at(rates)
-        file["sketches"][scenario.id] = {c: cards.sketch(setting.compared(c)) for c in COMPARISONS}
-        if setting.arms:
-            file["weights"][scenario.id] = {c: final_values(setting.compared(c), COMPARED) for c in COMPARISONS}
+        setup = scenario.at(rates)
+        file["sketches"][scenario.id] = {c: cards.sketch(setup.compared(c)) for c in COMPARISONS}
+        if setup.arms:
+            file["weights"][scenario.id] = {c: final_values(setup.compared(c), COMPARED) for c in COMPARISONS}
     return file
 
 

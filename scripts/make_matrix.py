@@ -41,7 +41,7 @@ def answered(data: dict) -> dict:
         inputs = [case[name] for name in check.INPUTS]
         case["advantages"] = {
             method: {key: answer(inputs, method, c["how"]) for key, c in data["conventions"].items()}
-            for method in check.METHODS
+            for method in check.RECORDED_METHODS
         }
     return data
 

@@ -44,7 +44,7 @@ def _first(values: list) -> object:
 def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {name: _first(values) for name, values in value.items() if "" not in values}
-    return [_plain(part) for part in value] if isinstance(value, list) else value
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def read(folder: Path) -> pl.DataFrame:

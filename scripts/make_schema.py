@@ -21,24 +21,24 @@ UNSET_MEMBERS = [member.name for member in fields(ReportPart) if member.default 
 
 def schema(title: str, *types: type) -> dict[str, Any]:
     """Return the JSON schema of a value of one of the types."""
-    either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
-    for of, part in parts.items():
-        part["description"] = cleandoc(part["description"])  # as Python itself does from 3.13 on
+    either, types_by_name = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    for name, described in types_by_name.items():
+        described["description"] = cleandoc(described["description"])  # as Python itself does from 3.13 on
         # A member is written where it has its default too, unless that is UNSET.
-        optional = UNSET_MEMBERS if of == "ReportPart" else ()
-        part["required"] = [name for name in part["properties"] if name not in optional]
-        for member in part["properties"].values():
+        optional = UNSET_MEMBERS if name == "ReportPart" else ()
+        described["required"] = [name for name in described["properties"] if name not in optional]
+        for member in described["properties"].values():
             member.pop("default", None)
-    if "Finding" in parts:
-        parts["Finding"]["properties"]["id"]["examples"] = list(IDS)
-    if "StepPart" in parts:
-        parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
+    if "Finding" in types_by_name:
+        types_by_name["Finding"]["properties"]["id"]["examples"] = list(IDS)
+    if "StepPart" in types_by_name:
+        types_by_name["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
         "description": "Members may be added within a schema. Where one goes or changes its meaning, the number grows.",
         "anyOf": list(either),
-        "$defs": with_nulls(parts),
+        "$defs": types_by_name,
     }
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import gdpo_audit as ga
 from experiments import train
-from experiments.setups import METHODS, setup_named
+from experiments.setups import AGGREGATIONS, setup_named
 
 STEPS = 3
 
@@ -19,18 +19,18 @@ def runs(tmp_path_factory):
     """Runs of both methods, made twice, each time in a folder of its own."""
     folders = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
     for folder in folders:
-        for method in METHODS:
+        for method in AGGREGATIONS:
             train.run_once(setup_named("pays_5"), method, 0, folder, train.LEARNING_RATE, STEPS)
     return folders
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", AGGREGATIONS)
 def test_the_same_seed_gives_the_same_log(runs, method):
     first, second = (log_of(folder, method) for folder in runs)
     assert first.table.equals(second.table)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", AGGREGATIONS)
 def test_an_audit_finds_out_what_was_set(runs, method):
     run = ga.audit(log_of(runs[0], method)).run
     assert (run["method"], run["convention"], run["reproduced"]) == (method, "trl", True)

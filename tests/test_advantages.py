@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 
-METHODS = pytest.mark.parametrize("method", naive.METHODS)
+EACH_METHOD = pytest.mark.parametrize("method", naive.METHODS)
 DTYPES = (torch.float32, torch.float64)
 HALF = 1 / sqrt(2)
 
@@ -104,7 +104,7 @@ def test_a_difference_in_the_last_digit_of_one_reward_does_not_silence_another(d
     close(s, [x + y for x, y in zip(z1, z2, strict=True)], 1e-5)
 
 
-@METHODS
+@EACH_METHOD
 @pytest.mark.parametrize(
     "dtype, size",
     ((torch.float64, 1e90), (torch.float64, 1e-90), (torch.float32, 1e25), (torch.float32, 1e-25),

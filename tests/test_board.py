@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from examples.board import app as example
 from gdpo_core.board import Board
-from gdpo_core.board.state import UNDEFINED, levels_of
+from gdpo_core.board.state import UNDEFINED, two_values
 
 
 def number(said: str) -> float:
@@ -66,11 +66,11 @@ def test_a_change_by_hand_is_a_board_of_that(group, data):
     rewards, weights = group
     board = Board(rewards, weights=weights)
     i, k = data.draw(st.integers(0, len(rewards) - 1)), data.draw(st.integers(0, len(weights) - 1))
-    levels = levels_of([row[k] for row in rewards])
-    rewards[i][k] = data.draw(st.sampled_from(levels)) if levels else data.draw(st.floats(-1e9, 1e9))
+    pair = two_values([row[k] for row in rewards])
+    rewards[i][k] = data.draw(st.sampled_from(pair)) if pair else data.draw(st.floats(-1e9, 1e9))
     board.set_state({"marks": rewards})
     assert board.drawing["a"] == Board(rewards, weights=weights).drawing["a"]
-    if levels:
+    if pair:
         with pytest.raises(traitlets.TraitError, match=r"marks: expected"):
             board.marks = [[0.123456] * len(weights)] * len(rewards)
 

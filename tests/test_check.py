@@ -186,7 +186,7 @@ CASES = {
     ),
     "axolotl-fewer-weights": (axolotl(FUNCS + "reward_weights: [1]}"), axolotl("trl: {reward_weights: [1]}")),
 }
-FORMS = {"trl": ".py", "verl": ".sh", "swift": ".sh", "nemo": ".sh", "axolotl": ".yaml"}
+SUFFIXES = {"trl": ".py", "verl": ".sh", "swift": ".sh", "nemo": ".sh", "axolotl": ".yaml"}
 
 
 def test_every_trap_has_a_case_and_every_trainer_is_named_in_the_help():
@@ -196,10 +196,10 @@ def test_every_trap_has_a_case_and_every_trainer_is_named_in_the_help():
 
 @pytest.mark.parametrize("trap", CASES)
 def test_a_trap_is_found_where_it_is_and_not_beside_it(trap):
-    form = FORMS[trap.partition("-")[0]]
+    suffix = SUFFIXES[trap.partition("-")[0]]
     (holds, at), (near, beside) = (case if isinstance(case, tuple) else (case, None) for case in CASES[trap])
-    assert trap in held(holds, f"train{form}", at)
-    assert trap not in held(near, f"train{form}", beside)
+    assert trap in held(holds, f"train{suffix}", at)
+    assert trap not in held(near, f"train{suffix}", beside)
 
 
 PLACE = re.compile(r"[\w-]+==[\d.]+ [\w./-]+:\d+|[\w-]+/[\w-]+@[\w.]+ [\w./-]+:\d+|[\w-]+/[\w-]+#\d+")
@@ -418,7 +418,7 @@ BOMB = "b: &b [1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(TIMES)
         ({"a.yaml": "x: 1"}, r"got the keys x"),
         ({"a.sh": "python3 -m verl.trainer.main algorithm.adv_estimator=grpo worker.rollout.n=5"}, r"got the keys al"),
         ({"a.sh": "accelerate launch grpo.py --config recipes/own.yaml"}, r"it names recipes/own.yaml: give that file"),
-        ({"a.py": "print(1)"}, r"a.py: expected a configuration of .* got no setting at all"),
+        ({"a.py": "print(1)"}, r"a.py: expected a configuration of .* got no key at all"),
         ({"a.yaml": axolotl(""), "b.sh": verl(GDPO_VERL)}, r"one trainer .* axolotl \(base_model in a.yaml:1\) and"),
         ({"a.py": "from trl import GRPOConfig\nGRPOConfig(\n"}, r"a.py:2: expected Python 3\.\d+, got: '\(' was"),
         ({"a.yaml": "a: [1\nb: {"}, r"a.yaml:2: expected YAML"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from gdpo_core.ties import Order
 
-METHODS = pytest.mark.parametrize("method", naive.METHODS)
+EACH_METHOD = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
 COUNTED = ("groups", "mixed_groups", "tied_pair_count")
 SHARES = ("groups_with_ties", "tied_pairs", "levels", "vectors", "silent_groups")
@@ -100,7 +100,7 @@ def test_inversions_are_pairs_in_which_the_lower_primary_gets_more():
 
 
 @CONVENTIONS
-@METHODS
+@EACH_METHOD
 @given(with_rewards)
 def test_every_figure_agrees_with_the_explicit_pairs(method, convention, batch):
     c = gc.collapse(**read(batch, method=method, convention=convention))

@@ -19,10 +19,10 @@ BY_REWARDS = {  # 4 rollouts, 1 to 8 rewards
     "grpo_no_std": [4, 10, 20, 35, 56, 84, 120, 165],
     "gdpo": [4, 14, 45, 127, 318, 722, 1507, 2929],
 }
-METHODS = tuple(BY_ROLLOUTS)
+COUNTED_METHODS = tuple(BY_ROLLOUTS)
 SMALL = [(1, 1), (1, 3), (2, 1), (2, 2), (2, 5), (3, 1), (3, 2), (3, 4), (4, 2), (4, 3), (5, 2), (5, 3), (6, 2), (9, 2)]
 sizes = pytest.mark.parametrize("rollouts, rewards", SMALL)
-methods = pytest.mark.parametrize("method", METHODS)
+methods = pytest.mark.parametrize("method", COUNTED_METHODS)
 
 
 # --- the slow way ----------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def test_what_cannot_be_used_is_named(subtests):
     size = {"rollouts": 2, "rewards": 2}
     for call in (gc.count_groups, gc.enumerate_groups):
         check_refusals(subtests, call, size, BAD, shown=True)
-    for method in METHODS:
+    for method in COUNTED_METHODS:
         check_refusals(subtests, gc.count_distinct, size | {"method": method}, OF_COUNTS, shown=True)
 
 

@@ -44,8 +44,8 @@ def silent(group) -> bool:
     return group["right"].n_unique() == group["length"].n_unique() == 1
 
 
-def audited(frame, form="parquet", **named):
-    return ga.audit(ga.read_run({f"log.{form}": in_form(form, frame)}, group_size=SIZE, **named))
+def audited(frame, kind="parquet", **named):
+    return ga.audit(ga.read_run({f"log.{kind}": in_form(kind, frame)}, group_size=SIZE, **named))
 
 
 # --- over the steps ---------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_what_happens_to_each_prompt_is_what_a_plain_count_gives(choice):
     _, ties, found, first = looked(choice)
     plain = [happens(group(task, choice), choice.weight) for task in DATA.tasks]
     assert [OUTCOMES[n] for n in found.outcome.tolist()] == [outcome for outcome, _ in plain]
-    for k, method in enumerate(prompts.METHODS):
+    for k, method in enumerate(prompts.BOTH_METHODS):
         pairs = first.order(method, choice.weight)
         assert [pairs.right, pairs.tied, pairs.wrong] == [sum(o[k][part] for _, o in plain) for part in range(3)]
         assert pairs == ties[method].order()
@@ -150,14 +150,14 @@ def test_slider_and_charts_reach_beyond_every_weight_that_is_said_to_be_enough()
 
 
 # What a setting says, beside a plain count. 1.5: nothing to break; 2 answers: a single tie; 71: every tie broken.
-SETTINGS = [
+SAID_CHOICES = [
     *(Choice(weight=weight) for weight in (1.5, 2.0, 6.5)),
     *(Choice(n, weight=weight) for n, weight in ((2, 1.0), (2, 2.0), (3, 2.0), (4, 1.0), (ALL, 2.0), (ALL, 5.05))),
     Choice(8, 99, OTHER, 2.0),
     Choice(12, 3, ("correctness", "envelope", "conciseness_lenient"), 1.05),
 ]
 _RANDOM = Random(44)
-SETTINGS += [
+SAID_CHOICES += [
     Choice(
         _RANDOM.choice((2, 3, 4, 8, 12)),
         _RANDOM.randrange(100),
@@ -169,7 +169,7 @@ SETTINGS += [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choice", SETTINGS, ids=str)
+@pytest.mark.parametrize("choice", SAID_CHOICES, ids=str)
 def test_every_sentence_holds_at_every_setting(choice):
     marks, ties, found, first = looked(choice)
     plain = [happens(group(task, choice), choice.weight) for task in DATA.tasks]
@@ -212,7 +212,7 @@ def test_every_sentence_holds_at_every_setting(choice):
             choice, first
         )
 
-    push = {m: prompts.pushes(DATA, choice)[m][0] for m in prompts.METHODS}
+    push = {m: prompts.pushes(DATA, choice)[m][0] for m in prompts.BOTH_METHODS}
     bold = pushed.pushes_in_words(DATA, choice)
     way = "alike" if signed(push["gdpo"]) == signed(push["grpo"]) else "more" if push["gdpo"] > push["grpo"] else "less"
     assert f"correctness {way}" in bold and signed(push["gdpo"]) in bold and signed(push["grpo"]) in bold
@@ -245,7 +245,7 @@ def test_the_sentence_on_draws_says_of_how_many_it_is():
 
 def test_the_reference_figures():
     _, _, found, first = looked(Choice(ALL))
-    assert [round(found.tied[m] / 963, 3) for m in prompts.METHODS] == [0.825, 0.065]
+    assert [round(found.tied[m] / 963, 3) for m in prompts.BOTH_METHODS] == [0.825, 0.065]
     assert first.wrong("gdpo", 1, first.broken()) == pytest.approx(0.678, abs=0.001)
     _, _, found, first = looked(Choice())
     assert found.counts == {"both": 140, "wrong": 129, "apart": 125, "gdpo": 0, "untied": 485, "alike": 84}
@@ -260,7 +260,7 @@ def test_the_range_over_draws_is_that_of_each_draw_alone():
     choice = Choice(4, graders=OTHER, weight=2.0)
     spread = prompts.spread(DATA, choice)
     each = [looked(replace(choice, seed=seed)) for seed in range(prompts.DRAWS)]
-    for method in prompts.METHODS:
+    for method in prompts.BOTH_METHODS:
         tied = [found.tied[method] / 963 for _, _, found, _ in each]
         assert spread.tied[method] == pytest.approx((min(tied), max(tied)))
     wrong = [first.wrong("gdpo", choice.weight, first.broken(choice.weight)) for *_, first in each]
@@ -297,7 +297,7 @@ def test_squares_legend_bars_and_curves_hold_the_same_counts(choice):
     for bar in {(row["of"], row["method"]) for row in rows}:
         assert sum(row["share"] for row in rows if (row["of"], row["method"]) == bar) == pytest.approx(1)
     line = order.weight_rows(first)["all pairs"]["gdpo"]
-    assert line[choice.weight] == next(r["share"] for r in reversed(rows) if r["part"] == "wrong")
+    assert line[choice.weight] == next(r["share"] for r in reversed(rows) if r["order"] == "wrong")
 
 
 def test_a_prompt_that_is_not_known_gets_a_sentence():
@@ -360,11 +360,11 @@ def test_the_curves_by_size_hold_the_numbers_and_say_where_gdpo_peaks():
     found = sizes.shares(by_size)
     for size in by_size:
         tied = looked(Choice(size))[2].tied
-        assert all(found["prompts with a tie"][m][size] == tied[m] / 963 for m in prompts.METHODS)
+        assert all(found["prompts with a tie"][m][size] == tied[m] / 963 for m in prompts.BOTH_METHODS)
     assert list(by_size) == [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 71]
     assert sizes.title(DATA, Choice()).endswith("from 3.1 % to 82.5 % under GRPO and from 3.1 % to 6.5 % under GDPO")
     assert sizes.title(DATA, Choice(4, weight=2.0)) == sizes.title(DATA, Choice())
-    said = told(sizes.part(by_size, Choice()))
+    said = told(sizes.section(by_size, Choice()))
     assert "under GDPO from 3.1 % to 6.5 %, with 15.1 % at 16" in said
 
 
@@ -376,7 +376,7 @@ def test_the_papers_cells_are_counted_on_both_sides():
     )
     assert ahead == {"gdpo": 58, "grpo": 8, "equal": 2}
     assert {name: len(of) for name, of in results.ahead(cells).items()} == ahead
-    said = told(paper.part())
+    said = told(paper.section())
     assert paper.title().endswith("35 of 68 cells of its tables GDPO is ahead by at least one point, GRPO in none")
     assert "By any margin GDPO is ahead in 58 cells and GRPO in 8, and 2 cells are equal" in said
     assert "For most cells the paper does not say how much its runs vary" in said

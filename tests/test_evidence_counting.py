@@ -9,7 +9,7 @@ import gdpo_core as gc
 from views.evidence import counting as counts
 from views.evidence.counting import NAMES
 
-METHODS = tuple(NAMES)
+COUNTED_METHODS = tuple(NAMES)
 
 
 def rows(html, part="tbody"):
@@ -18,7 +18,7 @@ def rows(html, part="tbody"):
 
 @pytest.mark.slow
 def test_the_part_claims_the_counts_beyond_where_the_paper_ends():
-    told = text_of(counts.part())
+    told = text_of(counts.section())
     assert (
         "4 answers with 8 marks each form 183,181,376 different groups; GRPO gives them only 119 "
         "different sets of advantages, GDPO 2,929" in counts.title()
@@ -32,4 +32,4 @@ def test_the_tables_hold_every_count_of_the_charts():
     for table, sizes in zip(tables, (counts.BY_REWARDS, counts.BY_ROLLOUTS), strict=True):
         found = [[int(x.replace(",", "")) for x in re.findall(r"<td>([\d,]+)</td>", row)] for row in rows(table)]
         assert found == [[*counts.count_groups(size).values(), gc.count_groups(*size)] for size in sizes]
-    assert counts.count_groups((9, 2)) == {method: gc.count_distinct(method, 9, 2) for method in METHODS}
+    assert counts.count_groups((9, 2)) == {method: gc.count_distinct(method, 9, 2) for method in COUNTED_METHODS}

@@ -98,7 +98,9 @@ def test_the_predictions_are_those_of_the_coins(predictions):
     setup, measured = setups.setup_named("pays_5"), predictions["measured"]
     options = {"scale": setup.pays, "rollouts": train.GROUP, "prompts": train.PROMPTS, "epochs": measured["steps"]}
     options |= {name: predictions["coins"][name] for name in ("lr", "seeds")}
-    grpo, gdpo = (gc.train(method, measured["pass_rates"], **options).p[:, :-1].mean(1) for method in setups.METHODS)
+    grpo, gdpo = (
+        gc.train(method, measured["pass_rates"], **options).p[:, :-1].mean(1) for method in setups.AGGREGATIONS
+    )
     stored = next(entry for entry in predictions["setups"] if entry["name"] == "pays_5")["rewards"]
     for k, reward in enumerate(setups.REWARDS):
         found = np.median((gdpo - grpo)[:, k])
@@ -174,7 +176,7 @@ def test_the_table_has_every_step_of_every_run_and_its_columns_agree(table):
     assert table.filter(pl.col("setup") != "noise")["noise"].is_null().all()
 
 
-@pytest.mark.parametrize("method", setups.METHODS)
+@pytest.mark.parametrize("method", setups.AGGREGATIONS)
 def test_a_sample_is_the_log_of_its_run(method, table):
     path = SAMPLES / f"pays_5_{method}"
     log = pl.read_parquet(path / "completions.parquet")

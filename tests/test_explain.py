@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 
-METHODS = pytest.mark.parametrize("method", naive.METHODS)
+EACH_METHOD = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
 
 
 @pytest.mark.slow
 @CONVENTIONS
-@METHODS
+@EACH_METHOD
 @given(naive.batches())
 def test_with_groups_every_intermediate_is_that_of_the_naive_loop(method, convention, batch):
     options = {"weights": None if batch.weights is None else f64(batch.weights), "convention": convention}

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from test_house import APP, CORE, SCRIPTS, VIEWS, relative, said
+from test_house import APP, CORE, SCRIPTS, TOOLS, VIEWS, bindings, relative, said
 
 ROOT = Path(__file__).parent.parent
 ENTRY = re.compile(r"- \*\*(?P<term>[^*]+)\*\*(?: \((?P<others>[^)]+)\))? — (?P<sentence>.+)")
@@ -61,3 +61,26 @@ def test_no_text_says_a_word_that_the_glossary_retired():
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_in_use(name):
     assert re.search(rf"\b{re.escape(name.lower())}s?\b", TEXT)
+
+
+# Where a name of the glossary may be bound, in which it has the glossary's meaning; elsewhere a thing has another name.
+# No thing is called a take. The public `steps_to(level=…)`, and `level` in the JSON of a comparison, keep their names.
+HOMES = {
+    "take": r"gdpo_audit/logs/",
+    "level": r"gdpo_core/(_pairs|ties|training|board/\w+)|gdpo_audit/(cli|json_types|logs/parts|report/comparison)"
+    r"|gdpo_audit/findings/(examples|sums)|views/(evidence/opened|lab/books)|benchmarks/toys/",
+    "part": r"gdpo_core/(means|ties|board/result)|gdpo_audit/(cli|logs/)|gdpo_cli|views/run/log",
+    "form": r"gdpo_audit/logs/",
+    "setting": r"gdpo_core/_parse|gdpo_audit/|views/(evidence/forecasts|results)",
+    "entry": r"gdpo_core/checking/",
+    "methods": r"gdpo_core/(methods|registry|__init__)\.py",
+}
+SPELLED = {"take": r"takes?|taken", "entry": r"Entry", "methods": r"METHODS"}
+
+
+@pytest.mark.parametrize("word", HOMES)
+def test_a_name_has_one_meaning(word):
+    form = re.compile(SPELLED.get(word, rf"(?i:{word}s?)"))
+    elsewhere = [path for path in [*CORE, *VIEWS, *TOOLS, APP] if not re.match(HOMES[word], relative(path))]
+    for path in elsewhere:
+        assert not list(filter(form.fullmatch, bindings(path))), relative(path)

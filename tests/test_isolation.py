@@ -26,7 +26,7 @@ def uploaded(secret: str, more: int = 1) -> list[list[str]]:
     return [["completions_00001.csv", base64.b64encode(written.encode()).decode()]]
 
 
-def taken(visitor: Guest) -> list[bytes]:
+def downloads(visitor: Guest) -> list[bytes]:
     """The downloads of the last report."""
     files = []
     for element in visitor.controls("marimo-download")[-3:]:
@@ -66,7 +66,7 @@ def test_what_one_visitor_uploads_no_other_is_told(page_url):
             visitor.choose(visitor.controls("marimo-file")[-1], uploaded(secret))
             visitor.receive(lambda _, secret=secret, visitor=visitor: secret in visitor.messages[-1])  # the report
             visitor.rest()
-        files = [taken(visitor) for visitor in both]
+        files = [downloads(visitor) for visitor in both]
         for mine, others in ((0, 1), (1, 0)):
             told = "".join(both[mine].messages)
             assert secrets[mine] in told and secrets[others] not in told

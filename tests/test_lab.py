@@ -17,7 +17,7 @@ from gdpo_core.board import Board
 from gdpo_core.board.drawing import draw
 from gdpo_core.board.facts import facts_of
 from gdpo_core.board.result import compute
-from gdpo_core.board.state import METHODS, PAYS, UNDEFINED, State
+from gdpo_core.board.state import CHOSEN_METHODS, PAYS, UNDEFINED, State
 from views.address import DEEDS
 from views.lab import answers, books, depth
 from views.nav import Nav
@@ -34,7 +34,7 @@ states = st.builds(
     st.tuples(*[st.sampled_from([1.0, 1.0, *PAYS])] * 3),
     st.tuples(*[st.sampled_from([1.0, 1.0, 0.0, 0.5, 1.3, 2.0, 5.0])] * 3),
     st.sampled_from(list(gc.CONVENTIONS)),
-    st.sampled_from(list(METHODS)),
+    st.sampled_from(list(CHOSEN_METHODS)),
     st.just(LENGTHS),
 ).filter(lambda s: [s.method, s.convention] not in UNDEFINED)
 
@@ -275,7 +275,7 @@ def test_a_method_is_refused_where_its_convention_does_not_define_it():
     for method, convention in UNDEFINED:
         with pytest.raises(gc.InputError):
             gc.advantages(GRADED, method, convention=gc.CONVENTIONS[convention])
-    for method, convention in itertools.product(METHODS, gc.CONVENTIONS):
+    for method, convention in itertools.product(CHOSEN_METHODS, gc.CONVENTIONS):
         if [method, convention] not in UNDEFINED:
             compute(replace(START, method=method, convention=convention), method)
 

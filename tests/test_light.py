@@ -39,7 +39,7 @@ def test_every_name_on_offer_is_there_and_no_module_hides_one():
 
 
 def test_help_names_what_there_is():
-    assert tuple(gc.METHODS) == COMPARED and listing(COMPARED, "or") == gdpo_cli.METHODS
+    assert tuple(gc.METHODS) == COMPARED and listing(COMPARED, "or") == gdpo_cli.METHODS_IN_WORDS
     assert listing(gc.CONVENTIONS, "or") == gdpo_cli.CONVENTIONS and ", ".join(NAMES) == gdpo_cli.ASKED
     assert listing(readable_with_writers(), "or") == gdpo_cli.FRAMEWORKS
 

@@ -52,7 +52,7 @@ from gdpo_audit.logs.standard_rows import batches
 
 read_run = ga.read_run
 NAN = float("nan")
-METHODS = ("grpo", "grpo_no_std", "grpo_batch_std", "gdpo")
+LOGGED_METHODS = ("grpo", "grpo_no_std", "grpo_batch_std", "gdpo")
 
 # --- every reader: what it says of a log -----------------------------------------------------------------------------
 
@@ -312,7 +312,7 @@ def test_what_a_trainer_wrote_comes_back(tmp_path, write, options):
     assert run.framework == write.__name__.removeprefix("write_") and not run.issues and run.configured_method is None
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", LOGGED_METHODS)
 def test_ms_swifts_args_say_which_method_was_asked_for(tmp_path, method):
     write_ms_swift(tmp_path / "run" / "v0-1", method=method, args=True)
     for place in ("run/v0-1", "run/v0-1/completions.jsonl", "run"):  # the last: found below, with its args
@@ -486,7 +486,7 @@ def test_empty_lines_of_csv_are_nothing(text, end):
 @given(
     size=st.sampled_from([2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 16, 17]),
     groups=st.integers(2, 6),
-    method=st.sampled_from(METHODS),
+    method=st.sampled_from(LOGGED_METHODS),
     same=st.sampled_from(["", "pairs", "all"]),
     seed=st.integers(0, 10**6),
 )

@@ -12,7 +12,8 @@ import gdpo_core as gc
 from experiments import means
 from experiments.setups import setup_named
 from gdpo_audit.logs.scalars import two_values
-from gdpo_core.means import METHODS, Scalars, bound_shares
+from gdpo_core.conventions import COMPARED
+from gdpo_core.means import Scalars, bound_shares
 
 NAN = float("nan")
 # What TRL 1.16.0 logged of the first step of pays_5 under GRPO with seed 0.
@@ -55,7 +56,7 @@ def test_the_exact_share_is_inside_the_bounds_and_the_largest_is_the_largest():
     for _ in range(120):
         rewards, weights, values = drawn(draw)
         scalars = logged(rewards, weights, values, silent=draw.random() < 0.5)
-        for method in METHODS:
+        for method in COMPARED:
             exact = np.array(gc.update_share(rewards, method, weights=weights, convention=gc.TRL))
             found = bound_shares(scalars, method)
             if np.isfinite(exact).all():
@@ -65,7 +66,7 @@ def test_the_exact_share_is_inside_the_bounds_and_the_largest_is_the_largest():
     assert decided > 15
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", COMPARED)
 def test_every_way_to_group_the_answers_is_inside(method):
     answers, marks = np.array([[1, 0], [1, 1], [0, 1], [0, 0], [1, 0], [0, 0.0]]), [(0.0, 1.0)] * 2
     found = bound_shares(logged(answers.reshape(2, 3, 2), [1, 2], marks, silent=False), method)

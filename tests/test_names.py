@@ -15,6 +15,7 @@ NAMES = [
     *("_key", "_file", "_event", "_pass", "_open", "_by", "rows", "sum", "size", "vectors", "index", "literal", "len"),
     *("count", "id", "reward", "score", "total", "kl", "value", "name", "finding", "share", "method", "over", "text"),
     *("float32", "silent", "visits", "responses", "prompt", "completion", "uid", "prompt_id", "task", "gdpo:row"),
+    "_value",
     *("reward:correct", "reward:length", "weight 0", "two words", " a ", "it's", 'say "yes"', "a.b", "a/b", "a,b=c"),
     *("a:b:c", "[bold]x[/bold]", "<b>&amp;", "$x^2$", "{}", "%s", "\\n", "tab\there", "Größe", "奖励", "🎯", "e\u0301"),
     *("0", "1.5", "-", "nan", "None", "true", "n" * 3_000, ""),

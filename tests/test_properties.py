@@ -160,12 +160,12 @@ def of_differences(method, c, case):
     return method not in ("max_rl", "papo", "saw") and not (c.group_of_one == "raw" and alone(case))
 
 
-def takes_a_further_reward(method, c, case):
+def allows_a_further_reward(method, c, case):
     return of_differences(method, c, case) and not (c.one_reward_is_grpo and len(case.weights) == 1)
 
 
-def takes_one_that_is_missing(method, c, case):
-    return c.missing == "skipped" and takes_a_further_reward(method, c, case)
+def allows_a_missing_reward(method, c, case):
+    return c.missing == "skipped" and allows_a_further_reward(method, c, case)
 
 
 def leaves_out_empty_responses(method, c, case):
@@ -187,10 +187,10 @@ PROPERTIES = {  # what is changed, who promises the rest, of which batches
         all_weights_negated, lambda method, c, case: method not in ("sa_mrpo", "max_rl"), "any"
     ),
     "a further reward without weight": (
-        a_further_reward(lambda i: (7 * i) % 3, 0.0), takes_a_further_reward, "complete"
+        a_further_reward(lambda i: (7 * i) % 3, 0.0), allows_a_further_reward, "complete"
     ),
-    "a further reward that never varies": (a_further_reward(lambda i: 0.1), takes_a_further_reward, "complete"),
-    "a further reward that is never there": (a_further_reward(lambda i: nan), takes_one_that_is_missing, "any"),
+    "a further reward that never varies": (a_further_reward(lambda i: 0.1), allows_a_further_reward, "complete"),
+    "a further reward that is never there": (a_further_reward(lambda i: nan), allows_a_missing_reward, "any"),
     "without empty responses": (without_the_responses_that_have_no_reward, leaves_out_empty_responses, "any"),
     "without lengths": (
         lambda case, draw: (replace(case, lengths=None), same), lambda m, c, case: not tokens_count(m, c), "any"

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from fake_logs import Step, generic_frame, write_ms_swift, write_nemo_rl, write_trl, write_verl
 from logs import LOGS, frames_of, lines, parquet, write_trackio, write_wandb
-from test_logs import METHODS, OF_ANY_TABLE, OF_TRAINERS
+from test_logs import LOGGED_METHODS, OF_ANY_TABLE, OF_TRAINERS
 from test_schema import VALID
 
 import gdpo_audit as ga
@@ -167,9 +167,9 @@ SIZES = {
 }
 SIZES |= {"no prompts": {"drop": ("prompt",)}, "same prompts": {"same_prompts": "pairs"}, "cut": {"drop_rows": {3: 5}}}
 WRITTEN = {  # name: what writes it into a folder, its options
-    **{f"trl {method}": (write_trl, {"method": method}) for method in METHODS},
+    **{f"trl {method}": (write_trl, {"method": method}) for method in LOGGED_METHODS},
     **{f"trl {name}": (write_trl, options) for name, options in SIZES.items()},
-    **{f"ms_swift {method}": (write_ms_swift, {"method": method, "args": True}) for method in METHODS},
+    **{f"ms_swift {method}": (write_ms_swift, {"method": method, "args": True}) for method in LOGGED_METHODS},
     "verl": (write_verl, {}),
     "verl same prompts": (write_verl, {"same_prompts": "all"}),
     "verl v1": (write_verl, {"v1": True}),

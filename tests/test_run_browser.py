@@ -114,19 +114,19 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
             assert clear.evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= 16
             clear.click()
             page.locator(".whose").get_by_text("A real run").wait_for()
-    taken = {}
+    downloads = {}
     for label in ("Report (JSON)", "Report (HTML)", "Table (CSV)"):
         with page.expect_download() as download:
             page.get_by_role("button", name=label).or_(page.get_by_role("link", name=label)).click()
-        taken[download.value.suggested_filename] = download.value.path().read_bytes()
-    report = json.loads(taken["audit.json"])
+        downloads[download.value.suggested_filename] = download.value.path().read_bytes()
+    report = json.loads(downloads["audit.json"])
     assert report["schema"] == 1 and report["run"]["method"] == "gdpo"
-    assert len(pl.read_csv(taken["responses.csv"])) == report["source"]["responses"] == 128
+    assert len(pl.read_csv(downloads["responses.csv"])) == report["source"]["responses"] == 128
     offline = browser.new_context(offline=True)
     opened = offline.new_page()
     requests = []
     opened.on("request", lambda request: requests.append(request.url))
-    opened.set_content(taken["audit.html"].decode())
+    opened.set_content(downloads["audit.html"].decode())
     assert WEIGHTS in opened.locator("body").inner_text() and opened.locator("svg").count() > 0 and not requests
     offline.close()
     page.locator("nav").get_by_role("link", name="Use it").click()

@@ -15,14 +15,14 @@ import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core._words import percent, signed
 from gdpo_core.board.drawing import draw
-from gdpo_core.board.state import METHODS, PAYS, UNDEFINED, State
+from gdpo_core.board.state import CHOSEN_METHODS, PAYS, UNDEFINED, State
 from views.lab import answers
 
 AT_ONCE = 50  # states an example, so that the nightly 200 examples are 10,000
 STARTS = [answers.grade_answers(task).state for task in bfcl.load_tasks("data/tasks")]
 WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 ROUND_OFF = 1e-7  # of the largest advantage
-NAMES = ["GRPO", *METHODS.values()]
+NAMES = ["GRPO", *CHOSEN_METHODS.values()]
 DECOUPLED = ("gdpo", "mo_grpo", "saw", "sa_mrpo", "gd2po")
 
 
@@ -43,7 +43,7 @@ def random_state(rng: random.Random) -> State:
     any_weight = (0.0, 0.1, 0.5, 1.0, 1.0, 1.2, 2.0, 3.7, 5.0)
     weights = [1.0] * width if rng.random() < 0.4 else [rng.choice(any_weight) for _ in range(width)]
     convention = rng.choice(["paper", *gc.CONVENTIONS])
-    method = rng.choice(["gdpo", "gdpo", *METHODS])
+    method = rng.choice(["gdpo", "gdpo", *CHOSEN_METHODS])
     if [method, convention] in UNDEFINED:
         convention = "paper"
     return State(
@@ -63,7 +63,7 @@ class Plain:
         self.all = range(len(marks))
         self.right = [row[0] > 0 for row in marks]
         self.a = self.drawing["a"]
-        self.name = METHODS[self.state.method]
+        self.name = CHOSEN_METHODS[self.state.method]
         self.pairs = [(i, j) for i in self.all for j in self.all if not self.right[i] and self.right[j]]
         self.bare = [self.without_eps(method) for method in ("grpo", self.state.method)]
         self.pile = next((note["answers"] for note in self.drawing["notes"] if len(note["answers"]) > 1), [])

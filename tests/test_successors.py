@@ -16,7 +16,7 @@ from gdpo_core._groups import batch_of
 
 NAMES = ("mo_grpo", "papo", "dvao", "saw", "gd2po", "sa_mrpo", "corr_grpo")
 DECOUPLED = ("mo_grpo", "papo", "saw", "gd2po", "sa_mrpo")
-METHODS = pytest.mark.parametrize("method", NAMES)
+EACH_METHOD = pytest.mark.parametrize("method", NAMES)
 
 
 # --- by hand ---------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ NAIVE = {
 
 
 @pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
-@METHODS
+@EACH_METHOD
 @given(data=st.data())
 def test_it_is_what_a_plain_loop_computes(method, convention, data):
     of_pairs = method == "corr_grpo"  # which the paper defines for complete rewards
@@ -290,7 +290,7 @@ def test_its_large_group_limit_is_where_large_groups_go(method, match_scale):
     close(drawn, limit, 0.01)
 
 
-@METHODS
+@EACH_METHOD
 def test_each_seed_is_a_batch_of_its_own(method):
     p = f64([0.9, 0.2, 0.5])[:, None, None, None]
     r = (torch.rand(3, 4, 8, 5, generator=torch.Generator().manual_seed(6)) < p).double()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_audit.findings.summarise import pieces, summarise, summarise_all
-from gdpo_audit.findings.sums import Basis, bin_batches, concat, take, total
+from gdpo_audit.findings.sums import Basis, bin_batches, concat, select_batches, total
 from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.recipe.recipe import Recipe
 
@@ -112,7 +112,7 @@ def summed(table, basis):
 
 
 def by_batch(sums):
-    return [take(sums, slice(i, i + 1)) for i in range(len(sums.batch))]
+    return [select_batches(sums, slice(i, i + 1)) for i in range(len(sums.batch))]
 
 
 # --- held to gc.collapse and gc.gdpo -------------------------------------------------------------------------------

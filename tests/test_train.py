@@ -32,7 +32,7 @@ from gdpo_core.training import COMPARISONS
 from scripts import make_gallery
 from views.nav import Nav
 from views.train import cards, controls, runs, verdicts, words
-from views.train.controls import linked_values, pass_rates, scenario_values, setting_of
+from views.train.controls import linked_values, pass_rates, scenario_values, setup_of
 
 DATA = Path("data")
 PATH = DATA / "scenarios.json"
@@ -64,12 +64,12 @@ def plain(html):
     ],
 )
 def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, comparison):
-    setting, stored = scenario.at(RATES).compared(comparison), FILE["sketches"][scenario.id][comparison]
-    arms = bool(setting.arms)
+    setup, stored = scenario.at(RATES).compared(comparison), FILE["sketches"][scenario.id][comparison]
+    arms = bool(setup.arms)
     promised = scenario.verdicts.get(comparison, scenario.verdict)
-    assert cards.kind(stored, arms) == promised == verdict(runs.train(setting), arms)
-    made = cards.sketch(setting)
-    for method in runs.COMPARED:
+    assert cards.kind(stored, arms) == promised == verdict(runs.train(setup), arms)
+    made = cards.sketch(setup)
+    for method in runs.BOTH_METHODS:
         for epochs, kept in zip(made[method]["steps"], stored[method]["steps"], strict=True):
             assert (epochs is None) == (kept is None)
             assert epochs is None or abs(epochs - kept) <= CLOSE
@@ -81,8 +81,8 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
 # The figures of the research note, from before this code: as published, 8 seeds.
 @pytest.mark.parametrize(("name", "grpo", "gdpo"), [("live", inf, 175), ("difficulty", 85, 69), ("rare", 97, 62)])
 def test_as_published_the_recorded_medians_come_out(name, grpo, gdpo):
-    setting = replace(ALL[name].setup.compared("published"), seeds=8)
-    found = {m: max(medians(setting.train(m))) for m in runs.COMPARED}
+    setup = replace(ALL[name].setup.compared("published"), seeds=8)
+    found = {m: max(medians(setup.train(m))) for m in runs.BOTH_METHODS}
     assert found["grpo"] == pytest.approx(grpo, abs=CLOSE)
     assert found["gdpo"] == pytest.approx(gdpo, abs=CLOSE)
 
@@ -159,22 +159,22 @@ def test_the_sentence_follows_from_the_medians_and_says_of_which_comparison_it_i
         reached = torch.tensor([101 if s is None else s for s in steps])
         return gc.TrainingRun("any", torch.where(torch.arange(101)[:, None] >= reached, 0.95, 0.1)[None])
 
-    setting, found = Setup((0.5, 0.5), epochs=100).compared(comparison), {"grpo": run(grpo), "gdpo": run(gdpo)}
-    sentence = plain(verdicts.result(setting, ("first coin", "second coin"), found))
+    setup, found = Setup((0.5, 0.5), epochs=100).compared(comparison), {"grpo": run(grpo), "gdpo": run(gdpo)}
+    sentence = plain(verdicts.result(setup, ("first coin", "second coin"), found))
     assert verdict(found) == kind
     assert said in sentence and not re.search(r"inf|\b1 epochs", sentence)
     named = {"equal": "", "published": "As published: ", "neither": "Without the batch step: "}
-    assert sentence.startswith(named[comparison]) and words.TITLES[comparison].lower() in words.caption(setting)
+    assert sentence.startswith(named[comparison]) and words.TITLES[comparison].lower() in words.caption(setup)
 
 
-def random_setting(draw):
-    """A setting of one to three coins that trains in milliseconds, and the names of its coins."""
+def random_setup(draw):
+    """A set-up of one to three coins that trains in milliseconds, and the names of its coins."""
     many = draw.randint(1, 3)
 
     def some(values, share=0.5):
         return tuple(draw.choice(values) for _ in range(many)) if draw.random() < share else None
 
-    setting = Setup(
+    setup = Setup(
         tuple(draw.choice((0.05, 0.3, 0.5, 0.7, 0.89, 0.95)) for _ in range(many)),
         scale=some((0.1, 1.0, 3.0, 10.0), 0.7),
         weights=some((0.0, 0.2, 1.0, 2.0)),
@@ -191,9 +191,9 @@ def random_setting(draw):
     )
     if draw.random() < 0.3:  # of the kind in which a coin often loses time by the method that is first
         weights = draw.choice(((1.0, 1.0, 1.0), (1.0, 0.3, 0.1)))[:many]
-        setting = replace(setting, p0=(0.5,) * many, scale=(1.0, 3.0, 10.0)[:many], noise=None, weights=weights, lr=1.0)
-        setting = replace(setting, epochs=30, optimizer="sgd", together=0)
-    return setting, draw.choice((("first coin", "second coin", "third coin"), ("format", "correct", "integer")))[:many]
+        setup = replace(setup, p0=(0.5,) * many, scale=(1.0, 3.0, 10.0)[:many], noise=None, weights=weights, lr=1.0)
+        setup = replace(setup, epochs=30, optimizer="sgd", together=0)
+    return setup, draw.choice((("first coin", "second coin", "third coin"), ("format", "correct", "integer")))[:many]
 
 
 def plain_medians(run):
@@ -224,17 +224,17 @@ APART = re.compile(r"([\w ]+?) takes (\d+) epochs? under GRPO, (\d+) under GDPO\
 
 
 @pytest.mark.slow
-def test_each_sentence_of_a_verdict_holds_at_random_settings():
+def test_each_sentence_of_a_verdict_holds_at_random_setups():
     draw, seen = random.Random(45), Counter()
     for _ in range(300):
-        setting, coins = random_setting(draw)
-        trained = {m: setting.train(m) for m in runs.COMPARED}
-        said = plain(verdicts.result(setting, coins, trained)).removeprefix("As published: ")
+        setup, coins = random_setup(draw)
+        trained = {m: setup.train(m) for m in runs.BOTH_METHODS}
+        said = plain(verdicts.result(setup, coins, trained)).removeprefix("As published: ")
         said = said.removeprefix("Without the batch step: ")
         assert not re.search(r"\b1 epochs|inf|nan|None|  ", said), said
-        assert len(words.headline(setting.comparison, False)) <= 60
-        counted = [k for k in range(len(coins)) if (setting.weights or [1] * 3)[k]]  # no pay here is 0
-        if setting.together and counted:
+        assert len(words.headline(setup.comparison, False)) <= 60
+        counted = [k for k in range(len(coins)) if (setup.weights or [1] * 3)[k]]  # no pay here is 0
+        if setup.together and counted:
             counted = [*range(len(coins))]
         named = [f"the {coin}" if coin.endswith("coin") else f"the {coin} coin" for coin in coins]
         if not counted:
@@ -249,7 +249,7 @@ def test_each_sentence_of_a_verdict_holds_at_random_settings():
         pairs = [*zip(grpo, gdpo, strict=True)]
         if latest(grpo) is latest(gdpo) is None:
             there = [sum(x is not None for x in of) for of in (grpo, gdpo)]
-            assert said.startswith(f"Neither method brings {what} to p = 0.9 within {setting.epochs} epoch"), said
+            assert said.startswith(f"Neither method brings {what} to p = 0.9 within {setup.epochs} epoch"), said
             if there[0] != there[1]:
                 assert f"GDPO brings {there[1]} there, GRPO {there[0]}." in said
             elif there[0]:
@@ -269,7 +269,7 @@ def test_each_sentence_of_a_verdict_holds_at_random_settings():
             assert (of, int(when), winner != loser) == (what, latest(mine), True), said
             assert latest(other) == (int(later) if later else None), said
             assert latest(other) is None or latest(mine) < latest(other)
-            assert within is None or int(within) == setting.epochs
+            assert within is None or int(within) == setup.epochs
             lost = [k for k, (a, b) in enumerate(zip(mine, other, strict=True)) if b is not None and a > b]
             lost = [k for k in lost if not close(mine[k], other[k])]
             found = LOSS.search(said)
@@ -278,7 +278,7 @@ def test_each_sentence_of_a_verdict_holds_at_random_settings():
                 who, took, would = found.groups()
                 assert [int(x) for x in re.findall(r"\d+", took)] == [mine[k] for k in lost], said
                 assert [int(x) for x in re.findall(r"\d+", would)] == [other[k] for k in lost], said
-                pays = [(setting.scale or [1] * 3)[k] for k in counted]
+                pays = [(setup.scale or [1] * 3)[k] for k in counted]
                 names = listing([named[counted[k]] for k in lost])
                 best = [k for k, pay in enumerate(pays) if pay == max(pays)] == lost and len(pays) > 1
                 assert who.strip().lower() == ("the best-paid coin" if best else names), said
@@ -288,8 +288,8 @@ def test_each_sentence_of_a_verdict_holds_at_random_settings():
 
 
 def test_a_coin_that_no_method_can_learn_is_told_apart_from_those_that_are_judged():
-    setting, coins = replace(ALL["scales"].setup, weights=(0.0, 1.0, 1.0)), ALL["scales"].coins
-    said = plain(verdicts.result(setting, coins, {m: setting.train(m) for m in runs.COMPARED}))
+    setup, coins = replace(ALL["scales"].setup, weights=(0.0, 1.0, 1.0)), ALL["scales"].coins
+    said = plain(verdicts.result(setup, coins, {m: setup.train(m) for m in runs.BOTH_METHODS}))
     assert re.match(r"GDPO brings the second coin and the third coin to p = 0.9 in \d+ epochs, GRPO in \d+\.", said)
     assert said.endswith("The reward of the first coin does not count, so neither method trains it.")
 
@@ -373,8 +373,8 @@ def test_the_controls_as_they_start_are_the_scenario(scenario):
     made = controls.elements(scenario, values)
     own = scenario.setup.comparison
     for given in (values, made.value):
-        setting = setting_of(scenario, own, given, LAB)
-        assert setting == scenario.at(RATES)
+        setup = setup_of(scenario, own, given, LAB)
+        assert setup == scenario.at(RATES)
     links, given = map(controls.link_values, (made.value, values))
     assert links == {name: given[name] for name in links}
     assert linked(scenario=scenario.id)[2] == values
@@ -386,8 +386,8 @@ def test_a_link_restores_every_control():
     told = {"scenario": "noise", "start": "0.3_0.85", "pays": "3_1", "weights": "2_0.5_1"}
     told["more"] = "1_8_32_4_20_0.05_0_0.5_0.001"
     page, scenario, values = linked(**told)
-    setting = setting_of(scenario, "published", controls.elements(scenario, values).value, LAB)
-    assert setting == Setup(
+    setup = setup_of(scenario, "published", controls.elements(scenario, values).value, LAB)
+    assert setup == Setup(
         (0.3, 0.85), scale=(3.0, 1.0), weights=(2.0, 0.5, 1.0), noise=(0.0, 0.5, 0.001), epochs=20, lr=0.05,
         optimizer="adam", seeds=4, match_scale="published",
     )  # fmt: skip
@@ -407,12 +407,12 @@ def test_a_link_restores_every_control():
 def test_a_link_that_fits_nothing_opens_the_chapter_and_is_said(params):
     page, scenario, values = linked(**params)
     assert page.unread
-    assert setting_of(scenario, "equal", controls.elements(scenario, values).value, LAB) == scenario.at(RATES)
+    assert setup_of(scenario, "equal", controls.elements(scenario, values).value, LAB) == scenario.at(RATES)
 
 
 def test_a_link_beyond_the_ranges_is_brought_into_them():
     page, scenario, values = linked(more="7_999_0_999_1_999_50_0_0")
-    setting_of(scenario, "equal", controls.elements(scenario, values).value, LAB).check()
+    setup_of(scenario, "equal", controls.elements(scenario, values).value, LAB).check()
     assert (values["rollouts"], values["prompts"], values["seeds"], values["epochs"]) == (32, 1, 64, 10)
     assert (values["lr"], values["noise"][0]) == (5.0, 10.0)
     assert not page.unread
@@ -422,10 +422,10 @@ def test_a_link_beyond_the_ranges_is_brought_into_them():
 def test_the_labs_answers_bring_marks_pay_and_weights():
     marks = ((1, 0, 1),) * 6 + ((0, 0, 1),) * 6
     lab, board = State(marks, (1.0, 3.0, 10.0), (2.0, 1.0, 1.0)), ALL["board"]
-    setting = setting_of(board, "equal", controls.elements(board, scenario_values(board)).value, lab)
-    assert setting.p0 == (0.5, round(0.5 / 12, 4), round(11.5 / 12, 4))
-    assert (setting.scale, setting.weights) == ((1.0, 3.0, 10.0), (2.0, 1.0, 1.0))
-    assert cards.sketches(ALL, FILE, "equal", lab)["board"] == cards.sketch(setting)
+    setup = setup_of(board, "equal", controls.elements(board, scenario_values(board)).value, lab)
+    assert setup.p0 == (0.5, round(0.5 / 12, 4), round(11.5 / 12, 4))
+    assert (setup.scale, setup.weights) == ((1.0, 3.0, 10.0), (2.0, 1.0, 1.0))
+    assert cards.sketches(ALL, FILE, "equal", lab)["board"] == cards.sketch(setup)
     number = replace(lab, marks=((1, 0.25, 7),) * 6 + ((0, 0.75, 7),) * 6)  # a coin that spreads as the number does
     assert controls.as_coins(number)[0][1:] == [0.5, 0.5] and controls.as_coins(number)[1] == [1, 1.5, 0]
     assert cards.sketches(ALL, FILE, "equal", LAB)["board"] is FILE["sketches"]["board"]["equal"]
@@ -436,8 +436,8 @@ def test_the_labs_answers_bring_marks_pay_and_weights():
 
 @pytest.mark.parametrize("name", ["pays", "scales", "undone"])
 def test_the_program_prints_the_numbers_on_the_screen(name):
-    setting, methods = ALL[name].setup, [*runs.COMPARED, "grpo_no_std"]
-    lines, found = printed(runs.program(setting, methods)), runs.train(setting, methods)
+    setup, methods = ALL[name].setup, [*runs.BOTH_METHODS, "grpo_no_std"]
+    lines, found = printed(runs.program(setup, methods)), runs.train(setup, methods)
     for line, (method, run) in zip(lines, found.items(), strict=True):
-        shown = [round(p, 2) for p in run.p[:, -1].median(0).values.tolist()] if setting.arms else medians(run)
+        shown = [round(p, 2) for p in run.p[:, -1].median(0).values.tolist()] if setup.arms else medians(run)
         assert line == f"{method} {shown}"

@@ -29,7 +29,7 @@ def test_a_journey_through_the_chapter(visit):
     page.locator("nav").get_by_role("link", name="Train").click()
     page.locator(CURVES).nth(2).wait_for()
     assert page.locator(".card[aria-checked=true]").get_attribute("aria-label").startswith("Rewards of unequal scale: ")
-    for selector in ("h1", VERDICT, CURVES, ".setting .reward >> nth=-1"):  # the first screen
+    for selector in ("h1", VERDICT, CURVES, ".sliders .reward >> nth=-1"):  # the first screen
         box = page.locator(selector).locator("visible=true").first.bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= 900, selector
     assert page.locator("h1").locator("visible=true").bounding_box()["height"] < 50  # one line

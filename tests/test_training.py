@@ -15,7 +15,7 @@ from helpers import check_refusal, check_refusals, crossed, still
 
 import gdpo_core as gc
 
-METHODS = pytest.mark.parametrize("method", helpers.METHODS)
+EACH_METHOD = pytest.mark.parametrize("method", helpers.METHODS)
 MATCHED = pytest.mark.parametrize("match_scale", (True, False), ids=("matched", "not matched"))
 
 # The conflict: two rewards that one answer cannot both have.
@@ -72,7 +72,7 @@ def test_the_recorded_medians_of_steps_to_90_percent_come_out(method, p0, option
 
 
 @MATCHED
-@METHODS
+@EACH_METHOD
 def test_two_rollouts_of_arms_move_the_logits_as_worked_by_hand(method, match_scale):
     # Two answers of one prompt: correct-long with wrong-short ties, either with wrong-long gives A = ±a to the two.
     p0, lr, seeds = [0.3, 0.3, 0.4], 0.5, 400
@@ -89,7 +89,7 @@ def test_two_rollouts_of_arms_move_the_logits_as_worked_by_hand(method, match_sc
     assert (share - torch.tensor([0.52, 0.24, 0.24])).abs().max() < 0.1
 
 
-@METHODS
+@EACH_METHOD
 def test_one_rollout_a_prompt_or_one_reward_for_all_answers_teaches_nothing(method):
     for p in (
         gc.train(method, [0.5, 0.1], rollouts=1, epochs=5, seeds=3).p,
@@ -189,7 +189,7 @@ def test_a_small_run_is_that_of_a_plain_loop_over_the_same_draws(name, match_sca
 
 
 @pytest.mark.parametrize("gate", ((0, 1), (-2, 0), (2, 1)), ids=str)
-@METHODS
+@EACH_METHOD
 def test_a_gate_is_condition_on_the_table(method, gate):
     table = [(1.0, 0.4, 2), (0, 1.5, 1), (0.9, 1, 3), (2, 0, 0)]
     p0, options = [0.25] * 4, {"epochs": 20}
@@ -314,7 +314,7 @@ BOTH = {
 
 
 @pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
-@METHODS
+@EACH_METHOD
 def test_the_same_seed_gives_the_same_bits_and_no_global_generator_plays_a_part(method, train):
     states = torch.get_rng_state(), np.random.get_state(), random.getstate()
     first = train(method, seed=3)
@@ -420,7 +420,7 @@ DIVERGING = {
 
 
 @pytest.mark.parametrize("run, options, epoch", DIVERGING.values(), ids=DIVERGING.keys())
-@METHODS
+@EACH_METHOD
 def test_a_diverging_run_stops_with_its_epoch_named(method, run, options, epoch):
     with pytest.raises(gc.InputError, match=rf"^lr: expected .*, got .* at epoch {epoch}$"):
         run(method, [0.5, 0.5], epochs=20, **options)

@@ -13,7 +13,7 @@ import gdpo_core as gc
 from gdpo_audit import advice
 from gdpo_core import bfcl, config_lines
 from gdpo_core.bfcl import REWARDS, prompts
-from gdpo_core.board.state import METHODS
+from gdpo_core.board.state import CHOSEN_METHODS
 from gdpo_core.frameworks import FRAMEWORKS, WITHOUT_GDPO
 from gdpo_core.scenarios import load_scenarios
 from gdpo_core.successors import SUCCESSORS
@@ -94,7 +94,7 @@ def test_the_lines_follow_the_labs_pays_weights_and_gate(default, framework):
 
 
 def test_a_method_of_the_lab_has_its_line_where_the_trainer_has_it(default):
-    assert f"No trainer in this menu has {METHODS['dvao']}" in section(replace(default, method="dvao"))
+    assert f"No trainer in this menu has {CHOSEN_METHODS['dvao']}" in section(replace(default, method="dvao"))
     lab = replace(default, method="grpo_no_std", weights=(2.0, 1.0, 0.5))
     assert 'scale_rewards="none"' in section(lab) and "reward_weights=[2.0, 1.0, 0.5]" in section(lab)
     for key, framework in FRAMEWORKS.items():

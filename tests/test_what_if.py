@@ -145,13 +145,13 @@ def test_a_setting_is_read(text, setting):
     assert parse_setting(text, "what-if") == setting
 
 
-FORMS = "method=NAME, convention=NAME or weights.REWARD=NUMBER, with commas between several"
+EXPECTED = "method=NAME, convention=NAME or weights.REWARD=NUMBER, with commas between several"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", f"what-if: expected {FORMS}, got ''"),
+        ("", f"what-if: expected {EXPECTED}, got ''"),
         ("method=gdpo,method=grpo", "what-if: expected each part once, got 'method' twice"),
         ("weights.a=1,weights.a=2", "what-if: expected each reward once, got 'a' twice"),
         ("weights.a=nan", "what-if: expected weights.REWARD=NUMBER, got 'a=nan'"),

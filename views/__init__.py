@@ -1,1 +1,1 @@
-"""Views of the page: plain data in, what is drawn out."""
+"""Views of the page: functions from plain data to what the cells of app.py draw."""

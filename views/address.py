@@ -1,6 +1,7 @@
-"""The address is the state: what each control writes into it, and how it is read back.
+"""The address of the page, whose query holds the state of all controls: how each value is written and read back.
 
-A control that is as it was stays out of the address. What cannot be read is left out, and the page says so.
+A control whose value is the default stays out of the address. A value that cannot be read is ignored, and the page
+says so.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from gdpo_core.board.state import HEAVIEST, LARGEST
 from gdpo_core.frameworks import READABLE
 
 CHAPTERS = {"lab": "Lab", "train": "Train", "evidence": "Evidence", "run": "Your run", "use": "Use it"}
-# What a reader may try, one deed after each idea.
+# The deeds: what a reader may try, one after each idea.
 DEEDS = {
     "tie": "make GDPO tie answers with different marks too.",
     "order": "give correctness a weight at which no wrong answer stands above a right one.",
@@ -27,10 +28,10 @@ FOREIGN = {"v", "theme", "session_id", "access_token", "refresh_token", "file", 
 
 @dataclass(frozen=True)
 class Control:
-    """A control of the address: its default, how its value is read from text, and how it is written as text.
+    """One parameter of the address: its default, how its value is read from text, and how it is written as text.
 
-    `read` raises ValueError for a text that does not fit. default: None where the chapter decides, from its task or
-    scenario.
+    default: the value that the address leaves out; None where the chapter decides it, from its task or scenario.
+    read: raises ValueError for a text that does not fit.
     """
 
     default: Any
@@ -39,18 +40,21 @@ class Control:
 
 
 def number(low: float, high: float, default: float, kind: Callable[[float], Any] = float) -> Control:
-    """Return the control of one number, which `kind` converts; reading one outside low … high raises ValueError."""
+    """Return the control of one number, which `kind` converts when it is read.
+
+    Reading a number below `low` or above `high` raises ValueError.
+    """
     return Control(default, lambda text: kind(_number(text, low, high)), _short)
 
 
 def numbers(low: float, high: float) -> Control:
-    """Return the control of several numbers, without a default; reading one outside low … high raises ValueError.
+    """Return the control of several numbers, which stand in the address with "_" between them; it has no default.
 
-    The chapter says how many numbers it takes.
+    Reading a number below `low` or above `high` raises ValueError. The chapter checks how many numbers there are.
     """
     return Control(
         None,
-        lambda text: tuple(_number(part, low, high) for part in text.split("_")),
+        lambda text: tuple(_number(number_text, low, high) for number_text in text.split("_")),
         lambda values: "_".join(map(_short, values)),
     )
 
@@ -61,11 +65,12 @@ def choice(*options: str) -> Control:
 
 
 def words(*options: str) -> Control:
-    """Return the control of a tuple of some of these words, none by default; reading another raises ValueError."""
+    """Return the control of several of these words, as a tuple, empty by default; reading another raises ValueError."""
     return Control((), lambda text: tuple(options[options.index(word)] for word in text.split("_")), "_".join)
 
 
 def _marks(text: str) -> tuple[tuple[float, ...], ...]:
+    """Return the rows of marks that `write_marks` wrote as this text. Raises ValueError for any other text."""
     if "_" in text:
         return tuple(map(NUMBERS.read, text.split("~")))
     rows = tuple(tuple(map(int, row)) for row in text.split(".") if row and set(row) <= {"0", "1"})
@@ -75,7 +80,7 @@ def _marks(text: str) -> tuple[tuple[float, ...], ...]:
 
 
 def write_marks(rows: tuple[tuple[float, ...], ...]) -> str:
-    """Write rows of 0 and 1 joined by dots, and rows with other numbers joined by ~.
+    """Return the marks of all answers as text: rows of 0 and 1 joined by dots, rows with other numbers joined by ~.
 
     >>> write_marks(((1, 0), (0, 1))), write_marks(((1, 0.25), (0, 1)))
     ('10.01', '1_0.25~0_1')
@@ -93,6 +98,7 @@ def _number(text: str, low: float, high: float) -> float:
 
 
 def _short(value: float) -> str:
+    """Return a number as short as it can be written without a change of its value."""
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
@@ -134,7 +140,10 @@ CONTROLS = {
 
 
 def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
-    """Return the values that an address holds, by control, and whether a part of it was not understood.
+    """Return the values that the query of an address holds, by control, and whether anything in it was not understood.
+
+    params: the query, a text or a list of texts by key, of which the last counts. Keys that other programs add are
+    skipped.
 
     >>> read({"lab-pays": "1_10_100", "evidence-draw": "7", "at": "lab"})
     ({'lab-pays': (1.0, 10.0, 100.0), 'evidence-draw': 7}, False)
@@ -157,9 +166,10 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], bool]:
 
 
 def write(values: Mapping[str, Any], untouched: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values as text, by control; "" for a value that is None or the one that the address leaves out.
+    """Return the values as text, by control, as the address holds them; "" for a value that the address leaves out.
 
-    untouched: the values that it leaves out, where these are not the defaults of CONTROLS.
+    The address leaves out None and the value of an untouched control. untouched: the values of untouched controls, by
+    control, where they are not the defaults of CONTROLS.
 
     >>> write({"evidence-draw": 7, "evidence-group": 12, "lab-weights": (1.0, 2.5, 1.0)}, {})
     {'evidence-draw': '7', 'evidence-group': '', 'lab-weights': '1_2.5_1'}

@@ -6,44 +6,53 @@ from gdpo_core._theme import LOOKS
 from gdpo_core._words import percent
 from gdpo_core.successors import TITLES as NAMES
 
-PARTS = {"right": "right order", "tied": "tied", "wrong": "wrong order"}  # of a pair of a right and a wrong answer
+ORDERS = {"right": "right order", "tied": "tied", "wrong": "wrong order"}  # of a pair of a right and a wrong answer
 INK = "currentColor"  # of the page, dark or light
 Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
 
 
 def bars_of_pairs(rows: Sequence[Mapping]) -> tuple[dict[str, list[dict]], str]:
-    """Return the parts and the heads of a bar per method and what it is of, and a description of all bars.
+    """Return the data of a bar chart, and a text that describes it; a bar has a piece for each row with a share.
 
-    rows: method, of, part (a key of PARTS) and share, in the order in which they are drawn.
+    The data have two tables: "pieces", a row per piece with its colour and where it begins and ends, from 0 to 1, and
+    "heads", a row per bar with its name and the shares in words. rows: a dict per piece, in the order in which they are
+    drawn, with method and of (which name the bar), order (a key of ORDERS) and share (from 0 to 1).
     """
     drawn: dict[str, list[dict]] = {}
     for row in rows:
         name = f"{NAMES[row['method']]}, {row['of']}"
         bar = drawn.setdefault(name, [])
         at = bar[-1]["to"] if bar else 0.0
-        label = f"{percent(row['share'], 1 if row['share'] < 0.1 else 0)} {PARTS[row['part']]}"
+        label = f"{percent(row['share'], 1 if row['share'] < 0.1 else 0)} {ORDERS[row['order']]}"
         look = {
-            "colour": INK if row["part"] == "wrong" else LOOKS[row["method"]].colour,
-            "opacity": 0.3 if row["part"] == "tied" else 1.0,
+            "colour": INK if row["order"] == "wrong" else LOOKS[row["method"]].colour,
+            "opacity": 0.3 if row["order"] == "tied" else 1.0,
         }
         bar.append(dict(row) | look | {"bar": name, "at": at, "to": at + row["share"], "label": label})
-    labels = {name: [part["label"] for part in bar if part["share"]] for name, bar in drawn.items()}
-    parts = [part for bar in drawn.values() for part in bar if part["share"]]
+    labels = {name: [piece["label"] for piece in bar if piece["share"]] for name, bar in drawn.items()}
+    pieces = [piece for bar in drawn.values() for piece in bar if piece["share"]]
     heads = [{"bar": name, "rest": " · ".join(texts)} for name, texts in labels.items()]
-    return {"parts": parts, "heads": heads}, "; ".join(f"{name}: {', '.join(texts)}" for name, texts in labels.items())
+    return {"pieces": pieces, "heads": heads}, "; ".join(
+        f"{name}: {', '.join(texts)}" for name, texts in labels.items()
+    )
 
 
 def points_of_lines(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:
-    """Return the rows of three layers: the points of a line per method, the points at `now`, and the labels.
+    """Return the data of a chart of lines in three tables: "lines" and "now", a row per point, and "labels" as given.
 
-    now: the place on the x axis that is chosen; where no line has a point there, the second layer is that place alone.
+    lines: by method and by x, a share or a push. now: the x that is chosen; the table "now" holds the points there, or
+    that x alone where no line has one. labels: the rows of the texts beside the lines.
     """
     rows = [{"x": x, "method": NAMES[m], "share": round(y, 4)} for m, line in lines.items() for x, y in line.items()]
     return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
 
 
 def moved_apart(ends: list[dict], top: float) -> list[dict]:
-    """Return the labels at the ends of lines, moved up where one would cover the one below."""
+    """Return the labels of the ends of lines, from the lowest up, each moved up where it would cover the one below it.
+
+    ends: a row per label with its "count", the height at which its line ends; the rows that are returned have, as "at",
+    the height at which the label stands. top: the height of the whole axis.
+    """
     placed: list[dict] = []
     for row in sorted(ends, key=lambda row: row["count"]):
         least = placed[-1]["at"] + 0.085 * top if placed else 0

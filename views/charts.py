@@ -1,8 +1,6 @@
-"""The charts: the only importer of Altair."""
+"""Every Altair chart of the page and of examples/lesson.py; what all charts share is in `views.chart_looks`."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 from typing import Any, Literal
@@ -10,51 +8,30 @@ from typing import Any, Literal
 import altair as alt
 import polars as pl
 
-from gdpo_core._theme import LOOKS, VALUES
+from gdpo_core._theme import LOOKS
 from gdpo_core._words import count, percent, signed
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEARNT
 from gdpo_core.successors import TITLES as NAMES
+from views.chart_looks import GREY, Filled, coloured, encodings, filled, inline, typed
 from views.chart_rows import INK, Lines, bars_of_pairs, moved_apart, points_of_lines
-
-GREY = LOOKS["grpo_no_std"]
-# Vega's own menu saves a picture; its editor would leave the page.
-SAVE = {"export": True, "source": False, "compiled": False, "editor": False}
-
-
-def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
-    # As text, which Altair need not look through; as JSON, for Vega compiles a function to read CSV.
-    json = pl.DataFrame(rows).with_columns(pl.selectors.float().round(4)).write_json()
-    return alt.InlineData(values=json, format=alt.JsonDataFormat(type="json"))
-
-
-@dataclass(frozen=True)
-class Filled:
-    """A Vega-Lite specification with its data put in, without Altair, which takes 50 to 100 ms to build a chart."""
-
-    spec: dict[str, Any]
-
-    def _mime_(self) -> tuple[str, str]:  # how marimo asks
-        return f"application/vnd.vegalite.{alt.SCHEMA_VERSION.partition('.')[0]}+json", json.dumps(self.spec)
-
-
-def _filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Filled:
-    return Filled({**spec, "description": description, "datasets": {**spec.get("datasets", {}), **rows}})
-
 
 # --- Train --------------------------------------------------------------------------------------------------------
 
-LEFT, RIGHT = 50, 14  # px beside the curves of a panel, the same in each; theme.css draws them from left to right
+# px beside the curves of a panel, the same in each panel; theme.css draws the curves from left to right.
+LEFT, RIGHT = 50, 14
 
 
 def learning(
     rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], upright: str, bottom: float
 ) -> Filled:
-    """Draw how likely a coin or answer is, by epoch: median, band and limit of each method, and when it is learnt.
+    """Draw the probability of a coin or answer by epoch: each method's median, band and limit, and when it is learnt.
 
-    rows: as `curves` gives them, of one coin; marks: method, epoch and level of each that gets there, the first one
-    first, and where its number stands: beside which epoch, and in which slot (0 left of it, 1 right of it, 2 right of
-    slot 1); methods: their names; upright: the title of the upright axis; bottom: where it begins.
+    rows: of one coin, as `views.train.runs.curves` returns them; marks: as `views.train.panels` makes them, a dict for
+    each method that learns the coin, in the order in which they learn it, with the method's name, the epoch at which it
+    has learnt the coin, and where the number of that epoch stands: beside which epoch, and in which slot (0 left of it,
+    1 right of it, 2 right of slot 1); title: of the panel; methods: their names; upright: the title of the upright
+    axis; bottom: the probability at which that axis begins.
     """
     ends = (
         ", ".join(f"{mark['method']} after {count(mark['epoch'], 'epoch')}" for mark in marks)
@@ -67,7 +44,7 @@ def learning(
     }
     looks = {NAMES[m]: look.colour for m, look in LOOKS.items()}
     inked = [dict(mark) | {"ink": _inked(looks.get(mark["method"], GREY.colour))} for mark in marks]
-    return _filled(spec, described, rows=list(rows), marks=inked)
+    return filled(spec, described, rows=list(rows), marks=inked)
 
 
 def _inked(colour: str) -> str:
@@ -77,13 +54,14 @@ def _inked(colour: str) -> str:
 
 @lru_cache(maxsize=32)
 def _panel(methods: tuple[str, ...], upright: str) -> dict:
-    color, dash, shape = _looks(methods)
-    # From the data it would be the extent of every layer, and some have no data.
+    """Return the specification of the panels of `learning`, without data; methods, upright: as there."""
+    color, dash, shape = encodings(methods)
+    # Taken from the data, the domain would be the extent of all layers, and some layers have no data.
     epochs = alt.Scale(domain=[0, alt.ExprRef("end")], nice=False)
     x = alt.X("epoch:Q", title="epoch", scale=epochs, axis=alt.Axis(tickCount=4, format="d"))
 
     def y(name: str) -> alt.Y:
-        # The same room on the left of each panel, with and without a title: their curves have one width.
+        # Each panel has the same room on the left, with and without a title, so that all curves have one width.
         at = alt.ExprRef(f"[bottom, 0.5, {LEARNT}, 1]")
         ticks = alt.Axis(values=at, format=".1~f", minExtent=LEFT, maxExtent=LEFT, titleX=15 - LEFT)
         return alt.Y(f"{name}:Q", title=upright or None, scale=alt.Scale(domain=[alt.ExprRef("bottom"), 1]), axis=ticks)
@@ -92,54 +70,56 @@ def _panel(methods: tuple[str, ...], upright: str) -> dict:
     tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high", "limit")]
     base = alt.Chart(alt.NamedData("rows")).encode(x, color)
     marks = alt.Chart(alt.NamedData("marks")).encode(x, color)
-    line = alt.Chart(_inline([{"level": LEARNT}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=GREY.colour)
+    line = alt.Chart(inline([{"learnt": LEARNT}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=GREY.colour)
     layers = [
-        line.encode(y("level")),
+        line.encode(y("learnt")),
         marks.mark_rule(strokeWidth=1.2, strokeDash=[3, 3], aria=False).encode(y=alt.value("height"), y2=alt.datum(1)),
         base.mark_area(opacity=0.15).encode(y("low"), alt.Y2("high:Q")),
         base.mark_line(strokeWidth=1, opacity=0.8).encode(y("limit"), detail="method:N"),
         base.mark_line(strokeWidth=2.5).encode(y("median"), dash),
         base.mark_point(opacity=0, size=200, aria=False).encode(y("median"), tooltip=tooltip),
-        marks.mark_point(filled=True, size=130, opacity=1, aria=False).encode(y("level"), shape),
+        marks.mark_point(filled=True, size=130, opacity=1, aria=False).encode(y("learnt"), shape),
     ]
     bold = {"fontSize": 17, "fontWeight": 600, "aria": False}
     ink = alt.Color("ink:N", scale=None)
-    for slot, dx in enumerate((-3, 3, 36)):  # above the curves: left of an upright line, right of it, beside another
+    # A number stands above the curves: left of an upright line, right of it, or right of another number.
+    for slot, dx in enumerate((-3, 3, 36)):
         align: Literal["left", "right"] = "left" if slot else "right"
         text = marks.transform_filter(alt.datum.slot == slot).encode(ink, x="beside:Q", y=alt.datum(1), text="epoch:Q")
         layers.append(text.mark_text(align=align, dx=dx, dy=-11, **bold))
-    # Where no number stands there is as much room for one.
-    room = alt.Chart(_inline([{"level": LEARNT}])).mark_point(opacity=0, size=4, aria=False).encode(y=alt.value(-20))
+    # A panel without numbers keeps as much room for them.
+    room = alt.Chart(inline([{"learnt": LEARNT}])).mark_point(opacity=0, size=4, aria=False).encode(y=alt.value(-20))
     around = {"left": 0, "right": RIGHT, "top": 4, "bottom": 2}
-    return _typed(alt.layer(*layers, room), "", "").properties(height=278, padding=around).to_dict()
+    return typed(alt.layer(*layers, room), "", "").properties(height=278, padding=around).to_dict()
 
 
 # --- the Evidence -------------------------------------------------------------------------------------------------
 
-# Text in a method's colour is mixed with ink until its contrast is 4.5; a saved picture has black text instead.
-TEXT = {NAMES[m]: f"color-mix(in oklab, var(--{m.replace('_', '-')}) 64%, currentColor)" for m in LOOKS}
-
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
-    """Draw a bar per method and kind of pair, divided by which answer comes first, in the order of PARTS."""
+    """Draw a bar per method and kind of pair, divided into shares: in the right order, tied, and in the wrong order.
+
+    rows: as for `bars_of_pairs`.
+    """
     bars, description = bars_of_pairs(rows)
-    return _filled(_bars(len(bars["heads"])), f"{description}.", **bars)
+    return filled(_bars(len(bars["heads"])), f"{description}.", **bars)
 
 
 @lru_cache(maxsize=4)
 def _bars(many: int) -> dict[str, Any]:
+    """Return the specification of `many` bars, without their data."""
     y = alt.Y("bar:N", axis=None, sort=None, scale=alt.Scale(paddingInner=0.64, paddingOuter=0.32))
     x = alt.X("at:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
     looks = alt.Color("colour:N", scale=None), alt.Opacity("opacity:Q", scale=None)
     tooltip = [alt.Tooltip("bar:N", title="of"), alt.Tooltip("label:N", title="share")]
-    base, head = (alt.Chart(alt.NamedData(name)).encode(y) for name in ("parts", "heads"))
+    base, head = (alt.Chart(alt.NamedData(name)).encode(y) for name in ("pieces", "heads"))
     bold = {"align": "left", "fontSize": 13, "fontWeight": 600}
     layers = [
         base.mark_bar(stroke=INK, strokeWidth=0.7).encode(x, *looks, alt.X2("to"), tooltip=tooltip),
         head.mark_text(dy=-21, color=INK, **bold).encode(x=alt.value(0), text="bar:N"),
         head.mark_text(align="right", dy=21, fontSize=13, color=INK).encode(x=alt.value("width"), text="rest:N"),
     ]
-    chart = _typed(alt.layer(*layers), "Order of right and wrong", "").properties(height=56 * many)
+    chart = typed(alt.layer(*layers), "Order of right and wrong", "").properties(height=56 * many)
     return chart.to_dict()
 
 
@@ -147,7 +127,11 @@ HEAVIEST = 6.5  # the weight of correctness at which its slider ends
 
 
 def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -> Filled:
-    """Draw the share in the wrong order by correctness's weight; none: by method, the weight above which it is 0."""
+    """Draw the share of pairs in the wrong order by the weight of correctness, a line per method.
+
+    lines: by method and by weight, that share; counted: words for the pairs; now: the weight that is chosen; none: by
+    method, the weight above which the share is 0, as text.
+    """
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
     labels = [
@@ -156,13 +140,13 @@ def by_weight(lines: Lines, counted: str, now: float, none: Mapping[str, str]) -
     ]
     at_weight_1 = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
     description = f"Wrong order, {counted}: {'; '.join([at_weight_1, *(row['label'] for row in labels)])}."
-    return _filled(_weights(tuple(lines), top, counted), description, **points_of_lines(lines, now, labels))
+    return filled(_weights(tuple(lines), top, counted), description, **points_of_lines(lines, now, labels))
 
 
 @lru_cache(maxsize=64)
 def _weights(methods: tuple[str, ...], top: float, counted: str) -> dict[str, Any]:
     return (
-        _typed(_shares(methods, _by_weight(), top, "weight"), f"wrong order, {counted}", "")
+        typed(_shares(methods, _by_weight(), top, "weight"), f"wrong order, {counted}", "")
         .properties(height=110)
         .to_dict()
     )
@@ -174,20 +158,23 @@ def _by_weight() -> alt.X:
 
 
 def push_by_weight(lines: Lines, now: float) -> Filled:
-    """Draw the push on correctness as correctness weighs more, on an axis from 0 to 1, with a rule at weight `now`."""
+    """Draw the push on correctness by the weight of correctness, on an axis from 0 to 1, with a rule at weight `now`.
+
+    lines: by method and by weight, the push.
+    """
     at_both_ends = ", ".join(
         f"{NAMES[m]} {signed(line[1.0])} at weight 1, {signed(line[HEAVIEST])} at {HEAVIEST:g}"
         for m, line in lines.items()
     )
     ends = {m: line[HEAVIEST] for m, line in lines.items()}
-    # The label of the upper line stands below it where the two are far apart, and above it where they are not.
+    # The label of the upper line stands below that line if the two lines are far apart, and else above it.
     lower, upper = sorted(ends, key=lambda m: ends[m])
     places = {lower: ends[lower] - 0.09, upper: ends[upper] + (-0.07 if ends[upper] - ends[lower] > 0.13 else 0.05)}
     labels = [
         {"x": HEAVIEST, "at": places[m], "method": NAMES[m], "label": f"{NAMES[m]} {signed(end)} at {HEAVIEST:g}"}
         for m, end in ends.items()
     ]
-    return _filled(
+    return filled(
         _pushes(tuple(lines)),
         f"Push on correctness by its weight: {at_both_ends}.",
         **points_of_lines(lines, now, labels),
@@ -197,14 +184,17 @@ def push_by_weight(lines: Lines, now: float) -> Filled:
 @lru_cache(maxsize=4)
 def _pushes(methods: tuple[str, ...]) -> dict[str, Any]:
     layers = _shares(methods, _by_weight(), 1.0, "weight", ".2f")
-    return _typed(layers, "push on correctness", "").properties(height=176).to_dict()
+    return typed(layers, "push on correctness", "").properties(height=176).to_dict()
 
 
 def by_group_size(lines: Lines, title: str, now: int) -> Filled:
-    """Draw a line per method: the share that the title names, by group size, with an upright rule at the size now."""
+    """Draw the share that the title names by group size, a line per method, with an upright rule at the size `now`.
+
+    lines: by method and by group size, that share.
+    """
     sizes = list(next(iter(lines.values())))
     last = sizes[-1]
-    # A label stands above its line, also where that comes down to its end.
+    # A label stands above its line, even where the line falls towards its end.
     above = {m: 0.06 + max(share for size, share in line.items() if 3 * size >= last) for m, line in lines.items()}
     labels = [
         {"x": last, "at": above[m], "method": NAMES[m], "label": f"{NAMES[m]} {percent(line[last])}"}
@@ -215,16 +205,20 @@ def by_group_size(lines: Lines, title: str, now: int) -> Filled:
     x = alt.X("x:Q", title="answers per prompt", scale=doubling, axis=ticks)
     description = f"Share of {title}, {sizes[0]} to {last} answers per prompt; at the end: "
     description += f"{', '.join(row['label'] for row in labels)}."
-    chart = _typed(_shares(tuple(lines), x, 1.0, "answers"), title, "")
-    return _filled(chart.to_dict(), description, **points_of_lines(lines, now, labels))
+    chart = typed(_shares(tuple(lines), x, 1.0, "answers"), title, "")
+    return filled(chart.to_dict(), description, **points_of_lines(lines, now, labels))
 
 
-def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, form: str = ".1%") -> alt.LayerChart:
-    """Draw a line per method from 0 to `top`, with labels, and an upright rule at what is chosen now."""
-    ticks = alt.Axis(format="%" if form.endswith("%") else "~f", values=[0, top / 2, top])
+def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, written: str = ".1%") -> alt.LayerChart:
+    """Return a chart without data: a line of shares per method, its label, and an upright rule at the x chosen now.
+
+    x: the horizontal axis, whose title a tooltip shows as `axis_title`; top: the end of the upright axis, which begins
+    at 0; written: the format of a share in a tooltip. The tables of its data are those of `points_of_lines`.
+    """
+    ticks = alt.Axis(format="%" if written.endswith("%") else "~f", values=[0, top / 2, top])
     y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
-    color, dash, _ = _looks([NAMES[m] for m in methods])
-    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=axis_title), alt.Tooltip("share:Q", format=form)]
+    color, dash, _ = encodings([NAMES[m] for m in methods])
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=axis_title), alt.Tooltip("share:Q", format=written)]
     lines, now = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now"))
     labels = alt.Chart(alt.NamedData("labels")).encode(x, alt.Y("at:Q", title=None), text="label:N")
     return alt.layer(
@@ -232,24 +226,15 @@ def _shares(methods: Sequence[str], x: alt.X, top: float, axis_title: str, form:
         lines.mark_line(strokeWidth=2.5, clip=True).encode(y, dash),
         lines.mark_point(size=90, opacity=0).encode(y, tooltip=tooltip),
         now.mark_point(filled=True, size=50, opacity=1).encode(y),
-        *_coloured(labels, [NAMES[m] for m in methods]),
+        *coloured(labels, [NAMES[m] for m in methods]),
     )
 
 
-def _coloured(labels: alt.Chart, names: Sequence[str], **place: float) -> list[alt.Chart]:
-    """Return a layer per method, which writes its labels in its colour; place: where beside their points."""
-    return [
-        labels.transform_filter(alt.datum.method == name).mark_text(
-            align="right", fontSize=13, fontWeight=600, color=TEXT[name], **place
-        )
-        for name in names
-    ]
-
-
 def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
-    """Draw how many groups each method tells apart while one size grows.
+    """Draw how many groups each method tells apart, by the number of rewards or of answers.
 
-    groups: by that size, by method; grows: what it counts; paper: the size at which the paper's curve of GDPO ends.
+    groups: by that number and by method, how many groups are told apart; grows: words for what the number counts;
+    paper: the number at which the paper's curve of GDPO ends; top: the end of the upright axis.
     """
     rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in groups.items() for m, c in row.items()]
     sizes = list(groups)
@@ -260,25 +245,25 @@ def counts(groups: Mapping[int, Mapping[str, int]], title: str, grows: str, pape
     x = alt.X("size:Q", title=grows, scale=ends_at, axis=ticks)
     counted = alt.Axis(format=",d", values=[0, top / 2, top])
     y = alt.Y("count:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=counted)
-    color, dash, shape = _looks([NAMES[m] for m in COMPARED])
+    color, dash, shape = encodings([NAMES[m] for m in COMPARED])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=grows), alt.Tooltip("count:Q", format=",d")]
-    base = alt.Chart(_inline(rows)).encode(x, y, color)
-    end = alt.Chart(_inline([{"size": paper, "count": top, "label": "paper: up to here"}]))
-    labels = alt.Chart(_inline(moved_apart(ends, top))).encode(x, alt.Y("at:Q", title=None), text="label:N")
+    base = alt.Chart(inline(rows)).encode(x, y, color)
+    end = alt.Chart(inline([{"size": paper, "count": top, "label": "paper: up to here"}]))
+    labels = alt.Chart(inline(moved_apart(ends, top))).encode(x, alt.Y("at:Q", title=None), text="label:N")
     layers = [
         end.mark_rule(color=GREY.colour, strokeDash=[1, 2]).encode(x),
         end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=INK).encode(x, y, text="label:N"),
         base.mark_line(strokeWidth=2).encode(dash),
         base.mark_point(filled=True, size=40, opacity=1).encode(shape, tooltip=tooltip),
-        *_coloured(labels, [NAMES[m] for m in COMPARED], dx=-10, dy=-9),
+        *coloured(labels, [NAMES[m] for m in COMPARED], dx=-10, dy=-9),
     ]
-    return _typed(alt.layer(*layers), title, description)
+    return typed(alt.layer(*layers), title, description)
 
 
 def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
-    """Draw the pass rate of one reward by step under both methods, with median and quartiles over seeds.
+    """Draw the pass rate of one reward by step under GRPO and GDPO: the median over seeds, and a band of quartiles.
 
-    rows: method, step, median, low and high; words: what was predicted of this reward, and what came.
+    rows: dicts with method (its name), step, median, low and high; words: the verdict on what was predicted.
     """
     ends = {row["method"]: f"{row['method']} {percent(row['median'])}" for row in rows}
     last = max(row["step"] for row in rows)
@@ -287,14 +272,15 @@ def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
         {"step": last, "at": 0.47 - 0.11 * k, "method": method, "label": label}
         for k, (method, label) in enumerate(sorted(ends.items(), reverse=True))
     ]
-    return _filled(_rates(reward), description, lines=list(rows), labels=labels)
+    return filled(_rates(reward), description, lines=list(rows), labels=labels)
 
 
 @lru_cache(maxsize=8)
 def _rates(reward: str) -> dict[str, Any]:
+    """Return the specification of `trained` for a reward, without data."""
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
     scale, ticks = alt.Scale(domain=[0.3, 1]), alt.Axis(format="%", values=[0.5, 0.75, 1])
-    color, dash, _ = _looks([NAMES[m] for m in ("grpo", "gdpo")])
+    color, dash, _ = encodings([NAMES[m] for m in ("grpo", "gdpo")])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("step:Q")]
     tooltip += [alt.Tooltip(f"{name}:Q", format=".1%") for name in ("median", "low", "high")]
     base = alt.Chart(alt.NamedData("lines")).encode(x, color)
@@ -304,68 +290,42 @@ def _rates(reward: str) -> dict[str, Any]:
         base.mark_area(opacity=0.15).encode(alt.Y("low:Q", title=None, scale=scale, axis=ticks), alt.Y2("high:Q")),
         base.mark_line(strokeWidth=2.2).encode(median, dash),
         base.mark_point(size=80, opacity=0).encode(median, tooltip=tooltip),
-        *_coloured(labels, [NAMES[m] for m in ("grpo", "gdpo")]),
+        *coloured(labels, [NAMES[m] for m in ("grpo", "gdpo")]),
     ]
-    return _typed(alt.layer(*layers), reward, "").properties(height=130).to_dict()
-
-
-def _looks(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
-    """Return colour, dash and shape of the methods with these names; any other is grey."""
-    looks = [LOOKS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]
-
-    def scale(values: list) -> alt.Scale:
-        return alt.Scale(domain=list(names), range=values)
-
-    return (
-        alt.Color(field, scale=scale([look.colour for look in looks]), legend=None),
-        alt.StrokeDash(field, scale=scale([list(look.dash) for look in looks]), legend=None),
-        alt.Shape(field, scale=scale([look.shape for look in looks]), legend=None),
-    )
-
-
-def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChart:
-    """Return the chart with title and description, as wide as its place, in the page's type and without a grid."""
-    meta = {"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}}
-    return (
-        chart.properties(width="container", height=210, title=title, description=description, usermeta=meta)
-        .configure(background="transparent", font=VALUES["sans"])
-        .configure_axis(
-            grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", domainOpacity=0.4, tickOpacity=0.4
-        )
-        .configure_title(fontSize=14, fontWeight=600, anchor="start", offset=12)
-        .configure_view(strokeOpacity=0)
-    )
+    return typed(alt.layer(*layers), reward, "").properties(height=130).to_dict()
 
 
 def speeds(rows: Sequence[Mapping]) -> alt.LayerChart:
-    """Draw how fast each reward follows a push, by set-up: a dot per run and reward with its standard error.
+    """Draw how fast each reward follows a push, by set-up: a dot per run and reward, with one standard error each way.
 
-    rows: setup, reward, row, speed, low and high.
+    rows: as `views.evidence.forecasts.speeds` returns them.
     """
     description = f"How fast each reward follows a push: {len(rows)} speeds with their errors, by set-up."
     y = alt.Y("reward:N", title=None)
     place = alt.YOffset("setup:N")
     tooltip = [alt.Tooltip(f"{name}:N") for name in ("setup", "row", "reward")] + [alt.Tooltip("speed:Q", format=".3f")]
-    base = alt.Chart(_inline(rows)).encode(y, place, tooltip=tooltip)
+    base = alt.Chart(inline(rows)).encode(y, place, tooltip=tooltip)
     x = alt.X("speed:Q", title="logit a step for a push of one")
     layers = [
         base.mark_rule(opacity=0.4, color=INK).encode(alt.X("low:Q"), alt.X2("high:Q")),
         base.mark_point(filled=True, size=30, opacity=0.9, color=LOOKS["gdpo"].colour).encode(x),
     ]
-    return _typed(alt.layer(*layers), "Speeds of all runs, one row for each set-up", description).properties(height=300)
+    return typed(alt.layer(*layers), "Speeds of all runs, one row for each set-up", description).properties(height=300)
 
 
 def courses(rows: Sequence[Mapping], words: str) -> Filled:
-    """Draw the course of a reward as it ran and under a setting, both as forecast, and what came.
+    """Draw three courses of a reward: the forecasts for the run as it ran and under a setting, and what was measured.
 
-    rows: line, step and rate; words: the reward, its forecast and what came, with a colon after the reward.
+    rows: dicts with line ("as it ran", "forecast" or "came"), step and rate; words: the reward, and after a colon its
+    forecast and what came.
     """
     title = {"text": words.partition(": ")[0], "subtitle": words.partition(": ")[2]}
-    return _filled(_courses() | {"title": title}, f"{words}.", lines=list(rows))
+    return filled(_courses() | {"title": title}, f"{words}.", lines=list(rows))
 
 
 @lru_cache(maxsize=1)
 def _courses() -> dict[str, Any]:
+    """Return the specification of `courses`, without data and title."""
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
     y = alt.Y(
         "rate:Q",
@@ -380,19 +340,20 @@ def _courses() -> dict[str, Any]:
     )
     tooltip = [alt.Tooltip("line:N"), alt.Tooltip("step:Q"), alt.Tooltip("rate:Q", format=".1%")]
     lines = alt.Chart(alt.NamedData("lines")).encode(x, y, colour, dash, tooltip=tooltip).mark_line(strokeWidth=2.2)
-    return _typed(alt.layer(lines), "", "").properties(height=110).to_dict()
+    return typed(alt.layer(lines), "", "").properties(height=110).to_dict()
 
 
 # --- examples/lesson.py ---------------------------------------------------------------------------------------------
 
 
 def plain(rows: pl.DataFrame, mark: str, title: str, x: str, y: str, color: str) -> alt.LayerChart:
-    """Draw a table as a "bar" or a "line" of three of its columns; bars are sorted by x, the largest on top.
+    """Draw a table as bars or as lines; bars are sorted by the column x, the largest on top.
 
-    A value of `color` that is the name of a method has that method's colour, any other is grey.
+    mark: "bar" or "line"; x, y, color: names of columns. A value of `color` that is the name of a method is drawn in
+    that method's colour, any other in grey.
     """
-    colour, _, _ = _looks(rows[color].unique(maintain_order=True).to_list(), f"{color}:N")
+    colour, _, _ = encodings(rows[color].unique(maintain_order=True).to_list(), f"{color}:N")
     upright = alt.Y(f"{y}:N", sort="-x") if mark == "bar" else alt.Y(f"{y}:Q").scale(domain=[0, 1])
-    chart = getattr(alt.Chart(_inline(rows.to_dicts())), f"mark_{mark}")()
+    chart = getattr(alt.Chart(inline(rows.to_dicts())), f"mark_{mark}")()
     drawn = chart.encode(alt.X(f"{x}:Q").scale(nice=False), upright.title(None), colour.legend(orient="bottom"))
-    return _typed(drawn, title, f"{title}: {y} by {x}, in the colours of {color}.")
+    return typed(drawn, title, f"{title}: {y} by {x}, in the colours of {color}.")

@@ -1,6 +1,6 @@
-"""The board's drawings are made in a process of their own, so that nothing else that the server does holds them up.
+"""The process that draws the board, so that nothing else that the server does holds a drawing up.
 
-A drawing is some 500 calls of torch, each of which lets another thread in and waits for the interpreter afterwards.
+A drawing makes some 500 calls of torch, each of which lets another thread run and then waits for the interpreter.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ def stop() -> None:
 
 @lru_cache(maxsize=1024)
 def drawn(state: State) -> dict:
-    """Return what `draw` returns, computed in the process that draws.
+    """Return what `gdpo_core.board.drawing.draw` returns for a state of the board, computed in the process that draws.
 
-    Where that process is gone or late, another one is started, and the drawing is computed in this one.
+    Where that process is gone or late, another one is started, and this process computes the drawing itself.
     """
     with _turn:
         try:
@@ -56,6 +56,7 @@ def drawn(state: State) -> dict:
 
 
 def _draw_all(pipe: Connection) -> None:
+    """Answer each state of the board that comes through the pipe with its drawing, until the pipe is closed."""
     while True:
         try:
             state = pipe.recv()

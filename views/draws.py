@@ -1,4 +1,7 @@
-"""The spread of other draws of answers, computed in another process: for 24 answers that takes half a second."""
+"""The range of the shares of Evidence over other random draws of answers, computed in another process.
+
+For 24 answers per prompt that takes half a second.
+"""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -12,7 +15,10 @@ PROMPTS, MODELS = 963, 71  # of the published answers
 
 
 def spread(file: Path, choice: Choice) -> Spread:
-    """Return `gdpo_core.bfcl.prompts.spread` of the verdicts in a file, once for all draws and visitors."""
+    """Return the lowest and the highest share over other draws of as many answers, as `gdpo_core.bfcl.prompts.spread`.
+
+    file: the published verdicts; choice: its seed does not matter. It is computed once for all visitors.
+    """
     return _of_any_draw(file, replace(choice, seed=0))
 
 
@@ -22,5 +28,5 @@ def _of_any_draw(file: Path, choice: Choice) -> Spread:
 
 
 def compute(file: Path, choice: Choice) -> Spread:
-    """Return `gdpo_core.bfcl.prompts.spread` of the verdicts in a file, computed in this process each time anew."""
+    """Return what `spread` returns, computed in this process and anew at each call; workers run it."""
     return prompts.spread(prompts.load_once(file), choice)

@@ -1,4 +1,4 @@
-"""The runs of the small language model: what was predicted of them, reward by reward, and what came of it."""
+"""The training runs of the small language model: what was predicted of each reward, and what the runs showed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ VERDICTS = ("held", "did not hold", "no difference seen")
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean of paired differences and its 95 % interval."""
+    """The mean of the differences of paired runs, with its 95 % interval, from low to high, and the number of pairs."""
 
     mean: float
     low: float
@@ -36,26 +36,29 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A prediction of one reward, and what the runs did."""
+    """A prediction about one reward of a set-up, and what the runs of that set-up showed."""
 
     setup: str
     reward: str
     prediction: str
-    coins: float  # the difference of the coins
+    coins: float  # GDPO − GRPO of the mean pass rate of the coins that made the prediction
     measured: Difference  # GDPO − GRPO of the mean pass rate over all steps, paired by seed
     verdict: str  # one of VERDICTS
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The runs, the predictions and what came of each."""
+    """The runs of the small language model, the predictions about them, and the comparison of each with the runs."""
 
     runs: pl.DataFrame  # a row per set-up, method, seed and step
     predictions: Mapping[str, Any]
     comparisons: tuple[Comparison, ...]
 
     def ahead(self, method: str, least: float = 0.0) -> list[Comparison]:
-        """Return the comparisons in which this method is ahead by `least` or more and the interval leaves out 0."""
+        """Return the comparisons in which a method is ahead by `least` or more and the interval leaves out 0.
+
+        method: "grpo" or "gdpo"; least: a difference of mean pass rates, from 0 to 1.
+        """
         sign = 1 if method == "gdpo" else -1
         return [
             comparison
@@ -64,20 +67,20 @@ class Experiment:
         ]
 
     def title(self, setup: str) -> str:
-        """Return the title of a set-up."""
+        """Return the title of the set-up with this name."""
         return next(record["title"] for record in self.predictions["setups"] if record["name"] == setup)
 
 
 @lru_cache(maxsize=1)
 def load() -> Experiment:
-    """Return the shipped runs and predictions."""
+    """Return the runs and predictions that are shipped in data/ and experiments/, read once."""
     predictions = json.loads(PREDICTIONS.read_text(encoding="utf-8"))
     runs = pl.read_parquet(TABLE).with_columns(pl.col("setup", "method").cast(pl.String))
     return Experiment(runs, predictions, tuple(hold(runs, predictions)))
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Return the mean of second − first, pair by pair, with Student's t interval.
+    """Return the mean of the differences second − first, pair by pair, with its 95 % interval by Student's t.
 
     >>> found = paired_difference([0.5, 0.6, 0.7], [0.6, 0.7, 0.9])
     >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
@@ -89,7 +92,10 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Differ
 
 
 def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST) -> str:
-    """Return one of VERDICTS on a prediction; smallest: the difference below which there is none.
+    """Return one of VERDICTS on a prediction: whether it held, did not hold, or no difference was seen.
+
+    prediction: "faster", "slower" or "no difference", of GDPO against GRPO; difference: GDPO − GRPO as measured;
+    smallest: the size below which a difference counts as none.
 
     >>> verdict("faster", Difference(0.05, 0.01, 0.09, 10)), verdict("no difference", Difference(0.05, 0.01, 0.09, 10))
     ('held', 'did not hold')
@@ -103,7 +109,10 @@ def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST)
 
 
 def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison]:
-    """Return a comparison of each prediction with the runs, in the order of the predictions."""
+    """Return the comparison of each prediction with the runs, in the order of the predictions.
+
+    table: a row per set-up, method, seed and step, with a column per reward; predictions: what predictions.json holds.
+    """
     rows = []
     for setup in predictions["setups"]:
         for reward, of_coins in setup["rewards"].items():
@@ -116,9 +125,9 @@ def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison
 
 
 def means_by_seed(table: pl.DataFrame, setup: str, reward: str) -> pl.DataFrame:
-    """Return a table with the columns seed, grpo and gdpo: the mean of `reward` over all steps of a set-up's runs.
+    """Return a table with the columns seed, grpo and gdpo: a run's mean of `reward` over all its steps, by method.
 
-    It has a row for each seed that both methods have.
+    It has a row for each seed with which both methods ran. table: as in `hold`; setup: the name of a set-up.
     """
     runs = table.filter(pl.col("setup").cast(pl.String) == setup).group_by("seed", pl.col("method").cast(pl.String))
     means = runs.agg(pl.col(reward).cast(pl.Float64).mean())

@@ -1,4 +1,4 @@
-"""The guard before marimo's app: it sets the headers of all answers, and refuses what marimo is never asked."""
+"""The guard in front of marimo's app: it sets the headers of answers, and refuses requests that marimo never sees."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from views import assets, memory, sessions
 
 LOG = logging.getLogger("uvicorn.error")
 BODY, SMALL = sessions.LARGEST * 4 // 3 + 65536, 2**20  # bytes: files travel as base64; taken where memory is scarce
-SECONDS = 30  # without a byte of a body, after which it is given up
+SECONDS = 30  # without a byte of a body, after which the request is refused
 INLINE = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DOTALL)  # marimo's, which the policy names
 POLICY = (
     "default-src 'self'; script-src 'self'{}; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -27,7 +27,7 @@ POLICY = (
     "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co https://*.hf.space"
 )
 FILE = re.compile(r"[\w-]+\.\w+", re.ASCII)  # as marimo names one; by other names it opens any shared memory
-# What 200 files of one visit need not say: that is of documents, or of asking whether a file is still the same.
+# Headers that files with a hash in their name do without: they are for documents, or for asking whether a file changed.
 NOT_OF_FILES = (
     *("cross-origin-opener-policy", "permissions-policy", "referrer-policy"),
     *("etag", "last-modified", "accept-ranges"),
@@ -41,7 +41,11 @@ HEADERS = {
 
 
 def dressed(path: str, start: Message, body: bytes) -> Message:
-    """Return the start of an answer with its headers, whose policy names the scripts that marimo put into the page."""
+    """Return the start of an answer (status and headers) with our headers set.
+
+    The content security policy allows the scripts that marimo wrote into the page. path: of the request; body: the
+    first bytes of the answer, in which these scripts stand.
+    """
     headers = MutableHeaders(scope=start)
     headers.update(HEADERS)
     del headers["access-control-allow-origin"]  # the builder's, for every origin
@@ -57,7 +61,11 @@ def dressed(path: str, start: Message, body: bytes) -> Message:
 
 
 class Body:
-    """The body of a request as it comes: at most as much as a visitor's files may be, with no long pause."""
+    """The body of a request as it arrives, which is refused if it is larger than uploads may be, or stops for too long.
+
+    size: the bytes that are declared, or that have come so far; coming: the most bytes that may come; most: the bytes
+    above which the body is refused; late: whether it stopped for too long; whole: whether all of it has come.
+    """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
@@ -70,31 +78,32 @@ class Body:
 
     @property
     def refusal(self) -> tuple[int, str] | None:
-        """The status and the reason with which the body is refused; None while it is not."""
+        """The status and the reason with which the body is refused; None as long as it is not refused."""
         if self.late:
             return 408, f"expected the next bytes of the body within {SECONDS} s"
         return (413, self.too_large) if self.size > self.most else None
 
     @contextlib.contextmanager
     def room(self) -> Iterator[None]:
-        """Keep memory for the body inside `with`; where there is none, only a small body is taken there."""
+        """Reserve memory for the body inside `with`; where too little is left, more than `SMALL` bytes are refused."""
         with memory.reserved(self.coming) if SMALL < self.coming <= BODY else contextlib.nullcontext(True) as fits:
             if not fits:
                 self.most, self.too_large = SMALL, sessions.NO_ROOM
             yield
 
     async def next(self) -> Message:
-        """Return the next message with a part of the body, or `http.disconnect` once the body is refused."""
-        message = await self._part()
+        """Return the next message with bytes of the body, or `http.disconnect` once the body is refused."""
+        message = await self._receive()
         self.size += 0 if self.declared else len(message.get("body", b""))
         return {"type": "http.disconnect"} if self.refusal else message
 
     async def drop(self) -> None:
-        """Read what a browser sends although there is no room: else it takes the refusal for a broken line."""
+        """Read and drop the rest of a refused body, without which a browser reports a broken connection instead."""
         while not self.whole and self.size <= BODY:
-            await self._part()
+            await self._receive()
 
-    async def _part(self) -> Message:
+    async def _receive(self) -> Message:
+        """Return the next message of the client, or `http.disconnect` where none comes within `SECONDS`."""
         try:
             async with asyncio.timeout(None if self.whole else SECONDS):
                 message = await self.receive()
@@ -105,9 +114,10 @@ class Body:
 
 
 def refused(scope: Scope) -> tuple[int, str] | None:
-    """Return the status and the reason with which a request is refused before marimo is asked; None where it may be.
+    """Return the status and the reason with which a request is refused before marimo sees it; None where it may pass.
 
-    marimo is not asked for other sockets than its own, new notebooks, other files, or the sockets of other visitors.
+    Refused are WebSockets other than marimo's own, those of other pages or without a session, new notebooks, and files
+    that do not have a name that marimo gives.
     """
     path, query = scope["path"], QueryParams(scope.get("query_string", b""))
     socket = scope["type"] == "websocket"
@@ -120,7 +130,7 @@ def refused(scope: Scope) -> tuple[int, str] | None:
 
 
 def blamed(error: BaseException | None) -> int:
-    """Return the status for what marimo raised: 4xx where it stumbled over what a client sent, else 500."""
+    """Return the status of the answer to an error of marimo: 4xx where a client's request caused it, else 500."""
     while error:
         if isinstance(error, msgspec.MsgspecError):
             return 400
@@ -131,18 +141,18 @@ def blamed(error: BaseException | None) -> int:
 
 
 class Exchange:
-    """One request and its answer: passes the app's answer on with the headers, or refuses in one sentence."""
+    """One request and its answer, which is the app's with our headers, or a refusal in one sentence."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope, self.receive, self.send = scope, receive, send
         self.body = Body(scope, receive)
         self.start: Message | None = None  # of the app's answer; it waits for the body, whose scripts the policy names
-        self.begun = False  # whether anything was sent
+        self.begun = False  # whether the answer has begun to be sent
         client = (scope.get("client") or ("",))[0]
         self.who = f"{client}: {scope.get('method', 'WebSocket')} {scope['path']!r:.80}"
 
     async def refuse(self, status: int, why: str) -> None:
-        """Log why the request is refused, and answer it with this status and reason."""
+        """Answer the request with a status and a reason, and log both; a WebSocket is closed instead."""
         LOG.warning("%s: %d %s", self.who, status, why)
         if self.scope["type"] == "websocket":
             return await self.send({"type": "websocket.close"})  # is answered 403
@@ -150,7 +160,7 @@ class Exchange:
         await JSONResponse({"detail": why}, status, headers)(self.scope, self.receive, self.send)
 
     async def pass_on(self, message: Message) -> None:
-        """Send a part of the app's answer, unless the body is refused or the app failed before it had begun."""
+        """Send a message of the app's answer, unless the body is refused or the app failed before its answer began."""
         if message["type"] == "http.response.start":
             self.start = message
         elif self.start and not self.body.refusal and (self.begun or self.start["status"] < 500):
@@ -160,14 +170,14 @@ class Exchange:
             await self.send(message)
 
     async def _send_start(self, first: bytes) -> None:
-        """Send the start of the answer with its headers; first: the first part of the answer's body."""
+        """Send the start of the answer with our headers; first: the first bytes of the answer's body."""
         assert self.start is not None, "an answer has a start before it has a body"
         if self.start["status"] >= 400:
             LOG.warning("%s: %d", self.who, self.start["status"])
         await self.send(dressed(self.scope["path"], self.start, first))
 
     async def ask(self, app: ASGIApp) -> None:
-        """Let the app answer, and refuse in its place what it leaves unanswered."""
+        """Let the app answer the request; refuse it where the body is refused, or the app fails before it answers."""
         status = 500
         try:
             with self.body.room(), contextlib.suppress(ClientDisconnect):
@@ -185,16 +195,16 @@ class Exchange:
 
 
 class Guard:
-    """An app that answers with the headers, and refuses before the app it stands before is asked.
+    """An app in front of another one: it sets headers on the other's answers, and refuses some requests itself.
 
-    What is refused, here or by that app, is one line in the log.
+    Each refusal, its own or the other app's, is one line in the log.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request or socket."""
+        """Answer one HTTP request or WebSocket; other events go to the app as they are."""
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
         exchange = Exchange(scope, receive, send)
@@ -206,5 +216,5 @@ class Guard:
 
 
 def guarded(app: ASGIApp) -> ASGIApp:
-    """Return the app behind a guard."""
+    """Return the app with a guard in front of it."""
     return Guard(app)

@@ -1,4 +1,4 @@
-"""The one HTML layer of the page: what a cell shows, verdicts, folds, controls, and what waits to be seen."""
+"""The HTML of the page: what a cell shows, verdicts, folds, charts, and content that is drawn late."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ __all__ = ["Cell", "Html", "Row", "join", "prose", "table", "tag", "text"]
 
 
 def element(x: object) -> Html:
-    """Return a control, a chart or anything else that marimo draws, as HTML; text is escaped.
+    """Return as HTML a control, a chart or anything else that marimo draws; a text is escaped.
 
     >>> element(mo.Html("<i>a</i>")), element("a < b")
     (Markup('<i>a</i>'), Markup('a &lt; b'))
@@ -26,17 +26,17 @@ def element(x: object) -> Html:
     return text(x) if isinstance(x, str) else Html(format(mo.as_html(x)))
 
 
-def show(*parts: object) -> mo.Html:
-    """Return what a cell shows: pieces of HTML one after another.
+def show(*content: object) -> mo.Html:
+    """Return pieces of content, one after another, as the output of a cell; each is a text or what `element` takes.
 
     >>> show(tag("b", "a"), "<").text
     '<b>a</b>&lt;'
     """
-    return mo.Html(str(join(*map(element, parts))))
+    return mo.Html(str(join(*map(element, content))))
 
 
 def reason(error: Exception) -> str:
-    """Return the message of an error, in which our files are named from the project's folder on.
+    """Return the message of an error, in which the paths of our files begin at the folder of the project.
 
     >>> reason(ValueError(f"{ROOT}/data/tasks: expected a task"))
     'data/tasks: expected a task'
@@ -45,7 +45,7 @@ def reason(error: Exception) -> str:
 
 
 def paragraphs(*sentences: str) -> Html:
-    """Return sentences as paragraphs, in which what stands between two `**` is bold; an empty one is left out.
+    """Return a paragraph per sentence, in which text between two `**` is bold; an empty sentence has no paragraph.
 
     >>> paragraphs("**4** of 5", "")
     Markup('<p><b>4</b> of 5</p>')
@@ -54,7 +54,7 @@ def paragraphs(*sentences: str) -> Html:
 
 
 def callout(*sentences: str) -> Html:
-    """Return a verdict in a frame, a paragraph per sentence.
+    """Return a verdict as a framed box with a paragraph per sentence, as `paragraphs` makes them.
 
     >>> callout("a < b")
     Markup('<div class="callout"><p>a &lt; b</p></div>')
@@ -63,28 +63,33 @@ def callout(*sentences: str) -> Html:
 
 
 def fold(title: object, *content: object) -> Html:
-    """Return content folded away under a title that opens it; what a function returns is drawn once the fold is open.
+    """Return content folded away under a title that opens it.
+
+    content: pieces, or functions that return them, which are called once the fold is open.
 
     >>> fold("more", "a < b")
     Markup('<details class="fold"><summary>more</summary><div>a &lt; b</div></details>')
     """
     waits = any(map(callable, content))
-    inside = (lazily(part) if callable(part) else part for part in content)
+    inside = (lazily(piece) if callable(piece) else piece for piece in content)
     return _html.fold(title, tag("div", *inside), kind="fold deeper" if waits else "fold")
 
 
 def opener(title: str, opened: bool = False) -> mo.ui.switch:
-    """Return a switch that looks like the title of a fold, for content that other cells compute once it is on."""
+    """Return a switch that looks like the title of a fold; other cells compute the content once the switch is on.
+
+    opened: whether the switch is on at first.
+    """
     return mo.ui.switch(opened, label=tag("span", title, kind="folded"))
 
 
 def charts(drawn: Iterable[object], kind: str = "") -> Html:
-    """Return charts side by side, or below each other where there is no room."""
+    """Return charts side by side, or below each other where there is no room; kind: a second class of their div."""
     return tag("div", *(tag("div", element(chart)) for chart in drawn), kind=f"charts {kind}".strip())
 
 
 def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
-    """Return the board that `make` makes as a control that cells can read, or its InputError as a sentence."""
+    """Return the board that `make` returns as a control that cells can read; of an InputError, return the message."""
     try:
         return mo.ui.anywidget(make())
     except InputError as error:
@@ -92,33 +97,33 @@ def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
 
 
 def points(sentences: Iterable[object]) -> Html:
-    """Return sentences as a list."""
+    """Return sentences as a list with a bullet for each."""
     return tag("ul", *(tag("li", sentence) for sentence in sentences))
 
 
 def loaded(load: Callable[[Path], Any], path: Path) -> Any:
-    """Return what `load` makes of one of our own files; where that is damaged, the cell says so and stops."""
+    """Return what `load` reads from one of our own files; on an InputError, stop the cell, which says why."""
     try:
         return load(path)
     except InputError as error:
         mo.stop(True, show(callout(f"This chapter can't be shown. {reason(error)}")))
 
 
-def div(kind: str, *parts: object, **attributes: object) -> Html:
-    """Return parts of the page in a div; kind: its class."""
-    return tag("div", *map(element, parts), kind=kind, **attributes)
+def div(kind: str, *content: object, **attributes: object) -> Html:
+    """Return content, texts or what `element` takes, in a `<div>` with the class `kind` and these attributes."""
+    return tag("div", *map(element, content), kind=kind, **attributes)
 
 
 def lazily(draw: Callable[[], object], busy: bool = False) -> Html:
-    """Return a place in which `draw`'s result appears once the reader comes near.
+    """Return an empty place in which the result of `draw` appears once the reader scrolls near it.
 
-    busy: whether a sign stands there while it is computed.
+    busy: whether an indicator is shown while the result is computed.
     """
     return element(mo.lazy(lambda: show(draw()), show_loading_indicator=busy))
 
 
 def lesson() -> Html:
-    """Return a sentence on where the lesson stands; on a Space it has a link to the file there."""
+    """Return a sentence that says where the lesson is; on a Hugging Face Space its file is a link."""
     space, path = os.environ.get("SPACE_ID", ""), "examples/lesson.py"
     name = (
         tag("a", path, href=f"https://huggingface.co/spaces/{space}/blob/main/{path}") if space else tag("code", path)
@@ -128,9 +133,12 @@ def lesson() -> Html:
 
 
 def footer(paper: str) -> Html:
-    """Return the line with paper, code, how to cite and licence; the code is that of the Space, if there is one."""
+    """Return the last line of the page: links to the paper, the code and how to cite, and the licence.
+
+    paper: the address of the paper. On a Hugging Face Space the code is a link to its files.
+    """
     space = os.environ.get("SPACE_ID", "")
     code = tag("a", "Code", href=f"https://huggingface.co/spaces/{space}/tree/main") if space else text("Code: app.py")
     cite = tag("a", "How to cite", href="?at=use#references")
-    parts = [tag("a", "Paper", href=paper), code, cite, text("MIT licence")]
-    return tag("p", Html(" · ").join(parts), kind="footer")
+    content = [tag("a", "Paper", href=paper), code, cite, text("MIT licence")]
+    return tag("p", Html(" · ").join(content), kind="footer")

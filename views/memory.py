@@ -1,4 +1,4 @@
-"""The memory that the server and its workers hold, how much they may hold, and how it is given back."""
+"""The memory of the server and its workers: how much they hold, how much they may hold, and how it is given back."""
 
 import ctypes
 import functools
@@ -13,21 +13,27 @@ from pathlib import Path
 import psutil
 
 WHOSE, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-FILES = {  # by version of control groups: limit, use, and what of the use are files that may go
+# By the version of control groups: the file of the limit, that of the use, and the line of memory.stat with the part of
+# the use that the system may drop.
+FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("memory.max", "memory.current", "inactive_file"),
 }
 LOOK, PAUSE, LONG_PAUSE = 5, 60, 600  # seconds
-ARENA_MAX, ARENAS = -8, 2  # glibc's M_ARENA_MAX: else each thread has one, which holds what others could use
-COPIES = 6  # of a file, that are there at once while it travels, and while a worker reads it
-left = threading.Event()  # a session has ended since memory was given back
+# glibc's option M_ARENA_MAX, and its value: else each thread has an arena, which holds memory that others could use.
+ARENA_MAX, ARENAS = -8, 2
+COPIES = 6  # of a file, which are in memory at once while it is uploaded, and while a worker reads it
+left = threading.Event()  # set where a session has ended since memory was last given back
 _turn = threading.Lock()
-_promised = 0  # bytes
+_promised = 0  # bytes that are reserved now
 
 
 @contextmanager
 def reserved(size: int) -> Iterator[bool]:
-    """Keep room for files of `size` bytes and for what is made of them, and yield whether there is room."""
+    """Reserve memory for the upload and the audit of files of `size` bytes, and yield whether there is so much.
+
+    The memory is free again at the end of the `with`. Where there is not enough, nothing is reserved.
+    """
     global _promised
     needed = COPIES * size
     with _turn:
@@ -42,18 +48,18 @@ def reserved(size: int) -> Iterator[bool]:
 
 @functools.cache
 def limit() -> tuple[int, Path | None, int]:
-    """Return the bytes that this process and its children may hold, the control group that says so, and its version.
+    """Return how many bytes this process and its children may hold, the control group with that limit, and its version.
 
-    Where no control group has a lower limit, these are half of the machine's memory, None and 0.
+    Where no control group limits them to less, the three are half of the machine's memory, None and 0.
     """
     limits = [(psutil.virtual_memory().total // 2, None, 0), *_limits()]
     return min(limits, key=lambda memory_limit: memory_limit[0])
 
 
 def held() -> int:
-    """Return the bytes that the server and its workers hold, or, where a control group limits them, all in that group.
+    """Return how many bytes the server and its workers hold, or the whole control group where one limits them.
 
-    Cached files that the system may drop do not count there.
+    In a control group, cached files that the system may drop do not count.
     """
     _, group, version = limit()
     if group:
@@ -71,7 +77,7 @@ def held() -> int:
 
 
 def tend() -> None:
-    """Let a thread keep automatic collections short, and give memory back, for as long as the process lives."""
+    """Start a thread that keeps automatic garbage collections short and gives memory back while the process lives."""
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).mallopt(ARENA_MAX, ARENAS)
     gc.freeze()
@@ -79,9 +85,9 @@ def tend() -> None:
 
 
 def _tend() -> None:
-    """Keep automatic collections short: after each look they leave out what is alive, which took up to 0.3 s.
+    """Freeze all living objects every few seconds, so that automatic collections skip them: they took up to 0.3 s.
 
-    What they leave in cycles is collected a minute after the last time, or in any case after ten.
+    Memory is given back a minute after the last time if a session has ended since, and otherwise after ten minutes.
     """
     given = time.monotonic()
     while True:
@@ -96,7 +102,7 @@ def _tend() -> None:
 
 
 def give_back() -> None:
-    """Collect all that is no longer used, and hand what is free to the system; then nothing is looked at again."""
+    """Collect all garbage, hand free memory to the system, and freeze what is alive, so that collections skip it."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
@@ -107,7 +113,7 @@ def give_back() -> None:
 def _limits() -> list[tuple[int, Path | None, int]]:
     """Return the memory limits of this process's control group and of those above it: bytes, path and cgroup version.
 
-    Groups without a limit are left out; the list is empty where there are no control groups.
+    Control groups without a limit are left out; the list is empty where there are no control groups.
     """
     try:
         lines = WHOSE.read_text().splitlines()

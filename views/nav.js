@@ -1,5 +1,5 @@
-// The bar: which chapter is shown, the address, and the program of its numbers. A chapter is shown by `data-at` on the
-// page's root; theme.css hides the cells of the others, whose names begin with theirs.
+// The bar: it shows a chapter, keeps the address, and copies the program of the chapter's numbers. The attribute `data-at`
+// of the root element names the chapter that is shown; theme.css hides the cells of all other chapters by their names.
 
 const HUB = "https://huggingface.co";
 
@@ -10,7 +10,7 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-// marimo ends the signal, and what the model tells, with the view.
+// marimo aborts the signal and removes the listeners of the model when the view ends.
 function render({ model, el, signal }) {
   const root = document.documentElement;
   const chapters = model.get("chapters");
@@ -18,35 +18,38 @@ function render({ model, el, signal }) {
   const editing = model.get("editing");
   const query = () => new URLSearchParams(location.search);
   const scroller = () => document.getElementById("App") ?? document.scrollingElement;
-  const scrolled = {};
+  const scrolled = {}; // by chapter: how far it was scrolled when the reader left it
 
   // --- chapters ------------------------------------------------------------------------------------------------
   const links = chapters.map(([name, title], n) =>
     make("a", { href: `?at=${name}` }, make("span", { class: "n", "aria-hidden": "true" }, `${n + 1}`), title));
   const nav = make("nav", { "aria-label": "Chapters" }, ...links);
 
+  // Show a chapter where the reader had left it; asked: the query of the link by which the reader went there.
   function show(at, asked = {}) {
     if (editing) return;
     if (root.dataset.at) scrolled[root.dataset.at] = scroller().scrollTop;
     root.dataset.at = at;
     links.forEach((link, n) => (names[n] === at ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")));
     scroller().scrollTop = scrolled[at] ?? 0;
-    window.dispatchEvent(new Event("resize")); // charts that were drawn unseen take their width now
+    window.dispatchEvent(new Event("resize")); // so that charts that were drawn unseen get their width
     if (model.get("at") !== at || Object.keys(asked).length) hand(at, asked);
   }
 
+  // Tell the cells which chapter is shown, and what its link asked for.
   const hand = (at, asked) => (model.set("at", at), model.set("asked", asked), model.save_changes());
 
-  // Controls that are there write their part of the address; the rest of it stays as it came.
+  // Write the values of the controls into the address, where values of controls that are not drawn yet stay as they are.
+  // anew: whether the address gets an entry of its own in the history.
   function address(at, anew) {
     const old = query();
     const now = new URLSearchParams(old);
     if (anew || now.has("at")) now.set("at", at);
-    for (const [key, text] of Object.entries(model.get("controls"))) text ? now.set(key, text) : now.delete(key);
+    for (const [key, value] of Object.entries(model.get("controls"))) value ? now.set(key, value) : now.delete(key);
     const text = now.toString();
     if (text === old.toString()) return;
     history[anew ? "pushState" : "replaceState"]({}, "", `${location.pathname}${text && `?${text}`}${location.hash}`);
-    if (window.parent !== window) window.parent.postMessage({ queryString: text }, HUB); // a Space shows the page in a frame
+    if (window.parent !== window) window.parent.postMessage({ queryString: text }, HUB); // for a Space, which shows the page in a frame
   }
   const written = () => editing || address(root.dataset.at, false);
   model.on("change:controls", written);
@@ -55,7 +58,7 @@ function render({ model, el, signal }) {
   const back = () => (show(start()), written());
   window.addEventListener("popstate", back, { signal });
 
-  // No link inside the page loads it anew; a link with a control's value hands it to the cells.
+  // Follow a link inside the page without loading the page anew, and hand the values in its query to the cells.
   function lead(event) {
     const target = event.composedPath().find((node) => node.matches?.("a[href^='?']"));
     if (!target || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
@@ -72,7 +75,7 @@ function render({ model, el, signal }) {
     if (target.hash) reveal(target.hash.slice(1));
   }
 
-  // Opens the fold with that id, or in the element of that id, and keeps it in sight until the reader moves or leaves.
+  // Open the fold that has this id, or stands in the element with this id, and keep it in sight until the reader acts.
   function reveal(id, tries = 600) {
     const place = document.getElementById(id);
     const fold = place?.matches("h2") ? place : place?.matches("details") ? place.firstElementChild : place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
@@ -86,7 +89,7 @@ function render({ model, el, signal }) {
   for (const deed of ["wheel", "touchstart", "pointerdown", "keydown"]) window.addEventListener(deed, () => held.disconnect(), { passive: true, signal });
   document.addEventListener("click", lead, { signal });
 
-  // In the editor all chapters stand below each other, and each computes once a cell of it is in sight.
+  // In the editor all chapters stand below each other, and a chapter is computed once one of its cells is in sight.
   const met = new IntersectionObserver((entries) => {
     const [cell] = entries.filter(({ isIntersecting }) => isIntersecting).slice(-1).map(({ target }) => target.dataset.cellName);
     const at = names.find((name) => cell?.startsWith(`${name}_`));
@@ -96,8 +99,8 @@ function render({ model, el, signal }) {
   if (editing) window.addEventListener("scroll", watch, { capture: true, once: true, signal });
   signal.addEventListener("abort", () => met.disconnect());
 
-  // The Lab's headline is of what its board shows; the cell that wrote it does not run again at a flip. While the board
-  // waits for its words, there is none.
+  // The headline of the Lab says what the board shows, so it changes with the board: the cell that wrote it does not run
+  // again at a flip of a mark. While the board waits for its words, the headline is hidden.
   document.addEventListener("gdpo-claim", ({ detail, target }) => {
     if (!target.closest("[data-cell-name=lab_board]")) return; // a board of another chapter
     const title = document.querySelector("[data-cell-name=lab_claim] h1");
@@ -107,11 +110,12 @@ function render({ model, el, signal }) {
   }, { signal });
   model.on("change:headline", () => document.querySelector("[data-cell-name=lab_claim] h1")?.replaceChildren(model.get("headline")));
 
-  // marimo's sliders tell a screen reader the number of their step, and its fields for numbers their label as HTML.
+  // Mend what a screen reader hears: marimo's sliders say the number of their step, and its fields for numbers say their
+  // label with the tags of its HTML.
   function hear(root, steps) {
     heard.observe(root, { subtree: true, childList: true, attributeFilter: ["aria-valuenow"] });
-    for (const one of root.querySelectorAll("[role=slider]")) one.ariaValueText = steps?.[one.ariaValueNow] ?? one.ariaValueNow;
-    for (const one of root.querySelectorAll('[aria-label*="<"]')) one.ariaLabel = one.ariaLabel.replace(/<[^>]*>/g, "");
+    for (const slider of root.querySelectorAll("[role=slider]")) slider.ariaValueText = steps?.[slider.ariaValueNow] ?? slider.ariaValueNow;
+    for (const labelled of root.querySelectorAll('[aria-label*="<"]')) labelled.ariaLabel = labelled.ariaLabel.replace(/<[^>]*>/g, "");
     for (const { dataset, shadowRoot } of root.querySelectorAll("marimo-slider, marimo-number, marimo-accordion")) {
       if (shadowRoot) hear(shadowRoot, JSON.parse(dataset.steps ?? null));
     }
@@ -120,12 +124,13 @@ function render({ model, el, signal }) {
   hear(document.body);
   signal.addEventListener("abort", () => heard.disconnect());
 
-  // Radix looks for the focus in the document, which sees none inside marimo's shadow roots: it goes to the last radio.
+  // Move among radio buttons. Radix, which marimo uses for that, looks for the focus in the document, which knows nothing of
+  // the focus inside marimo's shadow roots, and so always goes to the last button.
   function choose(event) {
     const [node] = event.composedPath();
     const radios = [...(node.closest?.("[role=radiogroup]")?.querySelectorAll("button[role=radio]") ?? [])];
     const step = { ArrowUp: -1, ArrowDown: 1, ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    const to = step ? radios.at((radios.indexOf(node) + step) % radios.length) : node.role === "radiogroup" && radios.find((one) => one.ariaChecked === "true");
+    const to = step ? radios.at((radios.indexOf(node) + step) % radios.length) : node.role === "radiogroup" && radios.find((radio) => radio.ariaChecked === "true");
     if (!to) return;
     event.preventDefault();
     event.stopPropagation();
@@ -135,10 +140,10 @@ function render({ model, el, signal }) {
   for (const way of ["keydown", "focusin"]) window.addEventListener(way, choose, { capture: true, signal });
 
   // --- deeds ---------------------------------------------------------------------------------------------------
-  // A deed that was done is told where everybody looks, for as long as it takes to read; its own place keeps the tick.
+  // A deed that was just done is named at the bar, for as long as it takes to read; the line of the deed keeps the tick.
   const finished = make("p", { class: "finished", role: "status" });
   let told = model.get("finished").length;
-  let [telling, touched] = [0, false]; // what a link shows was nobody's deed
+  let [telling, touched] = [0, false]; // touched: whether the reader did anything; what a link shows is no deed
   for (const way of ["pointerdown", "keydown", "input"]) window.addEventListener(way, () => (touched = true), { capture: true, signal });
   model.on("change:finished", () => {
     if (touched) finished.textContent = `✓ Done: ${model.get("finished").slice(told).join(" ")}`;
@@ -159,7 +164,7 @@ function render({ model, el, signal }) {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      // A frame without the permission still lets a selected text be copied.
+      // In a frame without the permission, a selected text can still be copied.
       const area = make("textarea", { readonly: "", class: "unseen" }, text);
       el.append(area);
       area.select();
@@ -181,14 +186,14 @@ function render({ model, el, signal }) {
     const text = model.get("programs")[root.dataset.at ?? names[0]];
     text ? copy(text, "Program copied. It prints these numbers.") : say("This chapter has no numbers to copy yet.");
   });
-  // What has data-copy is copied by a click on it.
+  // A click on an element with `data-copy` copies the text of that attribute.
   document.addEventListener("click", (event) => {
     const target = event.composedPath().find((node) => node.dataset?.copy !== undefined);
     if (target) copy(target.dataset.copy, "Copied.");
   }, { signal });
 
   // --- files -----------------------------------------------------------------------------------------------------
-  // marimo never meets those that are too large: for them it would put away the ones that are there.
+  // Keep files that are too large from marimo, which would drop the files that are there and then refuse the new ones.
   function weigh(event) {
     const [input] = event.composedPath();
     const limit = event.composedPath().find((node) => node.matches?.(".upload"))?.querySelector("[data-most]");
@@ -200,22 +205,22 @@ function render({ model, el, signal }) {
     if (event.type === "input") return input.addEventListener("change", (late) => late.stopPropagation(), { once: true });
     event.preventDefault();
     event.stopPropagation();
-    input.dispatchEvent(new DragEvent("dragleave", { bubbles: true, composed: true })); // else it looks as if it waited
+    input.dispatchEvent(new DragEvent("dragleave", { bubbles: true, composed: true })); // without which the area looks as if it waited for a file
   }
   for (const way of ["input", "drop"]) window.addEventListener(way, weigh, { capture: true, signal });
 
   // --- the whole -------------------------------------------------------------------------------------------------
   const skip = make("button", { type: "button", class: "skip" }, "Skip to the chapter");
   skip.addEventListener("click", () => {
-    const heading = [...document.querySelectorAll(".marimo-cell h1")].find((one) => one.checkVisibility());
+    const heading = [...document.querySelectorAll(".marimo-cell h1")].find((title) => title.checkVisibility());
     heading?.setAttribute("tabindex", "-1");
     heading?.focus();
   });
-  // The page has one main part; marimo gives it none.
+  // The page needs a main landmark, which marimo does not give it.
   const cell = el.getRootNode().host?.closest(".marimo-cell");
   cell?.parentElement.setAttribute("role", "main");
-  if (!editing && cell?.previousElementSibling) cell.parentElement.prepend(cell); // the notebook has it below the chapters
-  // What stays in sight of a chapter stays below the bar.
+  if (!editing && cell?.previousElementSibling) cell.parentElement.prepend(cell); // in the notebook the bar stands below the chapters
+  // Elements that stay in sight while a reader scrolls need the height of the bar, below which they stand.
   const measured = new ResizeObserver(() => root.style.setProperty("--bar-height", `${el.offsetHeight}px`));
   measured.observe(el);
   signal.addEventListener("abort", () => measured.disconnect());

@@ -1,4 +1,4 @@
-"""The bar that is always there: five chapters, the address that holds the state of all controls, and the program."""
+"""The bar at the top of the page: the five chapters, the address with the state of all controls, and the programs."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -16,9 +16,9 @@ HERE = Path(__file__).parent
 
 
 class Nav(anywidget.AnyWidget):
-    """The bar, with the chapter that is shown, `at`, and the query of the link that led to it, `asked`.
+    """The bar at the top of the page, which also keeps the address.
 
-    The browser sets both.
+    at: the chapter that is shown; asked: the query of the link by which the reader went there. The browser sets both.
     """
 
     _esm = (HERE / "nav.js").read_text(encoding="utf-8")
@@ -26,11 +26,11 @@ class Nav(anywidget.AnyWidget):
     chapters = traitlets.List(list(map(list, CHAPTERS.items()))).tag(sync=True)  # (name, title)
     at = traitlets.Unicode().tag(sync=True)
     asked = traitlets.Dict().tag(sync=True)
-    editing = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, and open when they are seen
+    editing = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, and open once they are seen
     unread = traitlets.Bool().tag(sync=True)  # whether a part of the link was not understood
-    controls = traitlets.Dict().tag(sync=True)  # what each writes into the address, "" where untouched
-    headline = traitlets.Unicode().tag(sync=True)  # of what the Lab's board shows
-    finished: Any = traitlets.List().tag(sync=True)  # what the deeds done in this visit ask for, in order
+    controls = traitlets.Dict().tag(sync=True)  # by control: its value in the address as text, "" where untouched
+    headline = traitlets.Unicode().tag(sync=True)  # the sentence on what the Lab's board shows
+    finished: Any = traitlets.List().tag(sync=True)  # the sentences of the deeds done in this visit, in order
     sources = traitlets.Dict(SOURCES).tag(sync=True)  # {title: address}, of the paper, its code and the prompts
     programs = traitlets.Dict().tag(sync=True)  # by chapter: a program that prints its numbers
 
@@ -55,10 +55,10 @@ class Nav(anywidget.AnyWidget):
     def given(
         self, key: str, options: Collection[Any] | None = None, default: Any = None, many: int | None = None
     ) -> Any:
-        """Return the value that the address holds for a control, or the default where it holds none that fits.
+        """Return the value that the address held for a control at first, or the default where it held none that fits.
 
-        options: the values that fit, any by default; many: how many numbers fit; default: by default the control's own,
-        as CONTROLS has it. A value that does not fit sets `unread`.
+        options: the values that fit, by default any; many: how many numbers there have to be; default: by default the
+        control's own in CONTROLS. A value that does not fit sets `unread`.
         """
         value = self._given.get(key)
         if value is not None and (options is None or value in options) and (many is None or len(value) == many):
@@ -71,16 +71,17 @@ class Nav(anywidget.AnyWidget):
     ) -> None:
         """Put the values of a chapter's controls into the address, and keep the program that prints its numbers.
 
-        untouched: the values that the address leaves out, where they are not the defaults of CONTROLS.
+        values: by control; untouched: the values that the address leaves out, by control, where they are not the
+        defaults of CONTROLS.
         """
         with self.hold_sync():
             self.controls = self.controls | address.write(values, untouched or {})
             self.programs = self.programs | {chapter: program}
 
     def deed(self, name: str, done: bool) -> Html:
-        """Return the line that says what a reader may try, with a tick once it is done; the address remembers that.
+        """Return the line that says what a reader may try, with a tick once that has been done.
 
-        name: a key of DEEDS; done: whether it is done now.
+        name: a key of DEEDS; done: whether it is done now. The address remembers every deed that was done.
         """
         if done and name not in self._done:
             self._done.add(name)

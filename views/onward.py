@@ -1,4 +1,4 @@
-"""Links to the chapter, and the scenario of Train, in which something can be seen."""
+"""Links that lead the reader on to another chapter, or to a scenario of Train, in which something can be seen."""
 
 from gdpo_core._html import Html, tag
 
@@ -12,7 +12,7 @@ SEEN = {
 
 
 def onward(chapter: str, about: str, scenario: str = "") -> Html:
-    """Return a link to a chapter, or to a scenario of Train; about: what is to be seen there, for a screen reader.
+    """Return a link to a chapter, or to a scenario of Train; about: what can be seen there, which a screen reader says.
 
     >>> onward("lab", "ties")
     Markup('<a class="onward" href="?at=lab" aria-label="See it in the Lab: ties">See it in the Lab</a>')

@@ -1,6 +1,7 @@
-"""The changes inside marimo while it serves the page: seven places, each reported in docs/upstream.md.
+"""Seven changes that are made inside marimo while it serves the page, each of them described in docs/upstream.md.
 
-Seen in marimo 0.25.2, by which pyproject.toml bounds it. Figures are of two cores, 26 November 2026.
+They were written for marimo 0.25.2, and pyproject.toml admits no later version. The figures were measured on two cores
+on 26 November 2026.
 """
 
 import contextlib
@@ -19,9 +20,9 @@ import msgspec
 
 
 def apply(at_end: Callable[[], None] = lambda: None) -> None:
-    """Make all seven changes; `at_end` is called whenever a session ends.
+    """Make all seven changes inside marimo; from then on `at_end` is called whenever a session ends.
 
-    A change is left out where it needs a name that another version of marimo lacks; the page then costs more.
+    A change that needs a name which this version of marimo lacks is left out; the page then costs more.
     """
     ends = functools.partial(forget_sessions, at_end)
     for change in (ends, refuse_unknown, cache_entry_points, decode_once, render_once, cache_cells, send_no_editor):
@@ -30,15 +31,15 @@ def apply(at_end: Callable[[], None] = lambda: None) -> None:
 
 
 def forget_sessions(at_end: Callable[[], None] = lambda: None) -> None:
-    """Make marimo let go of what a session held when it ends, and call `at_end` then.
+    """Make marimo free what a session held when the session ends, and call `at_end` then.
 
-    Otherwise 1.3 MB a visitor stay in memory, and all uploads.
+    Otherwise 1.3 MB per visitor stay in memory, and all uploads.
     """
     lifecycle = import_module("marimo._runtime.kernel_lifecycle")
     end = lifecycle.teardown_kernel
 
     def end_all(kernel: Any, context: Any) -> None:
-        widgets = sys.modules.get("ipywidgets.widgets.widget")  # is imported with the first widget
+        widgets = sys.modules.get("ipywidgets.widgets.widget")  # it is imported with the first widget
         try:
             if widgets and isinstance(widgets._instances, dict):
                 widgets._instances = weakref.WeakValueDictionary(widgets._instances)
@@ -53,9 +54,9 @@ def forget_sessions(at_end: Callable[[], None] = lambda: None) -> None:
 
 
 def refuse_unknown() -> None:
-    """Make marimo answer 404 to a name that no session has.
+    """Make marimo answer 404 where a request names a session that does not exist.
 
-    Otherwise it answers 500, and logs the names of all open sessions and 100 lines more.
+    Otherwise marimo answers 500, and logs the names of all open sessions and 100 lines more.
     """
     state = import_module("marimo._server.api.deps").AppState
     refusal = import_module("marimo._utils.http").HTTPException
@@ -71,13 +72,16 @@ def refuse_unknown() -> None:
 
 
 def cache_entry_points() -> None:
-    """Make marimo read the metadata of all packages once, not at each run of cells: a flip takes 4 ms, not 9."""
+    """Make marimo read the metadata of all packages once, not at each run of cells.
+
+    Flipping a mark then takes 4 ms in place of 9.
+    """
     registry = import_module("marimo._entrypoints.registry")
     registry.get_entry_points = functools.cache(registry.get_entry_points)
 
 
 def decode_once() -> None:
-    """Make marimo decode all messages of kernels by one decoder, not each by one of its own: 0.1 µs instead of 30."""
+    """Make marimo decode all messages of kernels with one decoder, not each with a new one: 0.1 µs instead of 30."""
     view = import_module("marimo._session.state.session_view")
     message = import_module("marimo._messaging.notification").NotificationMessage
     view.deserialize_kernel_message  # noqa: B018
@@ -87,7 +91,7 @@ def decode_once() -> None:
 def render_once() -> None:
     """Make marimo turn a text of Markdown into HTML once, not for each visitor and each copy of a control.
 
-    That took 20 of the 73 ms of Train.
+    Doing that again took 20 of the 73 ms in which the chapter Train is drawn.
     """
     md = import_module("marimo._output.md")
     anew, once = md._render_markdown, functools.lru_cache(1024)(md._render_markdown)
@@ -97,7 +101,8 @@ def render_once() -> None:
 def cache_cells() -> None:
     """Make marimo parse and compile the page's cells once, not three times a visitor: 460 of the 536 ms of an arrival.
 
-    What a session changes of a cell belongs to that session: the same fields that marimo's `App.clone` makes anew.
+    The fields of a cell that a session changes are made anew for each session, the same ones as in marimo's
+    `App.clone`.
     """
     parse, compiler, runtime, cells = (
         import_module(f"marimo.{name}") for name in ("_ast.parse", "_ast.compiler", "_runtime.runtime", "_ast.cell")
@@ -120,7 +125,7 @@ def cache_cells() -> None:
             _output=cells.CellOutput(),
         )
 
-    # marimo gathers what all cells import, twice at each cell that runs: 0.16 ms, at an arrival 92 times.
+    # marimo gathers what all cells import twice for each cell that runs: 0.16 ms, which an arrival pays 92 times.
     imports = functools.cached_property(cells.CellImpl.imported_namespaces.fget)
     imports.__set_name__(cells.CellImpl, "imported_namespaces")
     cells.CellImpl.imported_namespaces = imports
@@ -129,13 +134,13 @@ def cache_cells() -> None:
 
 
 def send_no_editor() -> None:
-    """Make marimo keep back what the page never shows: two pictures, six fonts, a hundred languages of its editor.
+    """Make marimo not send what the page never shows: two pictures, six fonts, and a hundred languages of its editor.
 
-    These are 1.3 of the 3.0 MB of a first visit, and 106 of its 311 requests.
+    They are 1.3 of the 3.0 MB of a first visit, and 106 of its 311 requests.
     """
     assets = import_module("marimo._server.api.endpoints.assets")
     template, folder = assets.notebook_page_template, assets.root
-    # The module of all languages, imported for its debugger's panel, and one that is there anyhow, with the same names.
+    # The module of all languages, which a panel of the debugger imports, and one that is loaded anyhow, with its names.
     languages, replacement = "esm-CQuf--zt.js", "cn-ldLVeaqm.js"
     used = (folder / "index.html").read_text("utf-8")
     spared = {languages, *re.findall(r'"\./([\w.-]+\.js)"', (folder / "assets" / languages).read_text("utf-8"))}

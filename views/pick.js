@@ -1,22 +1,24 @@
-// A picture from Python whose parts, those with `data-id`, can be chosen by hand and by keyboard.
+// A picture from Python whose elements with a `data-id` can be chosen with the pointer and with the keyboard.
 
 const STEPS = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
 
 function render({ model, el }) {
   el.classList.add("pick");
-  const parts = () => [...el.querySelectorAll("[data-id]")];
-  const find = (id) => parts().find((part) => part.dataset.id === id);
-  let at = model.get("chosen"); // where the tab stop is
+  const choices = () => [...el.querySelectorAll("[data-id]")];
+  const find = (id) => choices().find((choice) => choice.dataset.id === id);
+  let at = model.get("chosen"); // the data-id of the element with the tab stop
 
+  // Say which element is chosen, and give one element the tab stop.
   function mark() {
     const chosen = model.get("chosen");
-    const stop = find(at) ?? find(chosen) ?? parts()[0];
-    for (const part of parts()) {
-      part.setAttribute("aria-checked", String(part.dataset.id === chosen));
-      part.setAttribute("tabindex", part === stop ? "0" : "-1");
+    const stop = find(at) ?? find(chosen) ?? choices()[0];
+    for (const choice of choices()) {
+      choice.setAttribute("aria-checked", String(choice.dataset.id === chosen));
+      choice.setAttribute("tabindex", choice === stop ? "0" : "-1");
     }
   }
 
+  // Put the picture in, and the focus back where it was.
   function draw() {
     const focused = el.getRootNode().activeElement?.closest?.("[data-id]")?.dataset.id;
     el.innerHTML = model.get("html");
@@ -24,8 +26,8 @@ function render({ model, el }) {
     if (focused !== undefined) find(focused)?.focus();
   }
 
-  function choose(part) {
-    at = part.dataset.id;
+  function choose(choice) {
+    at = choice.dataset.id;
     model.set("chosen", at);
     model.save_changes();
     mark();
@@ -38,7 +40,7 @@ function render({ model, el }) {
     if (!from || (!step && event.key !== "Enter" && event.key !== " ")) return;
     event.preventDefault();
     if (!step) return choose(from);
-    const all = parts();
+    const all = choices();
     const to = all.at((all.indexOf(from) + step) % all.length);
     at = to.dataset.id;
     mark();

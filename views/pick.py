@@ -1,4 +1,4 @@
-"""A picture whose parts can be chosen: it is made in Python, the browser reports the part that was chosen."""
+"""A picture with elements that a reader can choose: Python makes it, and the browser reports the chosen element."""
 
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ HERE = Path(__file__).parent
 
 
 class Pick(anywidget.AnyWidget):
-    """A picture, `html`, with parts that have a `data-id`; a click, Enter or the space bar puts a part's into `chosen`.
+    """A picture, `html`, whose elements with a `data-id` can be chosen; `chosen` is the `data-id` of the chosen one.
 
-    Arrows move among the parts, which together have one tab stop. Vega gives its marks no focus: hence no chart.
+    A reader chooses with a click, Enter or the space bar, and moves among these elements, which have one tab stop
+    together, with the arrows. The picture is not a chart of Vega's, whose marks cannot be focused.
     """
 
     _esm = (HERE / "pick.js").read_text(encoding="utf-8")
@@ -28,7 +29,8 @@ class Pick(anywidget.AnyWidget):
 
     @traitlets.validate("chosen")
     def _chosen(self, proposal: Any) -> str:
-        part = proposal["value"]
-        if part and self.html and f'data-id="{part}"' not in self.html:
-            raise traitlets.TraitError(f"chosen: expected a part of the picture, got {part!r:.80}")
-        return part
+        """Return the proposed `data-id`. Raises TraitError where no element of the picture has it."""
+        chosen = proposal["value"]
+        if chosen and self.html and f'data-id="{chosen}"' not in self.html:
+            raise traitlets.TraitError(f"chosen: expected a part of the picture, got {chosen!r:.80}")
+        return chosen

@@ -1,6 +1,7 @@
-"""Imports and draws of the process from which all workers are forked, so that none of them does it again.
+"""The imports and the random orders that the process from which all workers are forked makes once for all of them.
 
-Only torch works in it: polars would have threads, which a fork loses and its children wait for.
+Of the libraries that compute, that process may use torch alone: polars would start threads, which a fork loses and for
+which its children would wait.
 """
 
 import gdpo_audit.advice  # noqa: F401 (of_group runs in workers)

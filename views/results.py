@@ -26,11 +26,12 @@ class Result:
 
     @property
     def ahead(self) -> float:
-        """The number of points by which GDPO is ahead; below 0 where GRPO is."""
+        """The number of percentage points by which GDPO is better than GRPO; below 0 where GRPO is better."""
         return round((self.gdpo - self.grpo) * (1 if self.better == "higher" else -1), 2)
 
     @property
     def leader(self) -> str:
+        """The method that is better: "gdpo" or "grpo", or "equal" where neither is."""
         return "gdpo" if self.ahead > 0 else "grpo" if self.ahead < 0 else "equal"
 
     @property
@@ -44,16 +45,16 @@ class Result:
 
 @lru_cache(maxsize=1)
 def results() -> tuple[Result, ...]:
-    """Return all cells, in the order of the file."""
+    """Return all cells of the paper's tables, in the order of the file, which is read once."""
     read = pl.read_csv(FILE, schema_overrides=dict.fromkeys(("base", "grpo", "gdpo"), pl.Float64))
     return tuple(Result(**row) for row in read.with_columns(pl.col("setting").fill_null("")).to_dicts())
 
 
 def ahead(cells: tuple[Result, ...]) -> dict[str, list[Result]]:
-    """Return the cells by who is ahead: "grpo", "equal" or "gdpo"."""
+    """Return the cells by the method that is ahead, under the keys "grpo", "equal" and "gdpo"."""
     return {leader: [cell for cell in cells if cell.leader == leader] for leader in ("grpo", "equal", "gdpo")}
 
 
 def clear(cells: Iterable[Result]) -> int:
-    """Count the leads of at least one percentage point, before rounding."""
+    """Count the cells in which either method is ahead by at least one percentage point."""
     return sum(abs(cell.ahead) >= 1 - 1e-9 for cell in cells)

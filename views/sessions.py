@@ -1,6 +1,6 @@
-"""Limits of what one visitor of the server may take: bytes of files, names of sessions, sockets of this page alone.
+"""Limits for one visitor of the server: bytes of files, names of sessions, and WebSockets from this page alone.
 
-marimo gives a session a name of six letters; anyone who guesses it sees what its visitor has set.
+marimo gives a session a name of six letters; anyone who guesses the name sees what its visitor has set.
 """
 
 import asyncio
@@ -18,15 +18,16 @@ LARGEST = 64 * 10**6  # bytes of a visitor's files
 TOO_LARGE = f"upload: expected at most {LARGEST / 1e6:.0f} MB in all, got more"
 NO_ROOM = "upload: expected room in this server's memory, got none: try again in a moment"
 NAME = re.compile(r"[\w-]{3,40}", re.ASCII)
+# How many names of sessions a client may use in a minute, two spans in seconds, and how many clients are remembered.
 NAMES, MINUTE, HOUR, CLIENTS = 100, 60, 3600, 10_000
-# Whether cells whose values nobody sees stay empty. Where a person runs the notebook, in marimo edit, in marimo run or
-# as a script, values flow; serve.py, whose visitors see no code, sets it.
+# Whether cells whose values nobody sees stay empty. serve.py, whose visitors see no code, sets it. Where a person runs
+# the notebook, in marimo edit, in marimo run or as a script, every cell has its values.
 LEAVES_OUT_UNSEEN_CELLS = False
-may_begin = threading.Event()  # what the cells of a session import is there
+may_begin = threading.Event()  # set once everything is imported that the cells of a session import
 
 
 def forbids(scope: Scope) -> str:
-    """Return why a page may not open this WebSocket: it is of another host, or names no session. Empty where it may."""
+    """Return why a page may not open this WebSocket, or "" if it may: the page is of this host and names a session."""
     headers, query = Headers(scope=scope), QueryParams(scope.get("query_string", b""))
     origin, hosts = headers.get("origin"), (headers.get(name, "") for name in ("host", "x-forwarded-host"))
     if origin is not None and _host(origin.partition("://")[2]) not in filter(None, map(_host, hosts)):
@@ -35,14 +36,15 @@ def forbids(scope: Scope) -> str:
 
 
 def _host(name: str) -> str:
+    """Return the name of a host in lower case, without the usual ports."""
     return name.lower().removesuffix(":443").removesuffix(":80")
 
 
 def awaited(app: ASGIApp) -> ASGIApp:
-    """Return the app, in which a session waits until what its cells import is there, its socket open and silent.
+    """Return the app, behind which a session waits, its WebSocket open and silent, until `may_begin` is set.
 
-    marimo looks into torch when a session begins, and a torch that another thread has half imported breaks there. A
-    browser that were to wait for its socket would give up after some seconds.
+    marimo looks into torch when a session begins, and breaks where another thread has imported torch by half. The
+    WebSocket is opened at once because a browser gives up waiting for it after some seconds.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,7 +68,7 @@ def awaited(app: ASGIApp) -> ASGIApp:
 
 
 def limited(app: ASGIApp) -> ASGIApp:
-    """Return the app, closed for an hour to a client that names a hundred sessions in a minute."""
+    """Return the app, which answers 429 for an hour to a client that names a hundred sessions in a minute."""
     clients: dict[str, tuple[float, frozenset[str]]] = {}  # since when, which names
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:

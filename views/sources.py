@@ -1,6 +1,6 @@
-"""Links to the sources of the method, its authors' code and the prompts, which the bar and the chapters share.
+"""Addresses of the paper, its authors' code and the prompts, which the bar and the chapters share.
 
-The first one leads to the chapter that says what computes the page.
+The first entry of SOURCES leads to the chapter that says what computes the page.
 """
 
 PAPER = "https://arxiv.org/abs/2601.05242"

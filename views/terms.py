@@ -1,4 +1,4 @@
-"""The field's terms, which explain themselves on focus or tap with the sentence of docs/glossary.md."""
+"""Terms of the field, each of which shows its sentence of docs/glossary.md on focus or tap."""
 
 import re
 from functools import cache
@@ -11,7 +11,7 @@ _ENTRY = re.compile(r"- \*\*([^*]+)\*\*(?: \(([^)]+)\))? — (.+)")  # term, oth
 
 @cache
 def glossary() -> dict[str, str]:
-    """Return the sentences of the glossary, by each term and by each other name of a term."""
+    """Return the sentences of docs/glossary.md, by term and by each other name of a term; {} where there is no file."""
     file = Path(__file__).parent.parent / "docs" / "glossary.md"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     return {
@@ -26,7 +26,7 @@ def glossary() -> dict[str, str]:
 def term(name: str, shown: str = "") -> Html:
     """Return a term with its sentence of the glossary as a tip; a name that the glossary lacks has no tip.
 
-    shown: the form of the term that the sentence around it needs, by default the name.
+    shown: the text that stands on the page, such as a plural; by default the name.
 
     >>> term("policy", "policies")
     Markup('<dfn class="term" tabindex="0" data-tip="What is trained: the rule that gives every possible answer to a prompt its probability.">policies</dfn>')

@@ -1,4 +1,4 @@
-"""Processes with limits of time and memory for what may hang or crash: reading an upload, or a long training."""
+"""Processes with limits of time and memory, for work that may hang or crash: reading an upload, or a long training."""
 
 import contextlib
 import multiprocessing
@@ -22,17 +22,18 @@ from gdpo_core._errors import InputError, fault_of, is_fault
 from gdpo_core.scenarios import Setup
 from views import threads  # noqa: F401
 
-MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two minutes after its visitor left
+MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo keeps a session for two minutes after its visitor has left
 LIMIT_EXCEEDED = f"server: expected what takes {MEMORY >> 30} GB and {SECONDS} s at most, got more, or a damaged file"
-_slots = defaultdict(lambda: threading.BoundedSemaphore(2))  # by function: who trains does not wait for others' files
+_slots = defaultdict(lambda: threading.BoundedSemaphore(2))  # by function, so that training does not wait for uploads
 _context = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
 _context.set_forkserver_preload(["views.worker", "views.preload"])  # once, with torch
 
 
 def _told(name: str) -> dict[str, Any]:
-    """Return what multiprocessing tells a new process, but for the order to import what is main here.
+    """Return what multiprocessing tells a new process, without the order to import the main module.
 
-    marimo puts the notebook there: each worker imported app.py and all of marimo, a second of CPU in place of 30 ms.
+    marimo makes the notebook the main module, so that each worker would import app.py and all of marimo: a second of
+    CPU time in place of 30 ms. name: of the process.
     """
     return {key: value for key, value in _all_told(name).items() if not key.startswith("init_main")}
 
@@ -41,7 +42,7 @@ _all_told, spawn.get_preparation_data = spawn.get_preparation_data, _told
 
 
 def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connection]:
-    """Start a process that runs the function and ends with this process; return it and our end of its pipe."""
+    """Start a process that runs `function(pipe)` and ends with this one; return it and our end of the pipe."""
     ours, theirs = _context.Pipe()
     process = _context.Process(target=function, args=(theirs,), daemon=True)
     process.start()
@@ -50,10 +51,10 @@ def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connecti
 
 
 def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:
-    """Return what the function returns, computed in a process of its own.
+    """Return what the function returns for these arguments, computed in a process of its own.
 
-    Raises the function's InputError, and InputError for any other error of it and where its process dies or is late.
-    check: called ten times a second meanwhile; what it raises ends the process.
+    Raises the InputError of the function, and InputError too where the function fails otherwise, or where its process
+    dies or takes too long. check: called ten times a second meanwhile; an error that it raises ends the process.
     """
     slots = _slots[function]
     while not slots.acquire(timeout=0.1):
@@ -67,7 +68,7 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
         while not ours.poll(0.1) and time.monotonic() < ends:
             check()
         returned, outcome = ours.recv() if ours.poll() else (False, InputError(LIMIT_EXCEEDED))
-    except (EOFError, OSError) as error:  # it died, or could not be started
+    except (EOFError, OSError) as error:  # the process died, or could not be started
         room = f"server: expected room for one more process, got {error}"
         returned, outcome = False, InputError(room if isinstance(error, OSError) else LIMIT_EXCEEDED)
     finally:
@@ -81,7 +82,7 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
 
 
 def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
-    """Return what the function returns, computed in another process, or in this one where that fails."""
+    """Return what the function returns for these arguments, computed in another process, or here if that fails."""
     try:
         return call(function, *args)
     except InputError:
@@ -91,9 +92,10 @@ def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
 def audit_upload(
     files: dict, how: dict, weights: dict | None, primary: str | None
 ) -> tuple[Run, AuditReport | InputError]:
-    """Return the `Run` of a log, without its tables, and its report, or the InputError that says why there is none.
+    """Return the `Run` of a log, without its tables, and its report or the InputError that says why there is none.
 
-    Raises InputError where the log cannot be read. how: the arguments of `read_run`.
+    files: contents by name; how: further arguments of `read_run`; weights, primary: arguments of `audit`. Raises
+    InputError where the log cannot be read.
     """
     run = read_run(files, **how)
     facts = Run(**{f.name: getattr(run, f.name) for f in fields(run) if not f.name.startswith("_")})
@@ -103,20 +105,22 @@ def audit_upload(
         return facts, error
 
 
-def train_probabilities(setting: Setup, method: str, limit: bool) -> np.ndarray:
-    """Return the probabilities of one method's runs, or, with `limit`, of its infinite-group limit. Raises InputError.
+def train_probabilities(setup: Setup, method: str, limit: bool) -> np.ndarray:
+    """Return the probabilities of a set-up's coins or arms by epoch, trained by a method. Raises InputError.
 
-    Runs: (seeds, epochs + 1, coins or arms); the limit: (epochs + 1, coins or arms).
+    limit: whether to follow the infinite-group limit, (epochs + 1, coins or arms), in place of the runs of all seeds,
+    (seeds, epochs + 1, coins or arms).
     """
-    return (setting.mean_field(method) if limit else setting.train(method).p).numpy()
+    return (setup.mean_field(method) if limit else setup.train(method).p).numpy()
 
 
 def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
-    if os.name == "posix":  # Windows has the limit of time alone
+    """Run the function in this process under the limits, and send whether it returned, and its result or InputError."""
+    if os.name == "posix":  # on Windows there is the limit of time alone
         import resource
 
         os.nice(10)  # the answer to a click comes first
-        with contextlib.suppress(OSError):  # where memory runs out, it is this process that ends, not the server
+        with contextlib.suppress(OSError):  # so that this process ends, and not the server, where memory runs out
             Path("/proc/self/oom_score_adj").write_text("1000")
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
@@ -131,5 +135,5 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
 
 
 def _is_of_limits(error: BaseException) -> bool:
-    """Return whether an error comes from the limits of this process, which each library reports in its own way."""
+    """Return whether an error comes from the limits of this process, which each library reports in another way."""
     return isinstance(error, MemoryError | OSError) or bool(re.search("memory|thread", str(error)))

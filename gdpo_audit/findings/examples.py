@@ -62,7 +62,7 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
 
     def advantages_under(self, method: str) -> tuple[float, ...]:
         """Return (answers,) the advantages of this group alone under any method, with the weights of the run."""
-        return tuple(explain(self.rewards, method, **self._settings()).advantages.tolist())
+        return tuple(explain(self.rewards, method, **self._options()).advantages.tolist())
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -76,7 +76,7 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
 
         A tie is of answers with different rewards and one advantage.
         """
-        c = collapse(self.tensor, method, **self._settings())
+        c = collapse(self.tensor, method, **self._options())
         levels = dict(zip(c.response.tolist(), c.level.tolist(), strict=True))
         vectors: dict[int, set[str]] = {}
         for answer, level in levels.items():
@@ -85,7 +85,7 @@ class ExampleGroup(GroupPart, frozen=True, kw_only=True):
         numbers = {level: number for number, level in enumerate(tied)}
         return [numbers.get(levels.get(answer, -1)) for answer in range(len(self.rewards))]
 
-    def _settings(self) -> dict:
+    def _options(self) -> dict:
         convention, lengths = ALL_CONVENTIONS[self.convention], self.lengths
         if convention.last_step != "tokens":
             lengths = None
@@ -122,7 +122,7 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
     named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
     share = np.nan_to_num(f.shares(f.method), nan=-np.inf)
     reward = f.rewards.index(str(next(named, f.rewards[int(share.argmax())])))
-    of_group = {number: part for (number,), part in f.examples.rows.partition_by("group", as_dict=True).items()}
+    of_group = {number: rows for (number,), rows in f.examples.rows.partition_by("group", as_dict=True).items()}
     scores = f.examples.scores.filter(pl.col("reward").is_null() | (pl.col("reward") == reward))
     about = {"reward-dominates": f.rewards[reward], PUNISHED: f.rewards[f.basis.primary or 0]}
     return tuple(

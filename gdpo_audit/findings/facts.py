@@ -80,8 +80,8 @@ class Facts:
         """Whether advantages are logged that any recipe reproduces, as round-off may be as large as they are."""
         if self.basis.recipe is None:
             return False
-        parts = self.batches.logged, self.overwritten_batches.logged
-        return not any(part.wrong.any() or part.testable.any() for part in parts)
+        logged_sums = self.batches.logged, self.overwritten_batches.logged
+        return not any(sums.wrong.any() or sums.testable.any() for sums in logged_sums)
 
     @property
     def rewards(self) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ class Facts:
     @property
     def alike(self) -> set[str]:
         """The rewards that are part of a relation, whose shares of the update the log does not tell."""
-        return {part for name, parts in self.relations for part in (name, *parts)}
+        return {linked for name, terms in self.relations for linked in (name, *terms)}
 
     # --- one reward; k is its index ---
 
@@ -279,9 +279,9 @@ class Facts:
 
     def _by_weights(self, acts: Callable[[int], float]) -> Array:
         """Return (rewards, batches) the shares of w² · acts in their sum; acts: in which share of groups i acts."""
-        parts = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
-        whole = parts.sum(0)
-        return np.divide(parts, whole, out=np.full_like(parts, nan), where=whole > 0)
+        squares = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
+        whole = squares.sum(0)
+        return np.divide(squares, whole, out=np.full_like(squares, nan), where=whole > 0)
 
     @cached_property
     def _weights(self) -> Array:
@@ -333,7 +333,7 @@ class Facts:
         """
         sums = self.totals.methods[method]
         shares = zip(self.rewards, sums.update.tolist(), strict=True)
-        return [nan if name in self.alike else ratio(part, sums.squares) for name, part in shares]
+        return [nan if name in self.alike else ratio(update, sums.squares) for name, update in shares]
 
     def push(self, method: str) -> list[float]:
         """Return the push on each reward, as `gdpo_core.push`; unlike `shares`, also for rewards in a relation."""
@@ -389,6 +389,6 @@ class ValueFacts:
     facts: Facts  # `batches` is all of these groups together
 
 
-def ratio(part: float, whole: float) -> float:
-    """Divide a part by the whole; NaN where the whole is 0."""
-    return float(part / whole) if whole else nan
+def ratio(numerator: float, denominator: float) -> float:
+    """Return the numerator divided by the denominator; NaN where the denominator is 0."""
+    return float(numerator / denominator) if denominator else nan

@@ -34,31 +34,31 @@ class Kind:
     planned: bool = False
 
 
-_SCALE, _PRIORITY, _LEVELS = "page, chapter Train", "page, chapter Evidence", "page, chapter Lab"
+_TRAIN, _EVIDENCE, _LAB = "page, chapter Train", "page, chapter Evidence", "page, chapter Lab"
 _USE, _LOG, _LIMITS = "page, chapter Use it", "docs/audit.md, Reading a log", "docs/audit.md, Limits"
 _FORMULAS, _SHARE = "equations 4 to 7", ("update share", "scale", "weight")
 # Findings of one severity that are about as much of the run are shown in this order.
 _IN_ORDER = (
-    Kind(findings_primary.reward_falls, _SCALE, "", ("update share",), first=True),
+    Kind(findings_primary.reward_falls, _TRAIN, "", ("update share",), first=True),
     Kind(findings_advantages.advantage_impossible, _LOG, "", ("advantage",)),
     Kind(findings_log.groups_sampled, _LOG, "", ("group",)),
     Kind(findings_advantages.advantages_upside_down, _USE, _FORMULAS, ("advantage",)),
     Kind(findings_advantages.method_not_as_asked, _USE, _FORMULAS, ("convention",)),
     Kind(findings_log.missing_rewards, _LOG),
-    Kind(findings_rewards.conflict, _SCALE, scenario="conflict", planned=True),
-    Kind(findings_rewards.reward_dominates, _SCALE, _FORMULAS, _SHARE, "scales", planned=True),
-    Kind(findings_rewards.reward_starved, _SCALE, _FORMULAS, _SHARE, planned=True),
-    Kind(findings_rewards.reward_dead, _SCALE, "", ("zero-variance group",), "live"),
+    Kind(findings_rewards.conflict, _TRAIN, scenario="conflict", planned=True),
+    Kind(findings_rewards.reward_dominates, _TRAIN, _FORMULAS, _SHARE, "scales", planned=True),
+    Kind(findings_rewards.reward_starved, _TRAIN, _FORMULAS, _SHARE, planned=True),
+    Kind(findings_rewards.reward_dead, _TRAIN, "", ("zero-variance group",), "live"),
     Kind(findings_rewards.reward_dead_in_part, _LOG, "", ("zero-variance group",)),
-    Kind(findings_rewards.reward_fades, _SCALE, "", ("zero-variance group", "update share")),
-    Kind(findings_rewards.reward_noise, _SCALE, _FORMULAS, ("normalise", "eps"), "noise"),
-    Kind(findings_methods.ties_hide_signal, _LEVELS, "section 3.1 and Fig. 2", ("tie", "level"), planned=True),
-    Kind(findings_methods.silent_groups, _LEVELS, "", ("silent group",)),
-    Kind(findings_methods.priority_inversion, _PRIORITY, "equation 8", ("wrong order",), planned=True),
-    Kind(findings_primary.no_right_answer, _PRIORITY, "equation 8", ("update share", "zero-variance group")),
-    Kind(findings_methods.blind_zero_std_metric, _LEVELS, "", ("zero-variance group",)),
-    Kind(findings_methods.filter_drops_signal, _LEVELS, "", ("silent group", "zero-variance group")),
-    Kind(findings_methods.batch_step_amplifies, _LEVELS, _FORMULAS, ("batch step", "silent group")),
+    Kind(findings_rewards.reward_fades, _TRAIN, "", ("zero-variance group", "update share")),
+    Kind(findings_rewards.reward_noise, _TRAIN, _FORMULAS, ("normalise", "eps"), "noise"),
+    Kind(findings_methods.ties_hide_signal, _LAB, "section 3.1 and Fig. 2", ("tie", "level"), planned=True),
+    Kind(findings_methods.silent_groups, _LAB, "", ("silent group",)),
+    Kind(findings_methods.priority_inversion, _EVIDENCE, "equation 8", ("wrong order",), planned=True),
+    Kind(findings_primary.no_right_answer, _EVIDENCE, "equation 8", ("update share", "zero-variance group")),
+    Kind(findings_methods.blind_zero_std_metric, _LAB, "", ("zero-variance group",)),
+    Kind(findings_methods.filter_drops_signal, _LAB, "", ("silent group", "zero-variance group")),
+    Kind(findings_methods.batch_step_amplifies, _LAB, _FORMULAS, ("batch step", "silent group")),
     Kind(findings_rewards.length_coupled, _USE, "equation 8"),
     Kind(findings_log.steps_missing, _LOG),
     Kind(findings_log.steps_repeated, _LOG),

@@ -8,7 +8,7 @@ import numpy as np
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.impossible import alone_by_nothing, largest_z, last_z
-from gdpo_audit.findings.sums import Array, Sums, scaled_share, take
+from gdpo_audit.findings.sums import Array, Sums, scaled_share, select_batches
 from gdpo_audit.findings.thresholds import MERGED, SCALE_ONLY
 from gdpo_audit.findings.words import (
     FEW_CHANGES,
@@ -61,7 +61,7 @@ def _off(batches: Sums[Array]) -> dict[str, object]:
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
     """Find steps without rows that were there when the advantages were computed."""
-    short = take(f.batches, f.lack_rows)
+    short = select_batches(f.batches, f.lack_rows)
     if not len(short.batch) or f.undecided[0]:
         return
     at, most = at_steps(short.step.tolist()), int(f.batches.responses[f.batches.logged.wrong == 0].max())
@@ -107,7 +107,7 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
     elif f.recipe_of_the_rest is not None:
         yield _some_are_others(f, f.overwritten_batches)
     elif (wrong := (f.batches.logged.wrong > f.batches.logged.impossible) & ~f.lack_rows).any():
-        yield _some_are_others(f, take(f.batches, wrong))
+        yield _some_are_others(f, select_batches(f.batches, wrong))
 
 
 def _all_zero_though_rewards_differ(f: Facts) -> Finding:
@@ -273,14 +273,14 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
     rows, over = f.examples.rows.partition_by("group", as_dict=True), f.recipe and last_z(f.recipe)
     by_nothing, beyond, sizes = list[str](), list[str](), list[int]()  # sizes: how many z-scores there were
     for group in f.examples.scores.filter(finding="advantage-impossible")["group"]:
-        part = rows[group,]
-        a, step = part["advantage"].to_numpy(), part["step"][0]
+        group_rows = rows[group,]
+        a, step = group_rows["advantage"].to_numpy(), group_rows["step"][0]
         named = f"{number(a[np.nanargmax(np.abs(a))], 6)} (step {step}, group {group})"
-        if alone_by_nothing(part.select(reward_columns(f.rewards)).to_numpy(), a) is not None:
+        if alone_by_nothing(group_rows.select(reward_columns(f.rewards)).to_numpy(), a) is not None:
             by_nothing.append(named)
         else:
             beyond.append(named)
-            sizes.append(len(part) if over == "group" else int(f.batches.responses[f.batches.step == step].max()))
+            sizes.append(len(group_rows) if over == "group" else int(f.batches.responses[f.batches.step == step].max()))
     all_logged = count(f.totals.logged.count, "logged advantage")
     message = f"{count(many)} of {all_logged} {is_or_are(many)} impossible."
     to_do = f"Find what made the advantage of {some(beyond)}."

@@ -66,11 +66,12 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
 
 def rewards_collinear(f: Facts) -> Iterator[Finding]:
     """Find rewards that follow from others, such as two equal columns."""
-    for name, parts in f.relations:
-        terms = [f"{number(w)} × {part}" if abs(w) != 1 else f"{'−' * (w < 0)}{part}" for part, w in parts.items()]
-        sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *parts]
+    for name, weights in f.relations:
+        signed = ((f"{number(w)} × " if abs(w) != 1 else "−" * (w < 0), reward) for reward, w in weights.items())
+        terms = [f"{factor}{reward}" for factor, reward in signed]
+        sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *weights]
         yield Finding(
-            title=f"{some(names)} say the same" if len(parts) == 1 else f"{name} follows from {some(parts)}",
+            title=f"{some(names)} say the same" if len(weights) == 1 else f"{name} follows from {some(weights)}",
             message=f"In every group {name} is {sum_of}, but for a constant. What {some(names)} do cannot be told "
             "apart: neither their weights nor their shares of the update, only what they do together.",
             to_do=f"Check which of {some(names)} the run used, and name the rewards.",
@@ -217,13 +218,14 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
 
 def _nearly_a_sum(f: Facts, score: str, details: Mapping[str, Any]) -> Finding:
     """Return the finding of a total that is a weighted sum of the columns beside it but for something in no column."""
-    missing, parts = details["missing"], listing(f"{number(w)} × {name}" for name, w in details["weights"].items())
+    missing = details["missing"]
+    terms = listing(f"{number(w)} × {name}" for name, w in details["weights"].items())
     follow = "The figures here follow these weights. " if f.weights_from == "fitted" else ""
     much = missing > MISSING_OF_TOTAL
     return Finding(
         severity="warning" if much else "info",
         title=f"{percent(missing, 1)} of the {score}’s variance is in no column",
-        message=f"The {score} is {parts} but for something that is in no column, which makes {percent(missing, 1)} of "
+        message=f"The {score} is {terms} but for something that is in no column, which makes {percent(missing, 1)} of "
         f"its variance. {follow}A clip, a product or a reward that is not logged leaves such a rest.",
         to_do=f"Log what else the {score} is made of, in a column of its own." if much else "",
         evidence=details,
@@ -234,21 +236,21 @@ def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: st
     """Yield the finding of a logged total of which the only reward beside it explains a part; none where the log shows
     that both are rewards. normalises: words that say what GRPO normalises.
     """
-    [part] = details["columns"]
+    [reward] = details["columns"]
     known = f.known_weights if f.reproduced else {}
-    if known.get(part):
+    if known.get(reward):
         return  # the two are rewards of their own
-    severity, holds = "warning", f"{score} may hold {part} and something unlogged"
-    name = f"{normalises}, and this report is about {part}."
-    if part in known:
-        severity, holds = "error", f"{score} seems to hold {part} and something unlogged"
+    severity, holds = "warning", f"{score} may hold {reward} and something unlogged"
+    name = f"{normalises}, and this report is about {reward}."
+    if reward in known:
+        severity, holds = "error", f"{score} seems to hold {reward} and something unlogged"
         name = f"The advantages are made of {score} alone, so what its parts do and what GDPO would do cannot be told."
     elif score in f.rewards:
         name = f"This report takes the two for two rewards: name {score} alone if it is a total."
     yield Finding(
         severity=severity,
         title=holds,
-        message=f"{holds}: {part} explains {percent(details['explained'])} of how {score} differs. {name}",
+        message=f"{holds}: {reward} explains {percent(details['explained'])} of how {score} differs. {name}",
         to_do=f"Log all that {score} is made of, each in a column of its own, if it is a total.",
         evidence=details,
     )
@@ -277,13 +279,13 @@ def no_components(f: Facts) -> Iterator[Finding]:
             evidence={**details, "rewards": list(f.rewards), "pays": f.pays},
             fix=config_lines.log_rewards(f.run.framework),
         )
-    elif parts := next(issues(f, "total-of-parts"), None):
+    elif total := next(issues(f, "total-of-parts"), None):
         yield Finding(
             severity="info",
-            title=f"{parts['total']} was read alone",
-            message=f"{parts['total']} was read alone, and {some(parts['parts'])} beside it were not. What each of "
-            f"these does shows where they are named: {reward_options(parts['parts'])}.",
-            evidence=parts,
+            title=f"{total['total']} was read alone",
+            message=f"{total['total']} was read alone, and {some(total['parts'])} beside it were not. What each of "
+            f"these does shows where they are named: {reward_options(total['parts'])}.",
+            evidence=total,
         )
     elif details:
         beside = f", and not {some(f.run.left_out)}" if f.run.left_out else ""

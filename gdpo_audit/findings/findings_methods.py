@@ -69,9 +69,9 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     cancelled = max(1 - ratio(alike, f.method_sums.silent_groups), 0.0)
     why, to_do = "Such prompts are mostly too easy or too hard.", "Use other prompts, or larger groups."
     if cancelled:
-        part = "all" if cancelled == 1 else percent(cancelled)
+        how_many = "all" if cancelled == 1 else percent(cancelled)
         nothing = "" if all(f.basis.weights) else ", or the rewards that differ have weight 0"
-        why = f"In {part} of them the rewards differ and cancel in the sum{nothing}."
+        why = f"In {how_many} of them the rewards differ and cancel in the sum{nothing}."
     if not any(f.basis.weights):
         to_do = "Give a reward some weight."
     elif cancelled > 0.5:

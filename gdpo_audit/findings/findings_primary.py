@@ -11,7 +11,7 @@ from gdpo_audit.findings import thresholds as t
 from gdpo_audit.findings.facts import Facts, ratio
 from gdpo_audit.findings.finding import Finding
 from gdpo_audit.findings.sentences import lead_in
-from gdpo_audit.findings.sums import take
+from gdpo_audit.findings.sums import select_batches
 from gdpo_audit.findings.words import some
 from gdpo_core._words import count, listing, number, percent
 
@@ -69,17 +69,17 @@ def _drifts(f: Facts) -> dict[int, _Drift]:
     """Return the drift of each reward, by its index, whose first and last quarter hold enough batches and groups to
     judge it; {} for a run of few batches.
     """
-    quarter, step = len(f.batches.batch) // 4, f.batches.step
-    if len(step) < t.FADES_BATCHES or step[quarter - 1] == step[-quarter]:
+    size, step = len(f.batches.batch) // 4, f.batches.step
+    if len(step) < t.FADES_BATCHES or step[size - 1] == step[-size]:
         return {}
-    parts = [replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None))]
+    quarters = [replace(f, batches=select_batches(f.batches, end)) for end in (slice(size), slice(-size, None))]
     drifts = {}
     for k in range(len(f.rewards)):
         spread = sqrt(ratio(f.totals.rewards.scatter[k], max(f.totals.rewards.present[k] - 1, 1)))
-        if not spread > 0 or any(part.totals.rewards.holding_groups[k] < t.FADES_GROUPS for part in parts):
+        if not spread > 0 or any(facts.totals.rewards.holding_groups[k] < t.FADES_GROUPS for facts in quarters):
             continue
-        chance = t.CHANCE * sqrt(sum(_squared_error(part, k) for part in parts))
-        first, last = (part.mean(k) for part in parts)
+        chance = t.CHANCE * sqrt(sum(_squared_error(facts, k) for facts in quarters))
+        first, last = (facts.mean(k) for facts in quarters)
         drifts[k] = _Drift(first, last, _sign(f, k) * (last - first) / spread, abs(last - first) > chance)
     return drifts
 
@@ -111,13 +111,13 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
     on = f.basis.primary
     if on is None or f.contradicted or not _can_be_missed(f, on):
         return
-    parts, groups = f.method_sums.update_unright, f.totals.unright_groups
-    share, of_all = ratio(parts.sum(), f.method_sums.squares), ratio(groups, f.totals.groups)
+    updates, groups = f.method_sums.update_unright, f.totals.unright_groups
+    share, of_all = ratio(updates.sum(), f.method_sums.squares), ratio(groups, f.totals.groups)
     if not share >= t.UNRIGHT_INFO:
         return
-    name, by_size = f.rewards[on], sorted(set(range(len(f.rewards))) - {on}, key=lambda k: -parts[k])
-    there = {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size}
-    teach = {reward: part for reward, part in there.items() if part > 0}
+    name, by_size = f.rewards[on], sorted(set(range(len(f.rewards))) - {on}, key=lambda k: -updates[k])
+    there = {f.rewards[k]: ratio(updates[k], updates.sum()) for k in by_size}
+    teach = {reward: share_there for reward, share_there in there.items() if share_there > 0}
     taught = listing(teach)
     numbers = {"update_share": share, "groups": groups, "update_share_there": there, "threshold": t.UNRIGHT_INFO}
     yield Finding(
@@ -125,7 +125,7 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
         title=f"{percent(share)} of the update comes from groups in which no response has {name}",
         message=f"{lead_in(f)}, {percent(share)} of the update comes from {count(groups, 'group')} "
         f"({percent(of_all)}) in which no response has more than 0 of {name}. Of that part of the update, "
-        f"{some(f'{reward} makes {percent(part)}' for reward, part in teach.items())}.",
+        f"{some(f'{reward} makes {percent(share_there)}' for reward, share_there in teach.items())}.",
         to_do=f"Decide whether {taught} should be taught where no response has {name}; if not, drop such groups.",
         evidence=numbers,
         extent=share,

@@ -13,7 +13,7 @@ from gdpo_audit.findings.facts import Facts, ValueFacts, ratio
 from gdpo_audit.findings.finding import SEVERITIES, Finding
 from gdpo_audit.findings.prompts import lengths_of
 from gdpo_audit.findings.sentences import lead_in
-from gdpo_audit.findings.sums import bin_batches, take
+from gdpo_audit.findings.sums import bin_batches, select_batches
 from gdpo_audit.findings.words import some
 from gdpo_core._words import clip, count, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
@@ -48,10 +48,10 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
     batches = len(f.batches.batch)
     if batches < t.FADES_BATCHES:
         return
-    quarter = batches // 4
-    first, last = (replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None)))
+    size = batches // 4
+    first, last = (replace(f, batches=select_batches(f.batches, end)) for end in (slice(size), slice(-size, None)))
     for k, name in enumerate(f.rewards):
-        groups = int(min(part.totals.rewards.holding_groups[k] for part in (first, last)))
+        groups = int(min(facts.totals.rewards.holding_groups[k] for facts in (first, last)))
         if groups < t.FADES_GROUPS or not f.basis.weights[k] or f.dead(k) >= t.DEAD:
             continue
         dead = first.dead(k), last.dead(k)
@@ -175,7 +175,7 @@ class _End(NamedTuple):
     """The last part of a run, from the step on from which a reward has been starved without a pause."""
 
     step: int | None  # where it begins; None: there is no such end, or the log is too short to show it
-    part: float  # of the run
+    extent: float  # its share of the run
     share: float  # of the update there
     share_gdpo: float  # the same under GDPO
     saturated: bool  # the reward is better there than before, and nearly constant: it has done its work
@@ -192,7 +192,7 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
         share = shares[k] if shares[k] <= t.STARVED * due else late.share
         if due < t.STARVED_DUE or f.dead(k) >= t.DEAD or late.saturated:
             continue
-        if share <= t.STARVED * due and (shares[k] == share or late.part >= t.STARVED_PART):
+        if share <= t.STARVED * due and (shares[k] == share or late.extent >= t.STARVED_EXTENT):
             starved.append((_severity_of_starved(f, k), share - due, k, late))
     return [(k, late) for _, _, k, late in sorted(starved, key=lambda x: (SEVERITIES.index(x[0]), x[1]))]
 
@@ -207,22 +207,22 @@ def _severity_of_starved(f: Facts, k: int) -> str:
 
 
 def _at_the_end(f: Facts, k: int) -> _End:
-    parts = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
-    if parts < 2:
+    bins = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
+    if bins < 2:
         return _End(None, 0.0, nan, nan, False, "in a log too short to say from which step on")
-    b = bin_batches(f.batches, parts)
+    b = bin_batches(f.batches, bins)
     sums = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
-    could = np.bincount(np.arange(len(of_batch)) * parts // len(of_batch), of_batch)
+    could = np.bincount(np.arange(len(of_batch)) * bins // len(of_batch), of_batch)
     starved = (sums.update[k] <= t.STARVED * could) & (could > 0)  # of no weight it is switched off
-    begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
-    if begin == parts:
+    begin = next((i + 1 for i in reversed(range(bins)) if not starved[i]), 0)
+    if begin == bins:
         return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
-    before, end = (replace(f, batches=take(b, part)) for part in (slice(begin), slice(begin, None)))
+    before, end = (replace(f, batches=select_batches(b, some)) for some in (slice(begin), slice(begin, None)))
     better = begin > 0 and (end.mean(k) - before.mean(k)) * f.basis.weights[k] > 0
     return _End(
         step=int(b.step[begin]),
-        part=1 - begin / parts,
+        extent=1 - begin / bins,
         share=end.shares(f.method)[k],
         share_gdpo=end.shares("gdpo")[k],
         saturated=better and (end.dead(k) >= t.DEAD or end.due_share(k) < t.STARVED_DUE),
@@ -332,8 +332,8 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
         )
 
 
-def _dead_and_holding(parts: Sequence[ValueFacts], k: int) -> tuple[int, int]:
-    """Return how many groups of these parts hold the reward of index k as a constant, and how many hold it at all."""
-    sums = [part.facts.totals for part in parts]
+def _dead_and_holding(values: Sequence[ValueFacts], k: int) -> tuple[int, int]:
+    """Return how many groups of these values hold the reward of index k as a constant, and how many hold it at all."""
+    sums = [value.facts.totals for value in values]
     holding = int(sum(total.rewards.holding_groups[k] for total in sums))
     return int(sum(total.rewards.dead_groups[k] - total.groups for total in sums)) + holding, holding

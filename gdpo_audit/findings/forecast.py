@@ -225,8 +225,8 @@ class _Compared:
     def differences(self) -> Array:
         """(draws, K) the differences of the means over the steps, each step as it was before its update."""
         steps = int(self.times[-1])
-        low, part = _between(self.times, np.arange(steps, dtype=float))
-        weight = np.bincount(low, 1 - part, len(self.times)) + np.bincount(low + 1, part, len(self.times))
+        low, fraction = _between(self.times, np.arange(steps, dtype=float))
+        weight = np.bincount(low, 1 - fraction, len(self.times)) + np.bincount(low + 1, fraction, len(self.times))
         return np.einsum("t,tdk->dk", weight / steps, self.forecast - self.as_it_ran)
 
     def at_every_step(self, course: Array, k: int) -> Array:
@@ -246,8 +246,8 @@ def _compare(speeds: Speeds, before: Pushes, after: Pushes, steps: int) -> _Comp
     """Return the courses of both settings, followed for so many steps from the same start at the same speeds; before,
     after: the pushes as it ran and under the other setting.
     """
-    levels = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
-    drawn = np.concatenate([speeds.speed[None], speeds.quantile(levels)])
+    probabilities = np.random.default_rng(0).random((_DRAWS, len(speeds.start)))
+    drawn = np.concatenate([speeds.speed[None], speeds.quantile(probabilities)])
     starts, times = speeds.starts(drawn), times_of(steps)
     as_it_ran, forecast = (integrate(pushes, starts, drawn, times) for pushes in (before, after))
     return _Compared(times, as_it_ran, as_it_ran + CARRIED * (forecast - as_it_ran))
@@ -261,7 +261,7 @@ def _reward_forecast(
     if np.isnan(unit):
         unit = 0.0
     difference, draws = compared.differences[0, k], compared.differences[1:, k]
-    below, above = (abs(np.quantile(draws, level) - difference) for level in (0.1, 0.9))
+    below, above = (abs(np.quantile(draws, probability) - difference) for probability in (0.1, 0.9))
     of_model = _QUANTILE * np.hypot(MODEL_ERROR * difference, LEAST_ERROR)
     low, high = difference - np.hypot(below, of_model), difference + np.hypot(above, of_model)
     why = _why_open(log, speeds, k)

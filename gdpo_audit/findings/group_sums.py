@@ -35,7 +35,7 @@ from gdpo_core import _pairs
 from gdpo_core._groups import Batch, skipping_missing
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.registry import advantages_without_eps, method_for
-from gdpo_core.ties import break_even_of, update_parts
+from gdpo_core.ties import break_even_of, update_sums
 
 _ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
 
@@ -101,13 +101,13 @@ def token_lengths(table: pl.DataFrame) -> Array:
     return table["length"].cast(pl.Float64).to_numpy()
 
 
-def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basis, float32: bool) -> Sums[Any]:
-    """Return the sums of each group, as tensors and arrays. log, part: the rows of the batches that `grouped` holds.
+def sums_of_groups(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis, float32: bool) -> Sums[Any]:
+    """Return the sums of each group, as tensors and arrays. log, rows: the rows of the batches that `grouped` holds.
     float32: whether the rewards are float32 numbers.
     """
     std, distance = grouped.centred(grouped.batch.rewards)
     same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
-    logged = _deviations_as_logged(grouped, distance, part, basis, same)
+    logged = _deviations_as_logged(grouped, distance, rows, basis, same)
     outcomes = {method: _outcome(grouped, method, logged) for method in basis.methods}
     # All methods but GDPO add up raw rewards, so one weight orders their pairs. A trial needs no break-even weight.
     first = basis.primary if basis.extra_method is None else None
@@ -121,12 +121,12 @@ def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Ba
     before = outcomes["gdpo"].before_batch_step
     live = ~grouped.silent(before.nan_to_num())
     constant = grouped.silent(outcomes["grpo_no_std"].advantages) | (sizes == 1)
-    step, batch = (part[name].to_numpy() for name in ("step", "batch"))
+    step, batch = (rows[name].to_numpy() for name in ("step", "batch"))
     return Sums(
-        batch=part["part"].to_numpy()[grouped.starts] if "part" in part.columns else batch[grouped.starts],
+        batch=rows["_value"].to_numpy()[grouped.starts] if "_value" in rows.columns else batch[grouped.starts],
         step=np.minimum.reduceat(step, grouped.starts),
         step_last=np.maximum.reduceat(step, grouped.starts),
-        fingerprint=_fingerprints(part, basis.rewards, batch, grouped.starts),
+        fingerprint=_fingerprints(rows, basis.rewards, batch, grouped.starts),
         responses=sizes,
         groups=torch.ones_like(sizes),
         mixed_groups=ties.vectors > 1,
@@ -140,18 +140,18 @@ def sums_of_groups(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Ba
         methods={
             m: _method_sums(grouped, m, made, ties, order, break_even[m], unright) for m, made in outcomes.items()
         },
-        lengths=_length_sums(grouped, distance, part, basis),
-        logged=_logged_sums(grouped, log, part, basis),
+        lengths=_length_sums(grouped, distance, rows, basis),
+        logged=_logged_sums(grouped, log, rows, basis),
     )
 
 
-def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
+def _fingerprints(rows: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
     """Return (groups,) a hash of rewards and logged advantages in their order, equal for batches with the same rows.
     batch: the number of the batch of each row. groups: the first row of each group.
     """
-    content = part.select(*["advantage"] * ("advantage" in part.columns), *reward_columns(rewards))
+    content = rows.select(*["advantage"] * ("advantage" in rows.columns), *reward_columns(rewards))
     starts = starts_of(batch)
-    position = np.arange(len(part)) - starts.repeat(np.diff(starts, append=len(part)))
+    position = np.arange(len(rows)) - starts.repeat(np.diff(starts, append=len(rows)))
     odd = (2 * position + 1).astype(np.uint64)  # so that no bit of a hash is lost
     return np.bitwise_xor.reduceat(content.hash_rows().to_numpy() * odd, groups)
 
@@ -197,15 +197,15 @@ def _products(grouped: Grouped, distance: Tensor) -> Tensor:
 
 
 def _deviations_as_logged(
-    grouped: Grouped, distance: Tensor, part: pl.DataFrame, basis: Basis, same: float
+    grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis, same: float
 ) -> Deviations:
     """Return the distances of the rewards as the log has them, also where a gate changes what a method sees.
 
     distance: of the rewards as a method sees them.
     """
     for k, name in enumerate(basis.rewards):
-        if (column := ungated_column(name)) in part.columns:
-            ungated = torch.from_numpy(part[column].to_numpy().copy()).view(distance.shape[1:])
+        if (column := ungated_column(name)) in rows.columns:
+            ungated = torch.from_numpy(rows[column].to_numpy().copy()).view(distance.shape[1:])
             distance = distance.clone()
             distance[k] = grouped.centred(ungated)[1]
     return deviations_of(grouped.batch, distance, same)
@@ -234,10 +234,10 @@ def _outcome(grouped: Grouped, method: str, logged: Deviations) -> _Outcome:
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
     applied = a if grouped.masked is None else a.masked_fill(grouped.masked.view(a.shape), 0)
-    update, squares = (grouped.flat(x) for x in update_parts(batch, steps, applied, batch.group))
-    parts = update, squares, logged.selected_by(applied)
+    update, squares = (grouped.flat(x) for x in update_sums(batch, steps, applied, batch.group))
+    sums = update, squares, logged.selected_by(applied)
     # GRPO has no z; under some conventions it makes the advantages from a single reward.
-    return _Outcome(a, a, batch.rewards, *parts) if steps.z is None else _Outcome(a, steps.sums, steps.z, *parts)
+    return _Outcome(a, a, batch.rewards, *sums) if steps.z is None else _Outcome(a, steps.sums, steps.z, *sums)
 
 
 def _ties_and_order(
@@ -270,9 +270,9 @@ def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
     primary_terms = added[primary].masked_fill(added[primary].isnan(), torch.inf)
     terms = weights.reshape(-1, 1) * added.nan_to_num()
     rest, responses = terms.sum(0) - terms[primary], torch.arange(len(primary_terms))
-    for part in grouped.blocks:
-        x, order = part.take(primary_terms, torch.inf).sort(-1)
-        r, member = (part.take(y, 0).gather(-1, order) for y in (rest, responses))
+    for block in grouped.blocks:
+        x, order = block.pad(primary_terms, torch.inf).sort(-1)
+        r, member = (block.pad(y, 0).gather(-1, order) for y in (rest, responses))
         below = torch.searchsorted(x, x)  # how many have less of the reward
         weight = weights[primary].expand(len(x))
         for _ in range(_ROUNDS):
@@ -281,12 +281,13 @@ def _break_even(grouped: Grouped, added: Tensor, primary: int | None) -> Tensor:
             gap = (most.gather(-1, (below - 1).clamp(min=0)) - score).masked_fill(below == 0, -torch.inf)
             high = gap.argmax(-1, keepdim=True)
             low = of_whom.gather(-1, (below.gather(-1, high) - 1).clamp(min=0))
-            level = break_even_of(added, member.gather(-1, low)[:, 0], member.gather(-1, high)[:, 0], primary, weights)
-            higher = (gap.amax(-1) > 0) & (level > weight + _NEAR * weight.abs())
+            pair = member.gather(-1, low)[:, 0], member.gather(-1, high)[:, 0]
+            break_even = break_even_of(added, *pair, primary, weights)
+            higher = (gap.amax(-1) > 0) & (break_even > weight + _NEAR * weight.abs())
             if not bool(higher.any()):
                 break
-            weight = torch.where(higher, level, weight)
-        needed[part.groups] = weight.masked_fill(weight == weights[primary], -torch.inf)
+            weight = torch.where(higher, break_even, weight)
+        needed[block.groups] = weight.masked_fill(weight == weights[primary], -torch.inf)
     return needed
 
 
@@ -327,9 +328,9 @@ def _method_sums(
 # --- lengths and logged advantages ------------------------------------------------------------------------------------
 
 
-def _length_sums(grouped: Grouped, distance: Tensor, part: pl.DataFrame, basis: Basis) -> LengthSums[Any]:
+def _length_sums(grouped: Grouped, distance: Tensor, rows: pl.DataFrame, basis: Basis) -> LengthSums[Any]:
     """Return the sums over the lengths of the responses; distance: the rewards minus the means of their groups."""
-    lengths = torch.from_numpy(token_lengths(part).copy()).view(distance.shape[1:])
+    lengths = torch.from_numpy(token_lengths(rows).copy()).view(distance.shape[1:])
     deviations = grouped.centred(lengths)[1]
     return LengthSums(
         present=grouped.per_group((~lengths.isnan()).to(lengths)),
@@ -339,10 +340,10 @@ def _length_sums(grouped: Grouped, distance: Tensor, part: pl.DataFrame, basis: 
     )
 
 
-def _logged_sums(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
+def _logged_sums(grouped: Grouped, log: Tensors, rows: pl.DataFrame, basis: Basis) -> LoggedSums[Any]:
     """Compare the logged advantages with the recipe, group by group.
 
-    Returns how many are zero, wrong or impossible, and the largest errors. log and part hold the same responses.
+    Returns how many are zero, wrong or impossible, and the largest errors. log and rows hold the same responses.
     """
     advantages = log.advantages
     shape, present = grouped.batch.rewards.shape[1:], ~advantages.isnan()
@@ -357,8 +358,8 @@ def _logged_sums(grouped: Grouped, log: Tensors, part: pl.DataFrame, basis: Basi
         scaled = same_direction(log, comparison) if bool(wrong.any()) else scaled
     # Looking for hidden groups is costly, and of interest only where the rewards do not explain the advantages.
     if bool(present.any()) and (basis.recipe is None or bool(wrong.any())):
-        number = part["group"].to_numpy()[grouped.starts]
-        hidden = torch.from_numpy(np.isin(number, hidden_groups(part, basis.rewards).to_numpy()))
+        number = rows["group"].to_numpy()[grouped.starts]
+        hidden = torch.from_numpy(np.isin(number, hidden_groups(rows, basis.rewards).to_numpy()))
     too_large = impossible(log, basis.recipe, comparison)
     alike = torch.zeros(len(log.batch), dtype=torch.bool)
     if comparison is not None:

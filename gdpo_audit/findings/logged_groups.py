@@ -147,5 +147,5 @@ class LoggedGroups:
         rates = self._rates(self.values)
         degrees = max(len(self.table) - len(self.starts), 1)
         inside = (self.distances**2).sum(1) / degrees / self.range**2
-        part = np.clip(inside / np.maximum(rates * (1 - rates), 1e-9), 0.02, 1.0)
-        return DifferingGroups.for_size(np.where(ends.all(1), part, np.nan), int(np.median(self.sizes)))
+        within = np.clip(inside / np.maximum(rates * (1 - rates), 1e-9), 0.02, 1.0)
+        return DifferingGroups.for_size(np.where(ends.all(1), within, np.nan), int(np.median(self.sizes)))

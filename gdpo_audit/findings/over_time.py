@@ -63,9 +63,9 @@ def over_time(basis: Basis, batches: Sums[Array], untold: Collection[str] = ()) 
     return pl.DataFrame(columns).fill_nan(None)
 
 
-def _ratio(part: Array, whole: Array) -> Array:
+def _ratio(numerator: Array, denominator: Array) -> Array:
     """Divide one array by another, NaN where the other is not above 0."""
-    return np.divide(part, whole, out=np.full(part.shape, nan), where=whole > 0)
+    return np.divide(numerator, denominator, out=np.full(numerator.shape, nan), where=denominator > 0)
 
 
 # --- how a series goes ------------------------------------------------------------------------------------------------
@@ -93,10 +93,10 @@ def quarters(series: Series) -> tuple[float | None, float | None]:
     (0.0, 4.0)
     """
     values = present(series)
-    part = max(1, len(values) // 4)
+    quarter = max(1, len(values) // 4)
     if not values:
         return None, None
-    return sum(values[:part]) / part, sum(values[-part:]) / part
+    return sum(values[:quarter]) / quarter, sum(values[-quarter:]) / quarter
 
 
 def noise(numbers: Sequence[float] | Array) -> float:
@@ -138,7 +138,7 @@ def sparkline(series: Series, between: tuple[float, float] | None = None, width:
     ('▁▃▆█', '▄▄', '▅█', '')
     """
     values = present(series)
-    means = [part.mean() for part in np.array_split(values, min(width, len(values)))] if values else []
+    means = [piece.mean() for piece in np.array_split(values, min(width, len(values)))] if values else []
     low, high = between or (min(means, default=0.0), max(means, default=0.0))
     if high - low <= 1e-9 * max(abs(low), abs(high)):
         return "▄" * len(means)

@@ -80,5 +80,5 @@ def lengths_of(f: Facts) -> LengthsPart | None:
         "unit": "tokens" if f.run.has_length else "characters",
         "first_quarter": first,
         "last_quarter": last,
-        "correlations": {name: float(part / whole) if whole else None for name, part, whole in together},
+        "correlations": {name: float(product / size) if size else None for name, product, size in together},
     }

@@ -31,7 +31,7 @@ def relations_of(rewards: Sequence[str], totals: Sums[float]) -> Iterator[Relati
                 raw = {rewards[i]: float(f"{x * sizes[k] / sizes[i]:.6g}") for i, x in zip(before, w, strict=True)}
                 yield (
                     rewards[k],
-                    {part: x for (part, x), weight in zip(raw.items(), w, strict=True) if abs(weight) > 1e-5},
+                    {reward: x for (reward, x), weight in zip(raw.items(), w, strict=True) if abs(weight) > 1e-5},
                 )
                 break
         else:

@@ -101,7 +101,7 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
         if _RARE < inside.mean() < 1 - _RARE and bool((t.a * (1 - inside)).abs().max() <= _ROUND_OFF):
             yield (
                 "gate on the advantage",
-                replace(t, x=t.x * inside, a=t.a * inside, part=t.part * inside),
+                replace(t, x=t.x * inside, a=t.a * inside, included=t.included * inside),
                 f"Where {name} reaches {number(top)} they are multiples of the centred sum …, as in GRPO, and "
                 "elsewhere they are 0: a gate on the advantage.",
             )
@@ -112,15 +112,15 @@ def _fit(t: Terms) -> Tensor | None:
     solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
     if not solution.is_direction:
         return None
-    part = (solution.directions[:, 0] * solution.size).abs()
-    w = solution.directions[:, 0].masked_fill(part <= _NEAR * part.max(), 0)
+    size = (solution.directions[:, 0] * solution.size).abs()
+    w = solution.directions[:, 0].masked_fill(size <= _NEAR * size.max(), 0)
     s = w @ t.x
     square, largest = t.total(s.square()), _largest(t, t.a)
     factor = t.total(s * t.a) / square.masked_fill(square == 0, torch.inf)
     off = (t.a - factor[t.unit] * s).abs() - 2 * t.rounding
     live = (largest > _ROUND_OFF) | (square > _NEAR**2 * square.mean())
     good = live & (_largest(t, off.clamp(min=0)) <= _NEAR * largest + _ROUND_OFF) & (factor > 0)
-    kept, groups = good[t.unit] & (t.part > 0), int(good.sum())
+    kept, groups = good[t.unit] & (t.included > 0), int(good.sum())
     equations = t.different(kept, t.unit) - groups * (1 + _adds_up(t)) - int((w != 0).sum()) + 1
     enough = groups >= _FEWEST and equations >= _EQUATIONS
     return w if enough and groups >= _NEARLY_ALL * live.sum() else None
@@ -130,7 +130,7 @@ def _factors_vary(t: Terms, w: Tensor) -> bool:
     """Return whether the factor differs between groups, for their sums and for their z-scores."""
     square = t.total((w @ t.x).square())
     factor = t.total((w @ t.x) * t.a) / square
-    stds = [(square / (t.total(t.part) - ddof).clamp(min=1)).sqrt() for ddof in (1, 0)]
+    stds = [(square / (t.total(t.included) - ddof).clamp(min=1)).sqrt() for ddof in (1, 0)]
     middle = torch.tensor([0.05, 0.95], dtype=factor.dtype)
     ranges = [torch.quantile(x[x > 0], middle) for x in (factor, *(factor * std for std in stds))]
     return all(high > _VARIES * low for low, high in ranges)
@@ -153,7 +153,7 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
     slack = t.rounding + _NEAR / 2 * _largest(t, t.a)[t.unit] + _ROUND_OFF
     low, high, pairs = t.a - slack, t.a + slack, [t.unit.new_zeros(0, 2)]  # the first one has the higher advantage
     for unit in range(len(t.batch)):
-        rows = ((t.unit == unit) & (t.part > 0)).nonzero()[:, 0]
+        rows = ((t.unit == unit) & (t.included > 0)).nonzero()[:, 0]
         pairs.append(rows[(low[rows][:, None] > high[rows]).nonzero()])
     i, j = torch.cat(pairs).T
     size = t.x.square().mean(1).sqrt()
@@ -184,13 +184,13 @@ def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
     hidden: in how many of the groups responses with equal rewards have different advantages; where they are many,
     something is not logged.
     """
-    mean, adds_up = t.total(t.a) / t.total(t.part).clamp(min=1), _adds_up(t)
-    a = (t.a - mean[t.unit]) * t.part
+    mean, adds_up = t.total(t.a) / t.total(t.included).clamp(min=1), _adds_up(t)
+    a = (t.a - mean[t.unit]) * t.included
     left = a - t.x.T @ (torch.linalg.pinv(t.x @ t.x.T) @ (t.x @ a))
     follows = 1 - (left.square().sum() / a.square().sum()).nan_to_num(nan=1.0).item()
     agrees = f"they add up to 0 in each group, and {percent(follows)} of their variance there follows the rewards"
     if hidden <= MERGED * groups:
-        enough = int(t.part.sum()) - groups - len(t.x) >= _EQUATIONS
+        enough = int(t.included.sum()) - groups - len(t.x) >= _EQUATIONS
         if not (enough and adds_up and _FOLLOWS_ALONE <= follows < 1 - _NEAR):
             return None
         says = f"But {agrees}. Clipping or a factor for each batch leaves it at that, and so does something not logged."
@@ -212,4 +212,4 @@ def _adds_up(t: Terms) -> bool:
 
 def _largest(terms: Terms, x: Tensor) -> Tensor:
     """Return (units,) the largest size of a value in each unit."""
-    return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.part, "amax")
+    return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.included, "amax")

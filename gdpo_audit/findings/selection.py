@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from gdpo_core._groups import Batch
-from gdpo_core.pushing import push_parts
+from gdpo_core.pushing import push_sums
 
 
 def ungated_column(name: str) -> str:
@@ -40,7 +40,7 @@ class Deviations:
         if bool(finite.all()):
             products, squares = self.batch.group.total(self.distance * a), self.squares
         else:
-            products, squares = push_parts(a, self.distance, self.batch.group)
+            products, squares = push_sums(a, self.distance, self.batch.group)
             a, above = a.masked_fill(~finite, 0), above * finite
             better = self.batch.group.total(above)
         low = (a <= _round_off(self.batch, a, self.same)).to(above)

@@ -38,10 +38,10 @@ def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tup
     size = np.divide(target > 0, spread, out=np.zeros_like(spread), where=spread > 0)
     for _ in range(_ROUNDS):
         w = sign * size
-        parts = w * np.einsum("ukl,l->uk", products, w)
-        by = np.ones(len(parts)) if divisors is None else np.einsum("k,ukl,l->u", w, divisors, w)
+        updates = w * np.einsum("ukl,l->uk", products, w)
+        by = np.ones(len(updates)) if divisors is None else np.einsum("k,ukl,l->u", w, divisors, w)
         inverse = np.divide(1.0, by, out=np.zeros_like(by), where=by > 0)
-        share = (parts * inverse[:, None]).sum(0)
+        share = (updates * inverse[:, None]).sum(0)
         share = share / share.sum() if share.sum() > 0 else share
         if np.abs(share - target).max() <= _EXACT:
             break

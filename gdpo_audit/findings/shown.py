@@ -87,9 +87,9 @@ def _centring(a: np.ndarray, group: np.ndarray, batch: np.ndarray, x: np.ndarray
     weights = _plain_sum(a, x)
     if weights is None:
         return title, f"{title}: nothing centres them, rows were dropped afterwards, or the groups are other ones."
-    parts = listing(f"{number(w)} × {name}" for name, w in zip(rewards, weights, strict=True) if w)
+    terms = listing(f"{number(w)} × {name}" for name, w in zip(rewards, weights, strict=True) if w)
     return title, (
-        f"{title}: each is the weighted sum {parts} itself, never centred, as where every response is a group of its "
+        f"{title}: each is the weighted sum {terms} itself, never centred, as where every response is a group of its "
         "own."
     )
 

@@ -18,7 +18,7 @@ from gdpo_audit.findings.sums import (
     add_up,
     concat,
     each,
-    take,
+    select_batches,
 )
 from gdpo_audit.logs.names import reward_column, reward_columns
 from gdpo_audit.recipe.recipe import (
@@ -54,11 +54,11 @@ def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped =
     """
     all_of_them = _joined(mapped(partial(summarise, basis=basis), pieces(tables)))
     batches = all_of_them.batches
-    return all_of_them._replace(batches=take(batches, np.lexsort((batches.batch, batches.step))))
+    return all_of_them._replace(batches=select_batches(batches, np.lexsort((batches.batch, batches.step))))
 
 
-def _joined(parts: Iterable[Summary]) -> Summary:
-    batches, *frames = zip(*parts, strict=True)
+def _joined(summaries: Iterable[Summary]) -> Summary:
+    batches, *frames = zip(*summaries, strict=True)
     return Summary(concat(batches), *map(pl.concat, frames))
 
 
@@ -75,8 +75,8 @@ def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
     """Summarise one table of whole batches, in which the rows of a batch, and of a group, are consecutive.
 
     The advantages are computed with the basis's weights and convention. Where a batch lacks the lengths that the
-    convention weights by, GDPO's last step runs over responses. A column `part` numbers parts of the run, each of some
-    groups: then the sums are those of each part, under its number, and the advantages still those of whole batches.
+    convention weights by, GDPO's last step runs over responses. A column `_value` holds the number of a value of each
+    response: then the sums are those of each value, under its number, and the advantages still those of whole batches.
     Raises InputError where these rows are apart.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "reward:a": [1.0, 0, 1], "reward:b": [0.0, 1, 1]})
@@ -127,14 +127,14 @@ def in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
     """Summarise batches of one kind; float32, timed: whether all rewards are float32 numbers, and all lengths known."""
-    part = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
-    log = tensors_of(part, basis.rewards)
+    rounded = rows if float32 else rows.with_columns(pl.col(reward_columns(basis.rewards)).round_sig_figs(DIGITS))
+    log = tensors_of(rounded, basis.rewards)
     convention = ALL_CONVENTIONS[basis.convention]
     if convention.last_step == "tokens" and not timed:
         convention = replace(convention, last_step="responses")
-    masked = torch.from_numpy(part["_masked"].to_numpy().copy()) if "_masked" in part.columns else None
-    grouped = Grouped(log.read(convention, basis.weights), starts_of(part["group"].to_numpy()), masked)
-    groups = each(_as_array, sums_of_groups(grouped, log, part, basis, float32))
+    masked = torch.from_numpy(rounded["_masked"].to_numpy().copy()) if "_masked" in rounded.columns else None
+    grouped = Grouped(log.read(convention, basis.weights), starts_of(rounded["group"].to_numpy()), masked)
+    groups = each(_as_array, sums_of_groups(grouped, log, rounded, basis, float32))
     scores = {} if basis.examples_of is None else _scores(groups, basis.examples_of, basis.primary or 0)
     held = np.zeros(len(grouped.starts), dtype=bool)
     for score in scores.values():

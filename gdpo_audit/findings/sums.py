@@ -178,25 +178,25 @@ def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
     return make(name, *records)
 
 
-def take(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
+def select_batches(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
     """Return some of the batches; which: a mask, numbers or a slice."""
     return each(lambda _, x: x[..., which], batches)
 
 
-def concat(parts: Sequence[Sums[Array]]) -> Sums[Array]:
-    """Return the batches of all parts, one part after the other."""
-    return each(lambda _, *arrays: np.concatenate(arrays, axis=-1), *parts)
+def concat(several: Sequence[Sums[Array]]) -> Sums[Array]:
+    """Return all batches of several sums, those of the first before those of the second."""
+    return each(lambda _, *arrays: np.concatenate(arrays, axis=-1), *several)
 
 
-def add_up(parts: Sums[Array], number: Array) -> Sums[Array]:
-    """Add up the parts that have the same number, in the order of these numbers."""
+def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:
+    """Add up the batches that have the same number, in the order of these numbers."""
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")
-        parts, number = take(parts, order), number[order]
+        batches, number = select_batches(batches, order), number[order]
     starts = starts_of(number)
-    sums = each(lambda name, x: _MERGED.get(name, np.add).reduceat(x, starts, axis=-1), parts)
-    # The scatter is that inside the parts plus that of their means: Chan, Golub and LeVeque, Updating formulae (1979).
-    r, sizes = parts.rewards, np.diff(starts, append=len(number))
+    sums = each(lambda name, x: _MERGED.get(name, np.add).reduceat(x, starts, axis=-1), batches)
+    # The scatter is that inside the batches plus that of their means: Chan, Golub and LeVeque, Updating formulae, 1979.
+    r, sizes = batches.rewards, np.diff(starts, append=len(number))
     means = [x.total / np.maximum(x.present, 1) for x in (r, sums.rewards)]
     between = r.present * (means[0] - means[1].repeat(sizes, axis=-1)) ** 2
     scatter = np.add.reduceat(r.scatter + between, starts, axis=-1)

@@ -48,10 +48,10 @@ def _without_weight(f: Facts) -> Iterator[Uncounted]:
 def _weighted_copies(f: Facts) -> Iterator[tuple[str, tuple[str, float]]]:
     """Yield each reward that the log also holds times a weight under a name that says so, with that name and weight."""
     primary = None if f.basis.primary is None else f.rewards[f.basis.primary]
-    for later, parts in f.relations:
-        if len(parts) != 1:
+    for later, weights in f.relations:
+        if len(weights) != 1:
             continue
-        ((earlier, w),) = parts.items()
+        ((earlier, w),) = weights.items()
         for copy, source, factor in ((later, earlier, w), (earlier, later, 1 / w)):
             if _plain(copy) == source.lower() and copy not in (primary, *f.given_weights):
                 yield source, (copy, float(f"{factor:.6g}"))

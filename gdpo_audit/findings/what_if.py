@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.sentences import WEIGHTS_FROM, lead_in
 from gdpo_audit.findings.summarise import Mapped, summarise_all
-from gdpo_audit.findings.sums import Basis, take
+from gdpo_audit.findings.sums import Basis, select_batches
 from gdpo_audit.json_types import SettingPart
 from gdpo_audit.logs.run import Run
 from gdpo_core import config_lines
@@ -63,10 +63,10 @@ class WhatIf(Displayed, Struct, frozen=True):
 
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
-    """Return the setting that a caller gives by the names of its parts, checked against a run. Raises InputError."""
-    parts = ("method", "weights", "convention")
-    known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(parts)
-    expect(known, "what_if", f"one or more of {', '.join(parts)}", repr(setting))
+    """Return the method, weights and convention that a mapping gives, checked against a run. Raises InputError."""
+    keys = ("method", "weights", "convention")
+    known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(keys)
+    expect(known, "what_if", f"one or more of {', '.join(keys)}", repr(setting))
     method, convention = setting.get("method"), setting.get("convention")
     for name, value, choices in (("method", method, TRIED_METHODS), ("convention", convention, tuple(CONVENTIONS))):
         expect(value is None or value in choices, f"what_if, {name}", f"one of {', '.join(choices)}", repr(value))
@@ -97,7 +97,7 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
     )
     expect(any(basis.weights), "what_if, weights", "one that is not 0", "0 for every reward")
     batches = summarise_all(tables, basis, engine).batches
-    batches = take(batches, np.isin(batches.batch, f.batches.batch))
+    batches = select_batches(batches, np.isin(batches.batch, f.batches.batch))
     same = np.array_equal(batches.fingerprint, f.batches.fingerprint)
     expect(same, f.run.path, "the log that was audited", "another one: it changed since")
     lines, notes = lines_and_notes(f, setting, method, basis)

@@ -14,8 +14,9 @@ import polars as pl
 from gdpo_audit.logs.refusals import refuse
 from gdpo_audit.logs.tables import Table, is_number_type
 from gdpo_core._words import count, listing, percent
+from gdpo_core.conventions import COMPARED
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.means import METHODS, Scalars, bound_shares
+from gdpo_core.means import Scalars, bound_shares
 
 Array = np.ndarray
 # The name of a column of means or stds: what stands before it, such as train/, the reward, and which of the two it is.
@@ -115,7 +116,7 @@ def _bounded(names: Sequence[str], means: Array, stds: Array, columns: Mapping[s
     total, silent = (columns.get(name, unknown) for name in ("reward_std", "frac_reward_zero_std"))
     values = [None if mark is None else mark[:2] for mark in marks]
     bounds = {}
-    for method in METHODS:
+    for method in COMPARED:
         under = unknown if method == "gdpo" else silent
         limits = bound_shares(Scalars(size, answers // size, weights, values, means, stds, total, under), method)
         bounds[method] = limits.low[half:].mean(0), limits.high[half:].mean(0)

@@ -39,7 +39,7 @@ def added_column(tables: Sequence[pl.DataFrame], rewards: Sequence[str], column:
     if times is None:
         return None
     for over in ("batch", "group", ""):
-        recipe = solve([_without(part, column, times, over) for part in tables])
+        recipe = solve([_without(table, column, times, over) for table in tables])
         if recipe is not None:
             return Added(column, times, over, recipe)
     return None

@@ -30,11 +30,11 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
     None where no method does, where the sample holds a single batch with advantages, and where the method divides by
     nothing and yet the scale of its weights stays open.
     """
-    live = (part for part in _batches(sample) if part["advantage"].fill_nan(0).cast(bool).any())
+    live = (rows for rows in _batches(sample) if rows["advantage"].fill_nan(0).cast(bool).any())
     first = list(islice(live, _TRIED))
     recipe = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
-    for part in first:
-        recipe = None if recipe is None else solve_weights([part], run.rewards, recipe)
+    for rows in first:
+        recipe = None if recipe is None else solve_weights([rows], run.rewards, recipe)
     # Where nothing is divided, weights whose scale is open belong to another method, times a factor of the batch.
     return None if recipe is None or (recipe.up_to_scale and recipe.method in UNDIVIDED) else recipe
 
@@ -52,34 +52,34 @@ def recipes_by_batch(
     missed = 0
     # batches that may tell more of the last recipe, and of the next
     phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()
-    for part in _batches(run.tables()):
-        batch = part["batch"][0]
+    for rows in _batches(run.tables()):
+        batch = rows["batch"][0]
         if batch not in whole or (len(known) == 1 and batch not in bad):
             continue
-        log = tensors_of(part, run.rewards)
+        log = tensors_of(rows, run.rewards)
         again = next((recipe for recipe in known[::-1] if _reproduces(recipe, log)), None)
         if again is not None:
-            phase = [*phase[-_TOGETHER:], part] if again is known[-1] and _open(again) else []
+            phase = [*phase[-_TOGETHER:], rows] if again is known[-1] and _open(again) else []
             known = [*(recipe for recipe in known if recipe is not again), again]
             by_batch[batch] = again
             continue
-        options = [[*before, part] for before in (phase, waiting) if before]
-        for some in (*options, [part]):
+        options = [[*before, rows] for before in (phase, waiting) if before]
+        for some in (*options, [rows]):
             if (new := solve_weights(some, run.rewards, known[-1])) is not None:
                 new = _scaled_to(known[-1], new, some, run.rewards)
                 by_batch |= {table["batch"][0]: new for table in some}
                 phase, waiting, known = some if _open(new) else [], [], [*known[-_KNOWN:], new]
                 break
         else:
-            waiting, missed = [*waiting[-_TOGETHER:], part], missed + 1
+            waiting, missed = [*waiting[-_TOGETHER:], rows], missed + 1
             if missed > max(_HOPELESS, len(bad & by_batch.keys())):
                 return {}
     if len(bad & by_batch.keys()) < _EXPLAINED * len(bad):
         return {}
     last = recipe
     first = next(batch for batch in batches if batch in by_batch)
-    parts = takewhile(lambda part: part["batch"][0] != first, _batches(run.tables()))
-    if all(_reproduces(by_batch[first], tensors_of(p, run.rewards)) for p in parts if p["batch"][0] in whole):
+    earlier = takewhile(lambda rows: rows["batch"][0] != first, _batches(run.tables()))
+    if all(_reproduces(by_batch[first], tensors_of(p, run.rewards)) for p in earlier if p["batch"][0] in whole):
         last = by_batch[first]  # before it, a reward was constant, so that its weight did not show: that is no change
     return {batch: (last := by_batch.get(batch, last)) for batch in batches}
 
@@ -92,7 +92,7 @@ def most_common(recipes: Sequence[Recipe]) -> Recipe:
 
 def _batches(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Yield the batches of these tables one by one."""
-    return (part for table in tables for part in table.partition_by("batch", maintain_order=True))
+    return (rows for table in tables for rows in table.partition_by("batch", maintain_order=True))
 
 
 def _reproduces(recipe: Recipe, log: Tensors) -> bool:

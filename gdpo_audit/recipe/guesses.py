@@ -144,9 +144,9 @@ def is_plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float,
     weights, complexity = guess
     if complexity == 0:
         return True
-    w, part = torch.tensor(weights, dtype=torch.float64), terms.part > 0
+    w, included = torch.tensor(weights, dtype=torch.float64), terms.included > 0
     known = [abs(x) for k, x in enumerate(weights) if x and k not in unknown]
-    std, apart = rms((w @ terms.x)[part]), rms((w[:, None] * terms.x)[:, part])
+    std, apart = rms((w @ terms.x)[included]), rms((w[:, None] * terms.x)[:, included])
     enough = complexity < FITTED or equations > 0
     near = min(known, default=math.inf) >= _FAR_APART * w.abs().max().item()
     return enough and near and std > max(_FAR_APART * apart, eps / _EPS_AT_MOST)  # else the rewards cancel each other
@@ -156,7 +156,7 @@ def degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
     """Return the number of independent equations in the log minus the number of unknowns; infinity for a large log."""
     if terms.x.shape[1] > _MANY:
         return math.inf
-    part, group = terms.part > 0, log.group_of_response
-    different = terms.different(part, group) - len(group[part].unique())
+    included, group = terms.included > 0, log.group_of_response
+    different = terms.different(included, group) - len(group[included].unique())
     live = terms.unit[(terms.x != 0).any(0)].unique()
     return different - len(live) - (int((solution.size > 0).sum()) - 1)

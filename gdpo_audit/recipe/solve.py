@@ -32,7 +32,7 @@ from gdpo_core._groups import Batch
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS, conventions_to_try
 
 # The methods that most logs are made by, and then the others.
-_METHODS = (
+_BY_FREQUENCY = (
     ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std"),
     ("reinforce_pp_baseline", "mo_grpo", "reinforce_pp", "max_rl"),
 )
@@ -108,8 +108,8 @@ def solve(
     wrong = torch.zeros(log.batches).index_add_(0, index, (comparison.error > comparison.allowed).float())
     size, good = index.bincount(minlength=log.batches), wrong == 0
     first = good & ((size * good).cumsum(0) - size < _ENOUGH)
-    part = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
-    recipe = _agree(log, attempt, _attempts(part, framework, given, by_chance=True))
+    log_of_good = replace(tensors_of(table.filter(pl.Series(first[index].numpy())), rewards), grid=log.grid)
+    recipe = _agree(log, attempt, _attempts(log_of_good, framework, given, by_chance=True))
     recipe = replace(attempt.recipe, convention_open=recipe.convention_open) if is_given else recipe
     return replace(recipe, convention_open=False) if recipe.convention in FRAMEWORKS[framework].conventions else recipe
 
@@ -172,7 +172,7 @@ def _attempts(log: Tensors, framework: str, given: Weights | None, by_chance: bo
         attempt = _attempt(log, method, convention, given, solved[key], by_chance)
         if attempt is None:
             continue
-        sure = method in _METHODS[0] and attempt.complexity < FITTED and not log.grid
+        sure = method in _BY_FREQUENCY[0] and attempt.complexity < FITTED and not log.grid
         fewest = _FEWEST_BY_SIGNS if few_sizes and method != "grpo" else _FEWEST if sure else _FEWEST_FITTED
         if attempt.share >= fewest:
             yield attempt
@@ -193,7 +193,7 @@ def candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[o
     any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
     alone = log.rewards.shape[1] == 1 if log.group is None else bool((log.group.bincount() == 1).any())
     known, names = set(), conventions_to_try(framework)
-    for name, method in (pair for several in _METHODS for pair in product(names, several)):
+    for name, method in (pair for several in _BY_FREQUENCY for pair in product(names, several)):
         c = ALL_CONVENTIONS[name]
         # The points of the convention that make a difference on this log.
         open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)

@@ -48,7 +48,7 @@ class Terms:
 
     x: Tensor  # (rewards, responses); 0 where the response takes no part
     a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
-    part: Tensor  # (responses,) 1 where the response takes part, else 0
+    included: Tensor  # (responses,) 1 where the response counts, else 0
     unread: Tensor  # (responses,) whether an advantage other than 0 is logged where the method gives none
     round_off: Tensor  # (responses,) the round-off of x, relative to the round-off of 1
     rounding: Tensor  # (responses,) how far a may be from what it was before it was rounded; 0 where it takes no part
@@ -108,7 +108,7 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
     return Terms(
         x=x.masked_fill(nothing, 0),
         a=logged.masked_fill(nothing, 0),
-        part=(~nothing).to(x),
+        included=(~nothing).to(x),
         unread=unread,
         rounding=log.rounding.masked_fill(nothing, 0),
         round_off=round_off.flatten().nan_to_num().expand(len(groups)) / (_BOUND * FLOAT32),
@@ -145,7 +145,7 @@ class Solution:
 
 def solution_of(terms: Terms, batches: int) -> Solution:
     """Return the weights that most batches agree on; batches that do not fit them are left out."""
-    size = (terms.x.square().sum(1) / terms.part.sum().clamp(min=1)).sqrt()
+    size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
     varying = size > 0
     constant = torch.eye(len(size), dtype=size.dtype)[:, ~varying]
     unseen_error, none = torch.full_like(size, torch.inf), torch.zeros(batches).bool()
@@ -173,7 +173,7 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     if directions.shape[1] > 1:
         return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
     # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
-    residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.part.sum()).sqrt()
+    residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.included.sum()).sqrt()
     error = _per_reward((across.square() / value[~small]).sum(1).sqrt()[:, None] * residual, size)[:, 0]
     if bool(terms.rounding.any()):  # rounding is the same in responses that are the same
         error = _REPEATED * error
@@ -212,8 +212,8 @@ class _Moments:
 def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     """Return the moments of each batch; x: the terms of the rewards that vary, scaled to size 1."""
     k, total = len(x), terms.total
-    size = total(x.square().sum(0)) / total(terms.part).clamp(min=1)
-    trust = terms.part / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
+    size = total(x.square().sum(0)) / total(terms.included).clamp(min=1)
+    trust = terms.included / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
     # A batch step that subtracts a mean hides the mean of Xw.
     x = (x - terms.mean(x, trust)) * trust.sqrt()
     a = (terms.a - terms.mean(terms.a, trust)) * trust.sqrt()
@@ -277,10 +277,10 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
     """
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x
-    a = (terms.a - terms.mean(terms.a, terms.part)) * terms.part
+    a = (terms.a - terms.mean(terms.a, terms.included)) * terms.included
     along, square = total(a * x), total(a.square())
     by = along / square  # std + eps / factor; 1 / factor where nothing is divided
-    round_off = total(terms.round_off.square()) / total(terms.part).clamp(min=1)
+    round_off = total(terms.round_off.square()) / total(terms.included).clamp(min=1)
     rounding = (total(terms.rounding.square()) / square).sqrt().nan_to_num(posinf=0)  # relative, of a
     trust = torch.where(solution.batches[terms.batch] & (along > 0), 1 / (1 + round_off), 0)
     if method in UNDIVIDED:

@@ -13,7 +13,7 @@ import polars as pl
 from gdpo_audit.findings.facts import Facts
 from gdpo_audit.findings.group_sums import token_lengths
 from gdpo_audit.findings.summarise import DIGITS, in_float32
-from gdpo_audit.findings.sums import take
+from gdpo_audit.findings.sums import select_batches
 from gdpo_audit.findings.what_if import WhatIfSetting, figures_under, lines_and_notes
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.logs.run import spread
@@ -48,8 +48,8 @@ def data_of(f: Facts, tables: Iterable[pl.DataFrame]) -> dict[str, Any] | str:
         most = sum(map(len, rows)) * 2 // 3
         if sum(map(len, rows := spread(rows, most))) > most:
             return "A batch of this log is too large for a file to compute other settings; --what-if does."
-    batches = np.unique(np.concatenate([part["batch"].to_numpy() for part in rows]))
-    sample = replace(f, batches=take(f.batches, np.isin(f.batches.batch, batches)))
+    batches = np.unique(np.concatenate([table["batch"].to_numpy() for table in rows]))
+    sample = replace(f, batches=select_batches(f.batches, np.isin(f.batches.batch, batches)))
     skips = {"sum_eps": convention.sum_eps, "skips": convention.missing == "skipped"}
     return held | _setting(f) | {"convention": asdict(convention) | skips, "of": groups, "off": _largest(f, sample)}
 
@@ -115,7 +115,7 @@ def _vectors(table: pl.DataFrame, rewards: Sequence[str], tokens: bool) -> pl.Da
     return by.agg(n=pl.len(), over=pl.col("over").sum())
 
 
-def _written(parts: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
+def _written(tables: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
     """Return the reward vectors of a sample, as a mapping from names to lists, in the form in which a report holds
     them.
 
@@ -124,7 +124,7 @@ def _written(parts: Sequence[pl.DataFrame], rewards: int) -> dict[str, Any]:
     its rewards are such numbers, and `groups` is the number of groups. parts: what `_vectors` returns; rewards: how
     many rewards there are.
     """
-    rows = pl.concat(parts).with_columns(pl.col("over").cast(pl.Int64))
+    rows = pl.concat(tables).with_columns(pl.col("over").cast(pl.Int64))
     numbers: dict[tuple[float | None, ...], int] = {}
     vectors = rows.select(f"{k}" for k in range(rewards)).fill_nan(None).rows()
     at = pl.Series("at", [numbers.setdefault(vector, len(numbers)) for vector in vectors])

@@ -193,8 +193,8 @@ class AuditReport(ReportMembers, Displayed):
         groups: whether the groups that show a finding best are in it, with their texts; a number lets in at most so
         many groups of each finding.
         """
-        parts = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
-        parts |= {
+        report = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
+        report |= {
             "methods": self.methods,
             "plan": self.plan,
             "findings": self.findings,
@@ -205,10 +205,10 @@ class AuditReport(ReportMembers, Displayed):
         }
         if groups:
             most = MOST if groups is True else groups
-            parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
+            report["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
         if self.alternative is not None:
-            parts["what_if"] = self.alternative
-        return {name: jsonable(part) for name, part in parts.items()}
+            report["what_if"] = self.alternative
+        return {name: jsonable(value) for name, value in report.items()}
 
     def findings_table(self) -> pl.DataFrame:
         """Return the findings as a table with a row for each, and the columns id, severity, message and fix."""
@@ -269,14 +269,14 @@ def report_of(f: Facts, findings: Sequence[Finding], plan: Sequence[Setting]) ->
 
 def _source(f: Facts) -> SourcePart:
     """Return the part of a report about its log: where it is, what it holds, and what was not read."""
-    parts = f.batches, f.repeated_batches, f.overwritten_batches
+    in_all = f.batches, f.repeated_batches, f.overwritten_batches
     return {
         "path": f.run.path,
         "framework": f.run.framework,
         "files": len(f.run.files),
         "steps": len(f.steps),
-        "responses": int(sum(batches.responses.sum() for batches in parts)),
-        "groups": int(sum(batches.groups.sum() for batches in parts)),
+        "responses": int(sum(batches.responses.sum() for batches in in_all)),
+        "groups": int(sum(batches.groups.sum() for batches in in_all)),
         "group_size": f.run.group_size,
         "rewards": list(f.run.rewards),
         "grouped_by": f.run.grouped_by,

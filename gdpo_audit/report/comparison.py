@@ -151,7 +151,7 @@ def headline(c: Changes) -> str:
     return f"{few}As far as the logs show, the runs {made}. {beyond}"
 
 
-def settings_table(c: Changes) -> Table | None:
+def how_made_table(c: Changes) -> Table | None:
     """Return a table of what differs in how the runs were made; None where nothing does."""
     rows = [[s.name, s.a, s.b] for s in c.settings]
     if c.rewards_of_a or c.rewards_of_b:

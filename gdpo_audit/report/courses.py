@@ -54,16 +54,17 @@ class Axes:
         """Draw the course of a series, one number for each of some steps; it is interrupted where there is
         no number.
         """
-        parts = ("L".join(self.point(*pair) for pair in part) for part in _parts(steps, series))
+        lines = ("L".join(self.point(*pair) for pair in stretch) for stretch in _stretches(steps, series))
         # h0 draws a point that stands alone as a dot.
-        return tag("path", kind="course", d="".join(f"M{part}h0" for part in parts))
+        return tag("path", kind="course", d="".join(f"M{stretch}h0" for stretch in lines))
 
     def band(self, steps: Sequence[float], series: Series, spread: float) -> Html:
         """Draw a band around the course of a series; spread: how far it reaches above and below."""
         drawn = []
-        for part in _parts(steps, series):
-            above = [self.point(step, value + spread) for step, value in part]
-            drawn.append(f"M{'L'.join([*above, *(self.point(step, value - spread) for step, value in part[::-1])])}Z")
+        for stretch in _stretches(steps, series):
+            above = [self.point(step, value + spread) for step, value in stretch]
+            below = [self.point(step, value - spread) for step, value in stretch[::-1]]
+            drawn.append(f"M{'L'.join([*above, *below])}Z")
         return tag("path", kind="band", d="".join(drawn))
 
     def frame(self) -> Html:
@@ -95,17 +96,17 @@ def round_ends(low: float, high: float) -> tuple[float, float]:
     return float(f"{ends[0]:.9g}"), float(f"{ends[1]:.9g}")
 
 
-def _parts(steps: Sequence[float], series: Series) -> Iterator[list[tuple[float, float]]]:
+def _stretches(steps: Sequence[float], series: Series) -> Iterator[list[tuple[float, float]]]:
     """Yield the parts of a series between its missing numbers, each as a list of pairs of a step and its number."""
-    part: list[tuple[float, float]] = []
+    stretch: list[tuple[float, float]] = []
     for step, value in zip(steps, series, strict=True):
         if value is not None:
-            part.append((step, value))
-        elif part:
-            yield part
-            part = []
-    if part:
-        yield part
+            stretch.append((step, value))
+        elif stretch:
+            yield stretch
+            stretch = []
+    if stretch:
+        yield stretch
 
 
 # --- the courses of a run ---------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
     cards = [_card(report, f, _place(f), _lines(f.fix), _groups(report, f)) for f in report.findings]
     above, below = above_and_below(report)
     punished = _opened(PUNISHED_TITLE, punished_tables(report, clipped=300), PUNISHED_TITLE)
-    parts = [
+    content = [
         _first(report),
         *map(_section, above),
         courses(report),
@@ -85,7 +85,7 @@ def body(report: AuditReport, asks: Html | str = "") -> Html:
         punished,
         *map(_section, below),
     ]
-    return tag("div", *parts, kind="audit")
+    return tag("div", *content, kind="audit")
 
 
 def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say: Say = str) -> Html:
@@ -100,8 +100,8 @@ def front(report: AuditReport, guide: Guide = _place, asks: Html | str = "", say
         finding = replace(finding, message=say(finding.message))
         cards.append(_card(report, finding, guide(finding), fix, opened=False))
     above = (_section(section, copy_box) for section in above_and_below(report)[0])
-    parts = [*above, courses(report), asks, _findings(report, cards)]
-    return tag("div", _first(report, say), *parts, kind="audit front")
+    content = [*above, courses(report), asks, _findings(report, cards)]
+    return tag("div", _first(report, say), *content, kind="audit front")
 
 
 def details(report: AuditReport, say: Say = str) -> dict[str, Callable[[], Html]]:
@@ -215,16 +215,16 @@ def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Ht
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
     pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in finding.links]
-    ways = [part for part in (way, *pages) if part]
+    ways = [link for link in (way, *pages) if link]
     figures = table(["figure", "value"], [[label(key), _figure(key, x)] for key, x in finding.evidence.items()])
-    parts = [
+    content = [
         tag("p", finding.message),
         fix,
         tag("p", answered(report, finding), kind="tried") if finding.row is not None else "",
         tag("p", "Read more: ", Html(" · ").join(ways), kind="more") if ways else "",
         fold("Its figures", figures, label=f"Its figures: {finding.title}"),
     ]
-    return fold(title, *parts, *more, kind=f"card {finding.severity}", opened=opened)
+    return fold(title, *content, *more, kind=f"card {finding.severity}", opened=opened)
 
 
 def _groups(report: AuditReport, finding: Finding) -> Html:
@@ -256,24 +256,24 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
     """
     reports = [reports] if isinstance(reports, AuditReport) else list(reports)
     expect(len(reports) > 0, "reports", "at least one", "none")
-    parts = [tag("p", note)] if note else []
-    parts.append(
+    content = [tag("p", note)] if note else []
+    content.append(
         tag("h1", "Audit of a run’s rewards" if len(reports) == 1 else f"Audit of {count(len(reports), 'run')}")
     )
     for report in reports:
-        parts += [tag("h2", report.source["path"]), body(report, asking(report))]
+        content += [tag("h2", report.source["path"]), body(report, asking(report))]
     if any(isinstance(report.answers, Mapping) for report in reports):
-        parts.append(script(f"{SCRIPT}gdpoReport.all(document, true);"))
-    return _whole(f"Audit of {listing((report.source['path'] for report in reports), most=3)}", parts)
+        content.append(script(f"{SCRIPT}gdpoReport.all(document, true);"))
+    return _whole(f"Audit of {listing((report.source['path'] for report in reports), most=3)}", content)
 
 
 def comparison_document(c: Changes) -> str:
     """Return a complete HTML document about what changed between runs."""
-    parts = [tag("p", headline(c), kind="verdict-line"), *map(_section, changes_sections(c))]
-    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), tag("div", *parts, kind="audit")])
+    content = [tag("p", headline(c), kind="verdict-line"), *map(_section, changes_sections(c))]
+    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), tag("div", *content, kind="audit")])
 
 
-def _whole(title: str, parts: Sequence[Html]) -> str:
+def _whole(title: str, content: Sequence[Html]) -> str:
     """Return a complete HTML document with a title and some content; it needs no other file."""
     head = tag(
         "head",
@@ -282,5 +282,5 @@ def _whole(title: str, parts: Sequence[Html]) -> str:
         tag("title", title),
         style(f"\n{_PAGE}{CSS}"),
     )
-    page = tag("html", head, Html("\n"), tag("body", tag("main", *parts)), lang="en")
+    page = tag("html", head, Html("\n"), tag("body", tag("main", *content)), lang="en")
     return str(join(Html("<!doctype html>\n"), page, Html("\n")))

@@ -32,8 +32,8 @@ def opening(report: AuditReport) -> Html:
 
     Empty where neither is known.
     """
-    parts = [part for part in (_bars(report), _primary(report)) if part]
-    return tag("div", *parts, kind="opening") if parts else Html()
+    figures = [figure for figure in (_bars(report), _primary(report)) if figure]
+    return tag("div", *figures, kind="opening") if figures else Html()
 
 
 def _primary(report: AuditReport) -> Html:
@@ -96,7 +96,7 @@ def _bars(report: AuditReport) -> Html:
     return tag(
         "figure",
         tag("figcaption", tag("b", "What the update pushes, and what moves it")),
-        tag("p", *(tag("span", part) for part in key), kind="key"),
+        tag("p", *(tag("span", entry) for entry in key), kind="key"),
         _html.table(["reward", f"push (axis {number(least)} to 1)", "share of the update"], rows, "bars"),
         tag("p", " ".join(says)),
         kind="pushes",

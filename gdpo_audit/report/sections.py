@@ -7,7 +7,7 @@ from gdpo_audit.findings.sentences import whose
 from gdpo_audit.findings.what_if import WhatIf
 from gdpo_audit.report import summary
 from gdpo_audit.report.audit_report import AuditReport
-from gdpo_audit.report.comparison import Changes, figures_table, settings_table, speeds_table
+from gdpo_audit.report.comparison import Changes, figures_table, how_made_table, speeds_table
 from gdpo_audit.report.summary import Table
 from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS
@@ -84,4 +84,4 @@ def changes_sections(c: Changes) -> list[Section]:
     """Return the sections that show a comparison of runs: their paths, and the tables of what differs."""
     named = (("A", c.a, c.runs_a), ("B", c.b, c.runs_b))
     runs = {side: "\n".join(paths) if len(paths) > 1 else name for side, name, paths in named}
-    return [Section(facts=runs), Section(tables=[settings_table(c), figures_table(c), speeds_table(c)])]
+    return [Section(facts=runs), Section(tables=[how_made_table(c), figures_table(c), speeds_table(c)])]

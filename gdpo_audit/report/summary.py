@@ -362,11 +362,11 @@ def by_table(report: AuditReport) -> Table | None:
     several, primary = comparable(report), report.run["primary"]
     head = [column, "groups", "silent", *["wrong order"] * bool(primary), *(r["name"] for r in report.rewards)]
     rows = []
-    for part in report.by:
-        value_of = MISSING if part["value"] is None else clip(one_line(part["value"]), 40)
-        row = [value_of, count(part["groups"]), percent(part["silent_groups"])]
-        row += [percent(part["inversions"])] * bool(primary)
-        rows.append([*row, *(_of_reward(reward, several) for reward in part["rewards"])])
+    for entry in report.by:
+        value_of = MISSING if entry["value"] is None else clip(one_line(entry["value"]), 40)
+        row = [value_of, count(entry["groups"]), percent(entry["silent_groups"])]
+        row += [percent(entry["inversions"])] * bool(primary)
+        rows.append([*row, *(_of_reward(reward, several) for reward in entry["rewards"])])
     meaning = f"Each row is one value of {column} alone, under {method}, with the mean of each reward there"
     meaning += " and, behind the dot, its share of the update." if several else "."
     return Table(f"By {column}", head, rows, meaning)

@@ -151,8 +151,8 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
 def _table(console: Console, table: Table) -> None:
     """Print a table, in several parts below each other if the screen is too narrow for one."""
     widths = [_width(table, k) for k in range(len(table.head))]
-    for part, columns in enumerate(_parts(widths, console.width)):
-        title = table.title if part == 0 else None
+    for nth, columns in enumerate(_columns_that_fit(widths, console.width)):
+        title = table.title if nth == 0 else None
         drawn = Drawn(
             title=title, title_justify="left", title_style="bold", box=SIMPLE, show_edge=False, padding=(0, 1, 0, 0)
         )
@@ -181,20 +181,20 @@ def _width(table: Table, k: int) -> int:
     return min(longest, _NAME) if k == 0 else min(longest, _PROSE) if table.prose else longest
 
 
-def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
+def _columns_that_fit(widths: Sequence[int], room: int) -> Iterator[list[int]]:
     """Yield the indices of the columns in each part of a table that is too wide for the screen.
 
     The first column is in every part; the others are in turn, as many as fit. widths: those of all columns; room: the
     width of the screen, in characters.
     """
     columns: list[int] = [0]
-    taken = widths[0] + 2
+    used = widths[0] + 2
     for k, width in enumerate(widths[1:], start=1):
-        if len(columns) > 1 and taken + width + 2 > room:
+        if len(columns) > 1 and used + width + 2 > room:
             yield columns
-            columns, taken = [0], widths[0] + 2
+            columns, used = [0], widths[0] + 2
         columns.append(k)
-        taken += width + 2
+        used += width + 2
     yield columns
 
 

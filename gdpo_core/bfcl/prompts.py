@@ -15,7 +15,7 @@ from gdpo_core.bfcl.published import Published, draw, load_published, shuffle_mo
 from gdpo_core.pushing import push
 from gdpo_core.ties import BrokenTies, Collapse, Order, break_even_weights, broken_ties, collapse
 
-METHODS = ("grpo", "gdpo")
+BOTH_METHODS = ("grpo", "gdpo")
 DRAWS = 100  # how many draws the range of a share is taken over, with the seeds from 0 on
 # The weights of correctness for which curves are drawn. The last is 1.1 times 5.84, the largest weight that we found to
 # be needed, for 70 answers under other graders.
@@ -85,7 +85,7 @@ def marks_of(data: Published, choice: Choice) -> Tensor:
 def pushes(data: Published, choice: Choice) -> dict[str, tuple[float, ...]]:
     """Return, by method, how much an update on the drawn answers raises each mark, from −1 to 1."""
     marks = marks_of(data, choice.weighing(1.0))
-    return {method: push(marks, method, weights=choice.weights) for method in METHODS}
+    return {method: push(marks, method, weights=choice.weights) for method in BOTH_METHODS}
 
 
 def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
@@ -93,7 +93,7 @@ def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
 
     marks: (prompts, answers, rewards); weights: one per reward.
     """
-    return {method: collapse(marks, method, weights=tuple(weights)) for method in METHODS}
+    return {method: collapse(marks, method, weights=tuple(weights)) for method in BOTH_METHODS}
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict
     marks, ties: as in `outcomes`.
     """
     different = (_mixes(marks)[0] > 0).sum(1)
-    return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in METHODS}, different
+    return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in BOTH_METHODS}, different
 
 
 @dataclass(frozen=True)

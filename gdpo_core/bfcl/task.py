@@ -196,4 +196,4 @@ def show(value: object) -> str:
 
 def is_name(name: object) -> bool:
     """Return whether a value can be the name of a function or a parameter: identifiers with dots between them."""
-    return isinstance(name, str) and len(name) <= 64 and all(part.isidentifier() for part in name.split("."))
+    return isinstance(name, str) and len(name) <= 64 and all(piece.isidentifier() for piece in name.split("."))

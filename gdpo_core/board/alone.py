@@ -58,8 +58,8 @@ def page_of(traits: Mapping[str, Any], code: str) -> str:
         style(_PAGE),
     )
     main = tag("main", tag("h1", traits["drawing"]["claim"]), tag("div"))
-    parts = (main, data(held, "traits"), data(_packed(plain_script), "packed"), script(_START))
-    page = tag("html", head, Html("\n"), tag("body", *parts), lang="en")
+    content = (main, data(held, "traits"), data(_packed(plain_script), "packed"), script(_START))
+    page = tag("html", head, Html("\n"), tag("body", *content), lang="en")
     return str(join(Html("<!doctype html>\n"), page, Html("\n")))
 
 

@@ -1,37 +1,40 @@
-// The board: rows that run from an answer through its marks and their sum to both bars. A change is drawn in the frame of
-// the click, by the formulas of the browser; the core confirms it and sends the words (exchange.js).
+// The board: a row per answer, with its marks, their sum and a bar per method. A change is drawn in the frame of the
+// click, by the formulas of the browser; the core confirms it and sends the words (exchange.js).
 
 const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
-const NARROW = 680; // px, as in board.css
+const NARROW = 680; // px of the board's width, up to which it is narrow, as in board.css
 const CLIP = 300; // characters of an answer that are shown at once
 const SHEET = new CSSStyleSheet();
 SHEET.replaceSync(STYLE);
 
-const flat = (text) => text.replaceAll("\n", "⏎"); // in one line
+// Return a text in one line.
+const flat = (text) => text.replaceAll("\n", "⏎");
 const signed = (x) => `${x < -0.005 ? "−" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`;
 
-// Numbers of a column with equal decimals, as far as each is known to so many digits.
+// Return the numbers of a column with equally many decimals, each with at most so many significant digits.
 function aligned(texts, digits) {
-  const [whole, part] = [(text) => text.split(".")[0].replace(/\D/g, "").length, (text) => text.split(".")[1]?.length ?? 0];
+  const before = (text) => text.split(".")[0].replace(/\D/g, "").length;
+  const after = (text) => text.split(".")[1]?.length ?? 0;
   if (texts.some((text) => /[^\d.,−]/.test(text))) return texts;
-  const most = Math.max(...texts.map(part));
+  const most = Math.max(...texts.map(after));
   return texts.map((text) => {
-    const more = Math.min(most, digits - whole(text)) - part(text);
-    return more > 0 ? text + (part(text) ? "" : ".") + "0".repeat(more) : text;
+    const more = Math.min(most, digits - before(text)) - after(text);
+    return more > 0 ? text + (after(text) ? "" : ".") + "0".repeat(more) : text;
   });
 }
 
 function render({ model, el }) {
-  const [answers, names, labels, reasons, given, choices, logged] = ["answers", "names", "labels", "reasons", "given", "choices", "logged"].map((one) => model.get(one));
-  const { levels, start, editable } = choices;
+  const [answers, names, labels, reasons, given, choices, logged] = ["answers", "names", "labels", "reasons", "given", "choices", "logged"].map((name) => model.get(name));
+  const { two_values: twoValues, start, editable } = choices;
   const many = answers.length;
   const now = (name) => model.get(name);
   let width = innerWidth; // of the board
   let fallen = false;
   const narrow = () => width <= NARROW && !matchMedia("print").matches;
-  let listed = []; // answers from top to bottom
+  let listed = []; // the numbers of the answers from top to bottom
   let active = null;
-  // How far the axis of the bars, and that of their parts, goes below and above 0; it grows, so that nothing jumps.
+  // How far the axis of the bars goes below and above 0: of whole bars, and of bars divided into the parts of the rewards.
+  // An axis only grows, so that no bar jumps.
   const domains = [[0.5, 0.5], [0.5, 0.5]];
 
   function set(values) {
@@ -46,7 +49,7 @@ function render({ model, el }) {
   const redraw = () => (draw(), picture());
   const exchange = makeExchange({ model, choices, changed: redraw });
 
-  // --- the parts that stay ---------------------------------------------------------------------------------------
+  // --- the elements that stay ---------------------------------------------------------------------------------------
   const { refuse, clear } = makeRefusal();
   const restart = () => (set({ marks: given, ...start }), rows[listed[0]].marks[0].focus());
   const { node: head, order, split, tick: show, title } = makeHead({ names, labels, many, choices, now, set, sort, restart, refuse });
@@ -62,16 +65,16 @@ function render({ model, el }) {
   const worked = make("div", { class: "worked" }, detail, shares);
   const board = make(
     "div",
-    { class: `board${logged.length ? " compared" : ""}${names.length > 4 ? " broad" : ""}${levels.includes(null) ? " numbers" : ""}`, style: `--rewards: ${names.length}` },
+    { class: `board${logged.length ? " compared" : ""}${names.length > 4 ? " broad" : ""}${twoValues.includes(null) ? " numbers" : ""}`, style: `--rewards: ${names.length}` },
     ...(drop ? [drop.node] : []),
     make("div", { class: "sheet" },
       make("div", { class: "frame" }, head, list),
       make("div", { class: "below" }, make("div", { class: "verdict" }, verdict, lateness), worked),
     ),
   );
-  // A page without colours of its own for ink and paper, such as JupyterLab's: the board has some.
+  // A page such as JupyterLab's has no colours for ink and paper; then the board uses those of the theme.
   if (!getComputedStyle(el).getPropertyValue("--muted-foreground")) board.classList.add("guest");
-  // A root of its own: the rules of the page around, of which a notebook has a thousand, would slow down each change.
+  // The board has a shadow root, because the style rules of a notebook, about a thousand, would slow down each change.
   const host = make("div", { class: "board-root" });
   const root = host.attachShadow({ mode: "open" });
   root.adoptedStyleSheets = [SHEET];
@@ -80,12 +83,12 @@ function render({ model, el }) {
 
   // --- rows --------------------------------------------------------------------------------------------------------
   const rows = answers.map((text, answer) => {
-    // A reward of two values is flipped, any other typed.
+    // A mark with two values is flipped by a click; any other mark is typed.
     const marks = names.map((_, k) => {
-      const input = make("input", { type: levels[k] ? "checkbox" : "number", step: "any", title: reasons[answer][k] });
+      const input = make("input", { type: twoValues[k] ? "checkbox" : "number", step: "any", title: reasons[answer][k] });
       input.disabled = !editable;
       input.addEventListener("change", () => {
-        const mark = levels[k] ? levels[k][Number(input.checked)] : Number(input.value);
+        const mark = twoValues[k] ? twoValues[k][Number(input.checked)] : Number(input.value);
         const was = now("marks")[answer][k];
         if (input.validity.badInput || !(Math.abs(mark) <= choices.largest)) {
           input.value = decimals(k)(was);
@@ -95,7 +98,7 @@ function render({ model, el }) {
         active = answer;
         set({ marks: now("marks").with(answer, now("marks")[answer].with(k, mark)) });
       });
-      input.addEventListener("focus", () => (rove(answer, k), levels[k] || input.select())); // what is typed replaces it
+      input.addEventListener("focus", () => (rove(answer, k), twoValues[k] || input.select())); // so that typing replaces the number
       input.addEventListener("keydown", (event) => move(event, answer, k));
       return input;
     });
@@ -113,7 +116,7 @@ function render({ model, el }) {
       "li",
       { class: "row" },
       make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), make("b", { class: "word" }, "wrong"), make("code", { title: short }, short)),
-      make("div", { class: "marks" }, ...marks.map((input, k) => make("label", { class: `${levels[k] ? "toggle" : "field"} r${k}` }, input))),
+      make("div", { class: "marks" }, ...marks.map((input, k) => make("label", { class: `${twoValues[k] ? "toggle" : "field"} r${k}` }, input))),
       make("div", { class: "sum" }, stack, total),
       make("div", { class: "logged" }, logged[answer] ?? ""),
       bars[0].node,
@@ -123,14 +126,14 @@ function render({ model, el }) {
     node.addEventListener("click", () => {
       if (!narrow()) return;
       board.classList.add("asked");
-      node.scrollIntoView({ block: "nearest" }); // above the sheet
+      node.scrollIntoView({ block: "nearest" }); // so that the arithmetic at the foot does not cover the row
     });
     return { node, marks, bars, stack, total };
   });
 
-  // One tab stop for the grid; arrows move in it.
+  // The grid of marks has one tab stop; the arrows move inside the grid.
   function rove(answer, k) {
-    rows.forEach((one, i) => one.marks.forEach((input, j) => (input.tabIndex = i === answer && j === k ? 0 : -1)));
+    rows.forEach((row, i) => row.marks.forEach((input, j) => (input.tabIndex = i === answer && j === k ? 0 : -1)));
   }
 
   function move(event, answer, k) {
@@ -141,7 +144,8 @@ function render({ model, el }) {
     rows[listed[at]].marks[Math.min(names.length - 1, Math.max(0, k + step[1]))].focus();
   }
 
-  // How the numbers of a reward are written: all with as many decimals as the one that needs most, three at most.
+  // Return the function that writes the numbers of a reward: all have the decimals of the one that needs most, at most
+  // three.
   function decimals(k) {
     const needed = now("marks").map((row) => `${Number(row[k].toPrecision(3))}`.split(".")[1]?.length ?? 0);
     const places = Math.min(3, Math.max(...needed));
@@ -151,14 +155,14 @@ function render({ model, el }) {
   function tick() {
     const marks = now("marks");
     const focused = root.activeElement;
-    const written = names.map((_, k) => levels[k] || decimals(k));
+    const written = names.map((_, k) => twoValues[k] || decimals(k));
     rows.forEach(({ marks: inputs }, answer) => {
       inputs.forEach((input, k) => {
         const mark = marks[answer][k];
-        if (levels[k]) input.checked = mark === levels[k][1];
+        if (twoValues[k]) input.checked = mark === twoValues[k][1];
         else if (input !== focused) [input.value, input.title] = [written[k](mark), `${mark} ${reasons[answer][k]}`];
-        const said = levels[k] ? `, ${input.checked ? "passed" : "failed"}` : "";
-        input.setAttribute("aria-label", `Answer ${answer + 1}, ${names[k]}${said}`);
+        const outcome = twoValues[k] ? `, ${input.checked ? "passed" : "failed"}` : "";
+        input.setAttribute("aria-label", `Answer ${answer + 1}, ${names[k]}${outcome}`);
       });
     });
     show(given, start, focused);
@@ -168,7 +172,7 @@ function render({ model, el }) {
   function draw() {
     const drawing = exchange.current();
     worded(drawing ?? {});
-    list.toggleAttribute("data-waits", !drawing); // only the core knows this method: numbers of another state are hidden
+    list.toggleAttribute("data-waits", !drawing); // while only the core can compute this state, older numbers are hidden
     if (!drawing) return tick();
     tick();
     const why = now("why") && drawing.parts !== null;
@@ -180,16 +184,16 @@ function render({ model, el }) {
     put(split, "aria-pressed", why);
     const sets = shapes(drawing.ties);
     const [marks, worth] = [now("marks"), now("pays").map((pay, k) => pay * now("weights")[k])];
-    const most = (k) => Math.max(...(levels[k] ?? []).map(Math.abs), ...marks.map((row) => Math.abs(row[k])));
-    const sums = aligned(drawing.sums_said, levels.includes(null) ? 3 : 2);
-    const whole = worth.reduce((sum, one, k) => sum + Math.abs(one) * most(k), 0) || 1;
+    const most = (k) => Math.max(...(twoValues[k] ?? []).map(Math.abs), ...marks.map((row) => Math.abs(row[k])));
+    const sums = aligned(drawing.sums_said, twoValues.includes(null) ? 3 : 2);
+    const whole = worth.reduce((sum, value, k) => sum + Math.abs(value) * most(k), 0) || 1;
     rows.forEach(({ node, bars, stack, total }, answer) => {
       bars.forEach(({ node: bar, fill, parts, tick: mark, value }, side) => {
         const a = drawing.a[side][answer];
         const tied = sets[side].get(answer);
         const [left, size] = [(x) => `${(100 * (x + domain[0])) / span}%`, (x) => `${(100 * Math.abs(x)) / span}%`];
-        // A bar of parts: those that push up from 0 to the right, the others to the left; the tick is their sum.
-        // A bar is moved and stretched, which needs no layout.
+        // The bar is moved and stretched by a transform, which needs no layout. A bar of parts has the parts that raise
+        // the advantage to the right of 0 and the rest to the left; the tick stands at their sum.
         fill.style.transform = `translateX(${left(Math.min(a, 0))}) scaleX(${why ? 0 : Math.abs(a) / span})`;
         if (parted) mark.style.left = left(a);
         const ends = [0, 0];
@@ -216,16 +220,16 @@ function render({ model, el }) {
     sorted(same(drawing.order, listed));
   }
 
-  // The words are the core's: until they come, none of another state is to be seen.
+  // The core sends the words; until they come, the words of an earlier state are hidden.
   function worded({ verdict: sentences, claim }) {
     const waits = sentences === undefined;
-    // Of the board itself no class changes: that would lay out all of it anew.
+    // The style of this element changes, and no class of the board, which would lay out the whole board anew.
     verdict.style.visibility = waits ? "hidden" : "";
     lateness.hidden = !(waits && exchange.isLate());
     verdict.hidden = !lateness.hidden;
     el.dispatchEvent(new CustomEvent("gdpo-claim", { bubbles: true, composed: true, detail: waits ? null : claim }));
     if (waits) return;
-    const html = sentences.map((one) => `<p>${one}</p>`).join("");
+    const html = sentences.map((sentence) => `<p>${sentence}</p>`).join("");
     if (verdict.dataset.html !== html) verdict.dataset.html = verdict.innerHTML = html;
   }
 
@@ -233,10 +237,11 @@ function render({ model, el }) {
     const drawing = exchange.current();
     if (!drop || !drawing) return;
     const titles = [[choices.base, "grpo", "base"], [title(now("method")), now("method"), now("method")]];
-    drop.draw(drawing, width, narrow(), grow(drawing, false), titles.map(([said, name, key]) => [said, choices.spelled[name], CAPTIONS[key] ?? ""]));
+    drop.draw(drawing, width, narrow(), grow(drawing, false), titles.map(([shown, name, key]) => [shown, choices.spelled[name], CAPTIONS[key] ?? ""]));
   }
 
-  // Per side, the number of each tied answer's tie. One set that both methods tie has one number, any other its own.
+  // Return, per side, a map from each tied answer to the number of its tie. A set of answers that both methods tie has the
+  // same number on both sides.
   function shapes(ties) {
     const known = ties[0].map((tie) => String(tie.answers));
     return ties.map((side) => new Map(side.flatMap((tie) => {
@@ -246,7 +251,7 @@ function render({ model, el }) {
     })));
   }
 
-  // The axis of what is shown now, of both methods alike.
+  // Let the axis grow to what is shown now, alike for both methods, and return how far it goes below and above 0.
   function grow({ a, parts }, why) {
     const ends = why ? parts.flat().map((row) => [0, 0, ...row]).flatMap((row) => [-1, 1].map((sign) => row.filter((x) => x * sign > 0).reduce((sum, x) => sum + x, 0))) : a.flat();
     const step = (x) => Math.max(0.5, Math.ceil(x * 4 - 1e-9) / 4);
@@ -254,18 +259,18 @@ function render({ model, el }) {
     return (domains[Number(why)] = [Math.max(known[0], step(-Math.min(...ends))), Math.max(known[1], step(Math.max(...ends)))]);
   }
 
-  // The rows of a tie that stand together have one outline.
+  // Draw one outline around the rows of a tie that stand next to each other.
   function outline(sets) {
     listed.forEach((answer, at) => rows[answer].bars.forEach(({ node }, side) => {
       const tie = sets[side].get(answer);
-      const beside = (other) => tie !== undefined && sets[side].get(listed[other]) === tie;
+      const beside = (place) => tie !== undefined && sets[side].get(listed[place]) === tie;
       node.classList.toggle("tied", tie !== undefined);
       node.classList.toggle("first", tie !== undefined && !beside(at - 1));
       node.classList.toggle("last", tie !== undefined && !beside(at + 1));
     }));
   }
 
-  // Rows never move under a hand: a button moves them.
+  // Put the rows in the order of the advantages. Only a button does so, because rows must not move under the pointer.
   function sort() {
     const drawing = exchange.current();
     if (!drawing) return;
@@ -277,10 +282,10 @@ function render({ model, el }) {
 
   function sorted(done) {
     say(order, `${done ? "Sorted" : "Sort"} by ${title(now("method"))}${done ? " ↓" : ""}`);
-    put(order, "aria-disabled", done); // it keeps the focus
+    put(order, "aria-disabled", done); // and not disabled, so that the button keeps the focus
   }
 
-  // Shares and pushes of both methods: the elements stay, a change moves their edges and writes their numbers.
+  // The shares and pushes of both methods. Their elements stay; a change moves the edges and writes the numbers.
   const stakes = SIDES.map((side) => {
     const [name, raised] = [make("b"), make("b")];
     const pieces = names.map((_, k) => make("i", { class: `r${k}` }));
@@ -297,16 +302,16 @@ function render({ model, el }) {
     make("small", { class: "soft" }, choices.push), told,
   );
 
-  function share({ shares: parts, percents, pushes, share_notes: notes }) {
+  function share({ shares: sharesBySide, percents, pushes, share_notes: notes }) {
     const listed = (texts) => names.map((name, k) => `${name} ${texts[k]}`).join(", ");
     stakes.forEach((stake, side) => {
       const method = side ? title(now("method")) : choices.base;
       say(stake.name, method);
       say(stake.raised, method);
-      put(stake.parts, "aria-label", `Share of the update under ${method}: ${parts[side] ? listed(percents[side]) : "no update"}`);
+      put(stake.parts, "aria-label", `Share of the update under ${method}: ${sharesBySide[side] ? listed(percents[side]) : "no update"}`);
       put(stake.pushes, "aria-label", `Push on each reward under ${method}: ${listed(pushes[side])}`);
       stake.pieces.forEach((piece, k) => {
-        const x = parts[side]?.[k] ?? 0;
+        const x = sharesBySide[side]?.[k] ?? 0;
         piece.style.flexGrow = Math.max(0, x);
         say(piece, x > 0.22 ? percents[side][k] : "");
       });
@@ -328,24 +333,24 @@ function render({ model, el }) {
     rows.forEach(({ node }, i) => node.classList.toggle("active", i === answer));
     drop?.mark(answer);
     const marks = now("marks");
-    // A grader's reason is that of its mark; of a mark that was flipped nobody but the reader knows why.
+    // A grader's reason belongs to its own mark; a mark that was flipped says that the reader set it.
     const why = names.flatMap((name, k) => {
       const [mark, was] = [marks[answer][k], given[answer][k]];
-      const passed = levels[k] && mark === levels[k][1];
-      if (mark === was && (levels[k] ? passed : !reasons[answer][k])) return [];
-      const reason = mark === was ? reasons[answer][k] : `you set it to ${levels[k] ? (passed ? "passed" : "failed") : mark}`;
-      return [make("span", { class: `graded r${k}` }, `${levels[k] ? (passed ? "✓ " : "✗ ") : ""}${name}${reason && `: ${reason}`}`)];
+      const passed = twoValues[k] && mark === twoValues[k][1];
+      if (mark === was && (twoValues[k] ? passed : !reasons[answer][k])) return [];
+      const reason = mark === was ? reasons[answer][k] : `you set it to ${twoValues[k] ? (passed ? "passed" : "failed") : mark}`;
+      return [make("span", { class: `graded r${k}` }, `${twoValues[k] ? (passed ? "✓ " : "✗ ") : ""}${name}${reason && `: ${reason}`}`)];
     });
     const text = make("code", {}, flat(answers[answer].slice(0, CLIP)));
     const more = make("button", { type: "button" }, "… whole");
     more.addEventListener("click", () => (text.replaceChildren(answers[answer]), text.classList.add("whole"), more.remove()));
-    // ⟨1|−2.14⟩ is what the second reward adds; what stands between two ** is the result.
+    // In a line of arithmetic, ⟨1|−2.14⟩ is what the second reward adds, and the result stands between two **.
     const line = (name, side, text) => {
-      const parts = text.split(/(⟨\d\|[^⟩]*⟩|\*\*[^*]*\*\*)/).map((part) => {
-        const term = part.match(/^⟨(\d)\|(.*)⟩$/);
-        return term ? make("i", { class: `r${term[1]}` }, term[2]) : part.startsWith("**") ? make("b", {}, part.slice(2, -2)) : part;
+      const pieces = text.split(/(⟨\d\|[^⟩]*⟩|\*\*[^*]*\*\*)/).map((piece) => {
+        const term = piece.match(/^⟨(\d)\|(.*)⟩$/);
+        return term ? make("i", { class: `r${term[1]}` }, term[2]) : piece.startsWith("**") ? make("b", {}, piece.slice(2, -2)) : piece;
       });
-      return make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...parts));
+      return make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...pieces));
     };
     const added = (side) => (now("why") && parts ? `${parts[side][answer].map((x, k) => `⟨${k}|${signed(x)}⟩`).join(" ")} = **${said[side][answer]}**` : lines[answer][side]);
     detail.replaceChildren(
@@ -359,7 +364,7 @@ function render({ model, el }) {
   draw();
   if (!listed.length) list.append(...(listed = answers.map((_, answer) => answer)).map((answer) => rows[answer].node));
   rove(listed[0], 0);
-  // The drop falls when it is first seen.
+  // The dots of the drop fall when the board is first seen.
   const watch = new ResizeObserver(() => {
     if (!board.clientWidth || (fallen && width === board.clientWidth)) return;
     width = board.clientWidth;
@@ -370,7 +375,7 @@ function render({ model, el }) {
   });
   watch.observe(board);
   model.on("change:drawing", exchange.answered);
-  exchange.push(); // what was set and not sent before this view was made
+  exchange.push(); // a change that was made before this view and never sent
   const refusal = () => (now("refused") ? refuse(rows[active ?? 0].marks[0], now("refused")) : clear(), exchange.settle());
   model.on("change:refused", refusal);
   return () => (watch.disconnect(), exchange.stop(), model.off("change:drawing", exchange.answered), model.off("change:refused", refusal));

@@ -21,15 +21,15 @@ from gdpo_core.board.drawing import SET_BY_READERS, draw
 from gdpo_core.board.result import compute
 from gdpo_core.board.state import (
     BASE,
+    CHOSEN_METHODS,
     HEAVIEST,
     LARGEST,
-    METHODS,
     PAYS,
     SPELLED,
     UNDEFINED,
     State,
     frozen,
-    levels_of,
+    two_values,
 )
 from gdpo_core.pushing import MEANING, SHARE
 from gdpo_core.steps import Explanation
@@ -89,7 +89,7 @@ class Board(anywidget.AnyWidget):
     pays: Any = traitlets.List().tag(sync=True)  # what a mark of 1 pays
     weights: Any = traitlets.List().tag(sync=True)
     convention = traitlets.Enum(list(gc.CONVENTIONS), "paper").tag(sync=True)
-    method = traitlets.Enum(list(METHODS), "gdpo").tag(sync=True)
+    method = traitlets.Enum(list(CHOSEN_METHODS), "gdpo").tag(sync=True)
     why = traitlets.Bool(False).tag(sync=True)  # whether every bar is drawn as the parts that the rewards add
     active = traitlets.Int(0).tag(sync=True)  # the answer that was touched last
     refused = traitlets.Unicode().tag(sync=True)  # why the last message of a browser was refused; "" if it was not
@@ -118,8 +118,8 @@ class Board(anywidget.AnyWidget):
         many, width = len(marks), len(marks[0])
         names = _texts(names, "names", width, "reward", "reward")
         given = [None] * many if answers is None else _list(answers, "answers", many, "texts", "answer")
-        self._levels = tuple(levels_of(column) for column in zip(*marks, strict=True))
-        self._primary = _right_or_wrong(primary, names, self._levels)
+        self._two_values = tuple(two_values(column) for column in zip(*marks, strict=True))
+        self._primary = _right_or_wrong(primary, names, self._two_values)
         start = _start(width, weights, convention, method)
         self._lengths = _token_counts(lengths, given)
         try:
@@ -144,14 +144,14 @@ class Board(anywidget.AnyWidget):
         start: how the controls stand at first.
         """
         return {
-            "levels": [levels and list(levels) for levels in self._levels],
+            "two_values": [pair and list(pair) for pair in self._two_values],
             "pays": list(PAYS),
             "lightest": min(0.0, *start["weights"]),
             "heaviest": max(HEAVIEST, *start["weights"]),
             "largest": LARGEST,
             "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
             "undefined": UNDEFINED,
-            "methods": list(map(list, METHODS.items())),
+            "methods": list(map(list, CHOSEN_METHODS.items())),
             "base": BASE.upper(),
             "spelled": SPELLED,
             "push": f"{SHARE} {MEANING}",
@@ -233,9 +233,10 @@ class Board(anywidget.AnyWidget):
     def _marks(self, proposal: Any) -> list:
         marks, many, width = proposal["value"], len(self.answers), len(self.names)
         fits = len(marks) == many and all(
-            isinstance(row, list | tuple) and len(row) == width and all(map(_fits, row, self._levels)) for row in marks
+            isinstance(row, list | tuple) and len(row) == width and all(map(_fits, row, self._two_values))
+            for row in marks
         )
-        kinds = ["a finite number" if pair is None else f"{pair[0]:g} or {pair[1]:g}" for pair in self._levels]
+        kinds = ["a finite number" if pair is None else f"{pair[0]:g} or {pair[1]:g}" for pair in self._two_values]
         each = f"marks, {kinds[0]}" if len(set(kinds)) == 1 else f"marks: {'; '.join(kinds)}"
         return _accepted(fits, "marks", f"{many} rows of {width} {each}", marks)
 
@@ -310,7 +311,7 @@ def _reasons(given: object, many: int, width: int) -> list[list[str]]:
 
 
 def _right_or_wrong(
-    primary: str | None, names: Sequence[str], levels: Sequence[tuple[float, float] | None]
+    primary: str | None, names: Sequence[str], pairs: Sequence[tuple[float, float] | None]
 ) -> int | None:
     """Return the index of the reward that tells right answers from wrong ones, None if none does. Raises InputError.
 
@@ -319,7 +320,7 @@ def _right_or_wrong(
     """
     expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
     k = None if primary is None else names.index(primary)
-    return None if k is None or levels[k] is None else k
+    return None if k is None or pairs[k] is None else k
 
 
 def _start(width: int, weights: ArrayLike | None, convention: gc.Convention | str, method: str) -> dict[str, Any]:
@@ -363,8 +364,8 @@ def _list(given: object, name: str, n: int, things: str, each: str) -> list:
     return values or []
 
 
-def _fits(mark: object, levels: tuple[float, float] | None) -> bool:
-    return _number(mark) and (abs(mark) <= LARGEST if levels is None else mark in levels)  # type: ignore[arg-type]
+def _fits(mark: object, pair: tuple[float, float] | None) -> bool:
+    return _number(mark) and (abs(mark) <= LARGEST if pair is None else mark in pair)  # type: ignore[arg-type]
 
 
 def _number(x: object) -> bool:

@@ -1,18 +1,19 @@
-// Between the browser and the core: a change is drawn at once by instant.js, and the core, which computes it with torch,
-// sends its numbers and the words. One message is in the air at a time; what is set meanwhile follows it as one.
+// The exchange between the browser and the core: a change is drawn at once by instant.js, and the core, which computes the
+// same with torch, sends its numbers and the words. One message is in the air at a time; all changes that are made
+// meanwhile follow in one message.
 
 const SET_BY_READERS = ["marks", "pays", "weights", "convention", "method"];
-const PATIENCE = [2000, 30000]; // ms without an answer until the state is sent again: at first, at most
-const AGREED = 1e-9; // how far the two may be apart
+const PATIENCE = [2000, 30000]; // ms without an answer after which the state is sent again: at first, and at most
+const AGREED = 1e-9; // how far an advantage of the browser may be from that of the core
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-// The frame that shows a change comes before the message about it, which would hold it up.
+// The message about a change is sent after the frame that shows the change, which it would hold up.
 const afterPaint = (send) => (document.hidden ? send() : requestAnimationFrame(() => setTimeout(send)));
 
 function makeExchange({ model, choices, changed }) {
   const now = () => Object.fromEntries(SET_BY_READERS.map((name) => [name, model.get(name)]));
-  let instant = null; // the last drawing without words
+  let instant = null; // the last drawing that the browser made, without words
   let [waiting, inTheAir, newer, late, timer, patience] = [false, false, false, false, 0, PATIENCE[0]];
 
   const confirmed = () => same(model.get("drawing").state, now());
@@ -22,15 +23,15 @@ function makeExchange({ model, choices, changed }) {
     return instant;
   }
 
-  // What is to be drawn: the core's drawing of this state, else that of the browser, which has no words; null where only
-  // the core knows it.
+  // Return the drawing to show: the core's drawing of this state, or else that of the browser, which has no words; null
+  // where only the core can compute this state.
   function current() {
     const core = model.get("drawing");
     if (!confirmed()) return drawn();
     return model.get("why") && !core.parts ? { ...core, parts: drawn()?.parts ?? null } : core;
   }
 
-  // All of the state, since an earlier message may have been lost; marimo sends a value that did not change too.
+  // Send the whole state, since an earlier message may have been lost; marimo also sends values that did not change.
   function send() {
     for (const [name, value] of Object.entries(now())) model.set(name, value);
     model.save_changes();
@@ -39,7 +40,7 @@ function makeExchange({ model, choices, changed }) {
     timer = setTimeout(overdue, patience);
   }
 
-  // Nothing is open any more: the core's drawing is of this state.
+  // End the exchange for now, because the core's drawing is of this state.
   function settle() {
     clearTimeout(timer);
     [inTheAir, newer, late, patience] = [false, false, false, PATIENCE[0]];
@@ -63,7 +64,7 @@ function makeExchange({ model, choices, changed }) {
     }
   }
 
-  // The core has answered.
+  // Go on after an answer of the core.
   function answered() {
     inTheAir = false;
     if (newer) send();

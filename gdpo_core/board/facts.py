@@ -9,7 +9,7 @@ from itertools import combinations
 
 from gdpo_core._words import count
 from gdpo_core.board.result import Result
-from gdpo_core.board.state import BASE, METHODS, State
+from gdpo_core.board.state import BASE, CHOSEN_METHODS, State
 from gdpo_core.conventions import NAMES
 
 ZERO = 1e-9  # an advantage of at most this size is round-off
@@ -121,7 +121,7 @@ def facts_of(state: State, left: Result, right: Result) -> Facts:
         (i, j) for i, low in enumerate(passed or ()) if not low for j, high in enumerate(passed or ()) if high
     )
     base = _side(NAMES[BASE], state, left, pairs)
-    chosen = _side(METHODS[state.method], state, right, pairs)
+    chosen = _side(CHOSEN_METHODS[state.method], state, right, pairs)
     at = 0 if base.ties else 1
     ties = (base, chosen)[at].ties
     pile = max(ties, key=lambda tie: (_mixed(tie, passed), len(tie)), default=())
@@ -133,14 +133,14 @@ def tied(side: Side, pair: tuple[int, int]) -> bool:
     return side.level[pair[0]] == side.level[pair[1]]
 
 
-def of_all(part: int, whole: int, noun: str) -> str:
+def of_all(some: int, whole: int, noun: str) -> str:
     """Return words for `part` of the `whole` things that `noun` names, such as “2 of 5 pairs” or “both pairs”.
 
     >>> of_all(1, 1, "pair"), of_all(2, 2, "pair"), of_all(3, 3, "pair"), of_all(2, 5, "pair")
     ('the only pair', 'both pairs', 'all 3 pairs', '2 of 5 pairs')
     """
-    if part < whole:
-        return f"{part} of {count(whole, noun)}"
+    if some < whole:
+        return f"{some} of {count(whole, noun)}"
     return f"the only {noun}" if whole == 1 else f"both {noun}s" if whole == 2 else f"all {count(whole, noun)}"
 
 

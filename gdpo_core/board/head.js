@@ -1,16 +1,18 @@
-// The head of the board: what a mark of each reward pays and weighs, the method with its convention, and the buttons that
-// put the rows in order.
+// The head of the board: what a mark of each reward pays and weighs, the method and its convention, and the buttons that
+// sort the rows and reset the board.
 
 const CAPTIONS = { base: "add, then normalise", gdpo: "normalise, then add" };
 
+// Set an attribute of a node, if it has another value.
 const put = (node, name, value) => node.getAttribute(name) === `${value}` || node.setAttribute(name, value);
-// A text that changes in place is laid out faster than one that is put in place of another.
+// Write a text into a node. A text node whose content changes is laid out faster than a new text node.
 function say(node, text) {
-  const own = node.childNodes.length === 1 && node.firstChild.nodeType === Node.TEXT_NODE ? node.firstChild : null;
-  if (own) own.data === text || (own.data = text);
+  const only = node.childNodes.length === 1 && node.firstChild.nodeType === Node.TEXT_NODE ? node.firstChild : null;
+  if (only) only.data === text || (only.data = text);
   else if (node.textContent !== text) node.textContent = text;
 }
 
+// Return a menu of pairs (value, title), which calls `changed` with the value that a reader chooses.
 function choose(label, pairs, chosen, changed) {
   const select = make("select", { "aria-label": label }, ...pairs.map(([value, title]) => make("option", { value }, title)));
   select.value = chosen;
@@ -18,10 +20,10 @@ function choose(label, pairs, chosen, changed) {
   return select;
 }
 
-// A menu as wide as what is chosen, in every browser: an unseen copy of that gives the width.
+// Return a menu as wide as its chosen title, in every browser: an unseen copy of the title gives the width.
 const sized = (select) => make("span", { class: "sized" }, make("span", { "aria-hidden": "true" }), select);
 
-// A sentence beside the cell whose value is not taken; it stays until another value is, or the reader begins anew.
+// Return two functions: `refuse` writes a sentence beside an input whose value is refused, and `clear` removes it.
 function makeRefusal() {
   const note = make("p", { class: "refused", role: "alert" });
   let cell = null;
@@ -40,7 +42,7 @@ function makeRefusal() {
 }
 
 function makeHead({ names, labels, many, choices, now, set, sort, restart, refuse }) {
-  const { levels, editable, lightest, heaviest } = choices;
+  const { two_values: twoValues, editable, lightest, heaviest } = choices;
   const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
   const pays = names.map((name, k) => choose(`pay of ${name}`, choices.pays.map((x) => [x, `×${x}`]), now("pays")[k], (value) => set({ pays: now("pays").with(k, Number(value)) })));
   const weights = names.map((name, k) => {
@@ -63,8 +65,8 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
   const split = make("button", { type: "button", class: "split", "aria-label": "Why: each bar as what its rewards add" }, "why");
   const passes = names.map(() => make("span", { class: "passing" }));
   const captions = SIDES.map(() => make("span", { class: "tip", tabindex: 0 }));
-  // What a pass pays can be set of marks that are 0 or 1, and of numbers.
-  const paid = (k) => (!levels[k] || same(levels[k], [0, 1]) ? pays[k] : make("span", {}));
+  // The pay of a reward can be set if its marks are 0 and 1, or numbers.
+  const paid = (k) => (!twoValues[k] || same(twoValues[k], [0, 1]) ? pays[k] : make("span", {}));
   const asked = (k) => (editable ? [paid(k), make("span", { class: "weighing" }, weights[k])] : []);
   const legend = now("drawing").right ? [make("span", { class: "key" }, make("i", { class: "filled", "aria-hidden": "true" }), " wrong"), " "] : [];
   const node = make(
@@ -86,20 +88,20 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
       make("p", { class: "soft" }, captions[1])),
   );
 
-  // What the controls show needs no answer from Python.
+  // Bring all controls up to the state of the board, which needs no answer from Python.
   function tick(given, start, focused) {
     const marks = now("marks");
     passes.forEach((node, k) => {
       const column = marks.map((row) => row[k]);
-      const passed = column.filter((mark) => mark === levels[k]?.[1]).length;
-      say(node, levels[k] ? `${passed} of ${many}` : `mean ${Number((column.reduce((sum, one) => sum + one, 0) / many).toPrecision(2))}`);
+      const passed = column.filter((mark) => mark === twoValues[k]?.[1]).length;
+      say(node, twoValues[k] ? `${passed} of ${many}` : `mean ${Number((column.reduce((sum, mark) => sum + mark, 0) / many).toPrecision(2))}`);
     });
     pays.forEach((select, k) => (select.value = now("pays")[k]));
     weights.forEach((input, k) => focused === input || (input.value = now("weights")[k]));
     [convention.value, method.value] = [now("convention"), now("method")];
     [convention, method].forEach((select) => select.previousSibling && say(select.previousSibling, select.selectedOptions[0]?.text ?? ""));
-    // A method that a convention does not define is not to be had with it.
-    const lacks = (m, c) => choices.undefined.some(([one, other]) => one === m && other === c);
+    // A method cannot be chosen together with a convention that does not define it.
+    const lacks = (methodKey, conventionKey) => choices.undefined.some((pair) => same(pair, [methodKey, conventionKey]));
     [...method.options].forEach((option) => (option.disabled = lacks(option.value, convention.value)));
     [...convention.options].forEach((option) => (option.disabled = lacks(method.value, option.value)));
     reset.hidden = !editable || Object.entries({ marks: given, ...start }).every(([name, value]) => same(value, now(name)));

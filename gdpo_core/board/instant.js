@@ -1,11 +1,12 @@
-// What the browser draws of a state in the frame of the click, by formulas.js: everything of drawing.py but its sentences,
-// which the core sends. Numbers are written as _words.py writes them.
+// The drawing of a state that the browser makes in the frame of the click, by formulas.js: everything in drawing.py but the
+// sentences, which the core sends. Numbers are written as _words.py writes them.
 const gdpoInstant = (() => {
   const { advantages, selection, push, levels, withoutEps, total, ratio } = gdpoFormulas;
-  const METHODS = ["grpo", "grpo_no_std", "gdpo"]; // what formulas.js knows
-  const ROUND_OFF = 1e-9; // as tie_tolerance has it of float64
+  const METHODS = ["grpo", "grpo_no_std", "gdpo"]; // the methods that formulas.js computes
+  const ROUND_OFF = 1e-9; // that of float64 in tie_tolerance of _pairs.py
 
-  // Decimals with halves to even, as Python has them: only a multiple of 1/2^(places + 1) is a half.
+  // Return a number with so many decimals, halves rounded to even as Python does. Only a multiple of 1/2^(places + 1) can be
+  // a half.
   function fixed(x, places) {
     const size = Math.abs(x);
     if ((size * 2 ** (places + 1)) % 2 !== 1) return size.toFixed(places);
@@ -28,7 +29,7 @@ const gdpoInstant = (() => {
     return `${minus}${fixed(size, Math.min(size, beside) < 1 ? 1 : 0)} %`;
   }
 
-  // So many significant digits, without zeros at the end.
+  // Return a number with so many significant digits, without zeros at the end.
   function number(x, digits) {
     const power = x ? Number(Math.abs(x).toExponential(digits - 1).split("e")[1]) : 0;
     const minus = x < 0 ? "−" : "";
@@ -39,14 +40,14 @@ const gdpoInstant = (() => {
     return `${minus}${Number(fixed(x, digits - 1 - power))}`;
   }
 
-  // At most three decimals; of what is smaller, three digits.
+  // Return a number with at most three decimals, or, if it is smaller than 0.01, with three significant digits.
   const plain = (x) => (Math.abs(x) >= 0.01 ? number(Number(fixed(x, 3)) * Math.sign(x), 6) : number(x, 3));
   const bracket = (x) => (x < 0 ? `(${plain(x)})` : plain(x));
 
-  // The whole computation of each answer's advantage in a line, as arithmetic.py writes it: ⟨0|…⟩ is what the first reward
+  // Return the computation of each answer's advantage as a line, as arithmetic.py writes it: ⟨0|…⟩ is what the first reward
   // adds, and the result stands between two **.
   function arithmetic(made, method, w, c) {
-    const raw = !made.stats.length; // the rewards are added as they are, else normalised
+    const raw = !made.stats.length; // whether the rewards are added as they are, not normalised
     return made.a.map((a, i) => {
       const [mean, std] = [made.mean, made.std].map((x) => (typeof x === "number" ? x : x[i]));
       const pieces = w.map((weight, k) => {
@@ -65,7 +66,8 @@ const gdpoInstant = (() => {
     });
   }
 
-  // What one method makes of a state: A, each reward's part, the sums, the levels, ties, shares of the update, pushes.
+  // Return what one method computes for a state: A, each reward's part of A, the sums, the lines of arithmetic, the levels,
+  // the ties, the shares of the update and the pushes.
   function compute({ marks, pays, weights, lengths }, method, c) {
     const r = pays.map((pay, k) => marks.map((row) => row[k] * pay));
     const group = { n: marks.map(() => 1), over: c.last_step === "tokens" ? lengths : undefined, r };
@@ -76,25 +78,25 @@ const gdpoInstant = (() => {
     const sums = selection(group, made.a, ROUND_OFF);
     return {
       a: made.a,
-      parts: made.a.map((_, i) => made.parts.map((own) => own[i])),
+      parts: made.a.map((_, i) => made.parts.map((part) => part[i])),
       s: made.s,
       lines: arithmetic(made, method, weights, c),
       level,
       ties: tiesOf(marks, level),
-      shares: squares ? made.parts.map((own) => ratio(total(group.n, (i) => (made.a[i] ? own[i] * made.a[i] : 0)), squares)) : null,
-      pushes: sums.map((own) => push(own.pushed, own.squares, squares)),
+      shares: squares ? made.parts.map((part) => ratio(total(group.n, (i) => (made.a[i] ? part[i] * made.a[i] : 0)), squares)) : null,
+      pushes: sums.map((sum) => push(sum.pushed, sum.squares, squares)),
     };
   }
 
-  // The advantages that answers with different marks share, highest first.
+  // Return the ties, those of the highest advantage first: the answers of each, and how many mixes of marks they have.
   function tiesOf(marks, level) {
     const sets = new Map();
     level.forEach((number, answer) => sets.set(number, [...(sets.get(number) ?? []), answer]));
-    const found = [...sets].sort(([x], [y]) => y - x).map(([, answers]) => ({ answers, mixes: new Set(answers.map((i) => `${marks[i]}`)).size }));
-    return found.filter(({ mixes }) => mixes > 1);
+    const groups = [...sets].sort(([x], [y]) => y - x).map(([, answers]) => ({ answers, mixes: new Set(answers.map((i) => `${marks[i]}`)).size }));
+    return groups.filter(({ mixes }) => mixes > 1);
   }
 
-  // A drawing without words; null where a method of the state is the core's alone.
+  // Return the drawing of a state without words; null where only the core can compute the method of the state.
   function draw(state, { rules, primary, lengths }) {
     if (!METHODS.includes(state.method)) return null;
     const both = [METHODS[0], state.method].map((method) => compute({ ...state, lengths }, method, rules[state.convention]));
@@ -111,7 +113,7 @@ const gdpoInstant = (() => {
       right: passes,
       parts: both.map(({ parts }) => parts),
       ties: both.map(({ ties }) => ties),
-      // Python's deeds read it of the core's drawing; here it is for the comparison of both.
+      // Python reads this number from the core's drawing, for the deeds; it is here so that both drawings can be compared.
       wrong_first: [pairs.filter(([i, j]) => right.level[i] > right.level[j]).length, pairs.length],
       shares: both.map(({ shares }) => shares),
       percents: both.map(({ shares }) => (shares ?? []).map((x) => (x >= 1.005 ? `${fixed(100 * x, 0)} %` : percent(x)))),

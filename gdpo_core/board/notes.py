@@ -26,10 +26,10 @@ def notes(facts: Facts) -> list[dict]:
     whose = f"{len({facts.state.marks[i] for i in facts.pile})} combinations of marks"
     collapse = f"advantage collapse: {whose if facts.right is None else _whose(facts, facts.pile)}"
     noted = [{"side": facts.side, "answers": list(facts.pile), "lines": [shared, collapse]}]
-    for part in [] if facts.side else _clusters(facts.pile, right):
-        words = list(dict.fromkeys(signed(right[i]) for i in part))
+    for cluster in [] if facts.side else _clusters(facts.pile, right):
+        words = list(dict.fromkeys(signed(right[i]) for i in cluster))
         where = f"{words[0]} to {words[-1]}" if len(words) > 2 else listing(words)
-        noted.append({"side": 1, "answers": part, "lines": [_whose(facts, part), where]})
+        noted.append({"side": 1, "answers": cluster, "lines": [_whose(facts, cluster), where]})
     return noted
 
 

@@ -13,7 +13,7 @@ HEAVIEST = 10.0
 LARGEST = 1e9  # the largest absolute value of a reward
 LONGEST = 40  # the most characters of a reward's name in a sentence
 BASE = "grpo"  # the method on the left
-METHODS = {  # the methods on the right; those for which the order of the rewards matters are not among them
+CHOSEN_METHODS = {  # the methods on the right; those for which the order of the rewards matters are not among them
     m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS) if not ALL_METHODS[m].by_order
 }
 SPELLED = {  # what the names at the heads of the panels stand for
@@ -51,7 +51,7 @@ class State:
     @property
     def numbers(self) -> tuple[int, ...]:
         """The indices of the rewards whose marks are numbers and not just one of two values."""
-        return tuple(k for k, column in enumerate(zip(*self.marks, strict=True)) if levels_of(column) is None)
+        return tuple(k for k, column in enumerate(zip(*self.marks, strict=True)) if two_values(column) is None)
 
     def name_of(self, reward: int) -> str:
         """Return the name of a reward for a sentence, cut if it is long; “reward 1” and so on without names."""
@@ -69,13 +69,14 @@ def frozen(marks: Sequence[Sequence[float]]) -> Marks:
     return tuple(tuple(int(mark) if mark == int(mark) else float(mark) for mark in row) for row in marks)
 
 
-def levels_of(values: Sequence[float]) -> tuple[float, float] | None:
+def two_values(values: Sequence[float]) -> tuple[float, float] | None:
     """Return the two values between which a reward can be flipped: 0 and another, or one and its negative.
 
     values: those that the reward has, which may also be just one of the two. The result is None for any other values.
 
-    >>> levels_of([1, 0, 1]), levels_of([-1, 1]), levels_of([0, 0]), levels_of([0.5, 0, 0.5]), levels_of([0.2, 0.7])
-    ((0, 1), (-1, 1), (0, 1), (0, 0.5), None)
+    >>> two_values([1, 0, 1]), two_values([-1, 1]), two_values([0, 0]), two_values([0.5, 0, 0.5])
+    ((0, 1), (-1, 1), (0, 1), (0, 0.5))
+    >>> two_values([0.2, 0.7])
     """
     high = max(values) or 1
     for low in (0, -high):

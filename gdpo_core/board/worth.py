@@ -54,10 +54,10 @@ def _broken(facts: Facts) -> str:
         where = "there" if ties == 1 else "in both" if ties == 2 else f"in all {ties}"
         such = f" ({_example(facts.chosen)})" if badly and facts.chosen.wrong_order == facts.badly_broken else ""
         return f"{first} {name} puts the {'right' if well else 'wrong'} one above {where}{such}."
-    parts = [f"the right one above in {well}" if well else "", f"the wrong one above in {badly}" if badly else ""]
+    phrases = [f"the right one above in {well}" if well else "", f"the wrong one above in {badly}" if badly else ""]
     such = f" ({_example(facts.chosen)})" if badly and facts.chosen.wrong_order == facts.badly_broken else ""
     still = f" It still ties {'the other' if kept == 1 else f'the other {kept}'}." if kept else ""
-    return f"{first} {name} puts {listing(filter(None, parts))}{such}.{still}"
+    return f"{first} {name} puts {listing(filter(None, phrases))}{such}.{still}"
 
 
 def _pairs(many: int) -> str:

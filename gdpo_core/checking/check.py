@@ -77,11 +77,11 @@ class ConfigCheck:
         return jsonable({"schema": 1} | asdict(self))
 
     def __str__(self) -> str:
-        parts = [f"{name}: {says}" for name, says in self.facts.items()]
-        parts += [f"line: {line}" for line in self.lines]
+        lines = [f"{name}: {says}" for name, says in self.facts.items()]
+        lines += [f"line: {line}" for line in self.lines]
         for trap in self.traps:
-            parts += [f"{trap.severity}: {trap.says} [{trap.id}]", f"  write: {trap.line}"]
-        return "\n".join(parts)
+            lines += [f"{trap.severity}: {trap.says} [{trap.id}]", f"  write: {trap.line}"]
+        return "\n".join(lines)
 
 
 def check_config(configuration: Given, trainer: str | None = None) -> ConfigCheck:
@@ -187,7 +187,7 @@ def _rewards(rules: Rules, known: Known, runs: Runs | None) -> tuple[tuple[str, 
     method gets in place of the rewards. A trainer's rewards without weights have the weight 1.
     """
     fact = _fact(rules, known, "rewards")
-    names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
+    names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
     named = tuple(map(str, names)) if _all_are(names, str | int) else None
     counted = _numbers(weights)
     if fact and runs and runs.method != "gdpo":
@@ -314,8 +314,8 @@ def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
             # Without a version the newest one is the likeliest, and it no longer has a trap with an `until`.
             severity: Severity = "info" if open_end and trap.until else trap.severity
             says = f"{fill(trap.says, trap.when)}{_of_versions(trap) if open_end else ''}"
-            keys = [c.key for c in reversed(trap.when) if c.key in recognised.known.settings and c.key != "program"]
-            place = recognised.known.settings[keys[0]].place if keys else ""
+            keys = [c.key for c in reversed(trap.when) if c.key in recognised.known.entries and c.key != "program"]
+            place = recognised.known.entries[keys[0]].place if keys else ""
             line = printable(fill(trap.line, trap.when).strip())
             held.append(FoundTrap(trap.id, severity, one_line(says), line, one_line(place), trap.read_in))
     yield from sorted(held, key=lambda trap: SEVERITIES.index(trap.severity))
@@ -323,8 +323,8 @@ def _traps(recognised: Recognised, fill: "_Filled") -> Iterator[FoundTrap]:
 
 def _of_versions(trap: Trap) -> str:
     """Return the sentence on which versions have a trap, for a configuration without a version."""
-    parts = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
-    return f" This holds {listing(parts)}; no version is given."
+    bounds = [f"from {trap.since} on"] * bool(trap.since) + [f"before {trap.until}"] * bool(trap.until)
+    return f" This holds {listing(bounds)}; no version is given."
 
 
 class _Filled:
@@ -352,7 +352,7 @@ def _written(value: Any) -> str:
 
 
 def _values(rules: Rules, known: Known) -> dict[str, str]:
-    names, weights = (known.entries(key) if key else None for key in (rules.rewards, rules.weights))
+    names, weights = (known.values(key) if key else None for key in (rules.rewards, rules.weights))
     n, w = (len(x) if isinstance(x, list) else 0 for x in (names, weights))
     # The weights that are there go to the first rewards, in the order in which the trainers assign them. A reward
     # without a weight gets 1.
@@ -378,6 +378,6 @@ def _unread(rules: Rules, known: Known) -> Iterator[str]:
         rules.groups,
         *(k for keys in rules.answers for k in keys),
     }
-    for key, setting in known.settings.items():
-        if isinstance(setting.value, Unread) and key in bearing:
-            yield f"{clip(key)} = {clip(setting.value.text)} ({setting.place})"
+    for key, entry in known.entries.items():
+        if isinstance(entry.value, Unread) and key in bearing:
+            yield f"{clip(key)} = {clip(entry.value.text)} ({entry.place})"

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from gdpo_core.checking.rules import Condition
-from gdpo_core.checking.sources import Setting, Unread
+from gdpo_core.checking.sources import Entry, Unread
 
 _WORDS = {"true": True, "false": False}
 
@@ -20,12 +20,12 @@ class Known:
 
     def __init__(
         self,
-        settings: Mapping[str, Setting],
+        entries: Mapping[str, Entry],
         defaults: Mapping[str, Any],
         complete: bool = True,
         version: str | None = None,
     ) -> None:
-        self.settings, self.defaults, self.complete, self.version = settings, defaults, complete, version
+        self.entries, self.defaults, self.complete, self.version = entries, defaults, complete, version
 
     def value(self, key: str) -> Any:
         """Return the value of a key, else its default, else None.
@@ -33,11 +33,11 @@ class Known:
         It is an `Unread` where only a run would tell the value, or where the key may stand in a file that was not
         given.
         """
-        if key in self.settings:
-            return self.settings[key].value
+        if key in self.entries:
+            return self.entries[key].value
         return self.defaults.get(key) if self.complete else Unread("")
 
-    def entries(self, key: str) -> Any:
+    def values(self, key: str) -> Any:
         """Return the value of a key as a list; a value that is no list becomes a list with one entry.
 
         None and `Unread` come back as they are.
@@ -52,9 +52,9 @@ class Known:
 
     def _holds(self, c: Condition) -> bool | None:
         if "*" in c.key and c.set is False:
-            return not any(fnmatchcase(key, c.key) for key in self.settings) if self.complete else None
+            return not any(fnmatchcase(key, c.key) for key in self.entries) if self.complete else None
         if "*" in c.key:
-            told = [self._holds_of(key, c) for key in self.settings if fnmatchcase(key, c.key)]
+            told = [self._holds_of(key, c) for key in self.entries if fnmatchcase(key, c.key)]
             # A key that only has to be there is a rare one, so a file that was not given is taken not to have it.
             open_end = None in told or (not self.complete and c.set is None)
             return True if True in told else None if open_end else False
@@ -63,8 +63,8 @@ class Known:
     def _holds_of(self, key: str, c: Condition) -> bool | None:
         value = self.value(key)
         maybe = isinstance(value, Unread) and value.maybe
-        if c.set is not None and not maybe and (key in self.settings or self.complete):
-            given = key in self.settings and value is not None
+        if c.set is not None and not maybe and (key in self.entries or self.complete):
+            given = key in self.entries and value is not None
             return given == c.set
         if isinstance(value, Unread):
             return None
@@ -74,7 +74,7 @@ class Known:
 def _test(value: Any, c: Condition, known: Known) -> bool | None:
     entries = [] if value is None else value if isinstance(value, list) else [value]
     if compared_key := c.longer_than or c.shorter_than:
-        theirs = known.entries(compared_key)
+        theirs = known.values(compared_key)
         if isinstance(theirs, Unread):
             return None
         both = value is not None and theirs is not None
@@ -111,7 +111,7 @@ def version_of(text: str) -> tuple[int, ...]:
     >>> version_of("0.9.1"), version_of("v0.21.0rc1") < version_of("0.21.1")
     ((0, 9, 1), True)
     """
-    return tuple(int(part[0]) for part in (re.match(r"\d+", p) for p in text.lstrip("v").split(".")) if part)
+    return tuple(int(digits[0]) for digits in (re.match(r"\d+", p) for p in text.lstrip("v").split(".")) if digits)
 
 
 def in_force(since: str, until: str, version: str | None) -> bool | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from gdpo_core._errors import InputError, reason
 from gdpo_core.checking.shell import COMMAND, LOST, read_shell
-from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
+from gdpo_core.checking.sources import Entry, Source, Unread, collect, flatten, installed_by
 
 _CALLED = re.compile(r"\w*(?:GRPO|RLOO|GDPO|RLHF)\w*(?:Config|Trainer|Arguments)$")
 _CELL = re.compile(r"\s*%%(?!time|timeit|capture|prun|python3?\b).*")  # the first line of a cell that is no Python
@@ -98,13 +98,13 @@ def read_python(text: str, file: str, installed: str | None = None) -> list[Sour
         called = _dotted(call.func)
         if called and _CALLED.search(called):
             origin = names.origins.get(called.partition(".")[0])
-            settings = collect(_arguments(call, names, file), file)
-            settings |= collect(_set_later(nodes, call, names, file), file)
-            settings |= collect(_updates(nodes, call, names, file), file)
-            opened = tuple(key for key in settings if key.startswith("**"))
-            settings = {key: setting for key, setting in settings.items() if key not in opened}
+            entries = collect(_arguments(call, names, file), file)
+            entries |= collect(_set_later(nodes, call, names, file), file)
+            entries |= collect(_updates(nodes, call, names, file), file)
+            opened = tuple(key for key in entries if key.startswith("**"))
+            entries = {key: entry for key, entry in entries.items() if key not in opened}
             mark = f"{origin}.{called}" if origin else called
-            sources.append(Source(file, settings, mark, f"{file}:{call.lineno}", opened, packages))
+            sources.append(Source(file, entries, mark, f"{file}:{call.lineno}", opened, packages))
     sources += _commands(nodes, file)
     return sorted(sources, key=lambda source: int(source.place.rpartition(":")[2]))
 
@@ -114,11 +114,11 @@ def _commands(nodes: list[ast.AST], file: str) -> Iterator[Source]:
 
     nodes: all nodes of the program's syntax tree.
     """
-    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    inside = {id(value) for node in nodes if isinstance(node, ast.JoinedStr) for value in node.values}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            text = "".join(str(part.value) if isinstance(part, ast.Constant) else LOST for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            text = "".join(str(value.value) if isinstance(value, ast.Constant) else LOST for value in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
             text = node.value
         else:
             continue
@@ -175,7 +175,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 # --- arguments -------------------------------------------------------------------------------------------------------
 
 
-def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the key and the setting of each keyword argument of a call.
 
     The entries of a mapping after ** count too, if the program spells the mapping out; otherwise one key stands for
@@ -183,7 +183,7 @@ def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, 
     names of the program stand for.
     """
     if (_dotted(call.func) or "").endswith("Trainer") and len(call.args) > 1:  # the first argument is the model
-        yield "reward_funcs", Setting(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
+        yield "reward_funcs", Entry(_value(call.args[1], names, True), f"{file}:{call.args[1].lineno}")
     for keyword in call.keywords:
         place = f"{file}:{keyword.value.lineno}"
         if keyword.arg is not None:
@@ -198,15 +198,15 @@ def _arguments(call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, 
                 if isinstance(key, ast.Constant):
                     yield from _given(str(key.value), inner, names, file)
         else:
-            yield f"**{_written(value)}", Setting(Unread(_written(value)), place)
+            yield f"**{_written(value)}", Entry(Unread(_written(value)), place)
 
 
-def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+def _given(key: str, node: ast.expr, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     value, place = _value(node, names, key in _FUNCTIONS), f"{file}:{node.lineno}"
-    yield from flatten(value, place, f"{key}.") if isinstance(value, dict) and value else [(key, Setting(value, place))]
+    yield from flatten(value, place, f"{key}.") if isinstance(value, dict) and value else [(key, Entry(value, place))]
 
 
-def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the key and the setting of each attribute that the program assigns to a configuration after it was made.
 
     nodes: all nodes of the tree; call: the call that makes the configuration; names: what the names of the program
@@ -221,7 +221,7 @@ def _set_later(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -
                     yield from _given(target.attr, node.value, names, file)
 
 
-def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Setting]]:
+def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the key and the setting of what the program puts later into a mapping that a call gets with **.
 
     The values are `Unread`, since only a run would tell whether they are there. nodes: all nodes of the tree.
@@ -232,14 +232,14 @@ def _updates(nodes: list[ast.AST], call: ast.Call, names: _Names, file: str) -> 
             if isinstance(node.func.value, ast.Name) and node.func.value.id in mappings:
                 place = f"{file}:{node.lineno}"
                 for key in [k.arg or f"**{_written(k.value)}" for k in node.keywords]:
-                    yield key, Setting(Unread(_written(node), maybe=True), place)
+                    yield key, Entry(Unread(_written(node), maybe=True), place)
                 if node.args:
-                    yield f"**{_written(node.args[0])}", Setting(Unread(_written(node)), place)
+                    yield f"**{_written(node.args[0])}", Entry(Unread(_written(node)), place)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Subscript) and _dotted(target.value) in mappings:
                     key = str(target.slice.value) if isinstance(target.slice, ast.Constant) else f"**{_written(target)}"
-                    yield key, Setting(Unread(_written(node), maybe=True), f"{file}:{node.lineno}")
+                    yield key, Entry(Unread(_written(node), maybe=True), f"{file}:{node.lineno}")
 
 
 def _value(node: ast.expr, names: _Names, functions: bool, depth: int = 0) -> Any:

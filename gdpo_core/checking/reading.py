@@ -15,7 +15,7 @@ Given: TypeAlias = str | Path | Sequence[str | Path] | Mapping[str, str | bytes]
 
 LARGEST = 2_000_000  # the most bytes of a file; a configuration has some thousand
 _PARENTS = 10  # how many files may build on one another
-_FORMS: dict[str, Callable[[str, str], list[Source]]] = {
+_READERS: dict[str, Callable[[str, str], list[Source]]] = {
     **dict.fromkeys((".yaml", ".yml"), lambda text, file: _with_commands(read_yaml(text, file))),
     ".json": lambda text, file: [read_json(text, file)],
     ".py": read_python,
@@ -58,19 +58,19 @@ def read_text(text: str, file: str) -> list[Source]:
     """
     expect(len(text) <= LARGEST, file, f"at most {LARGEST:,} characters", f"{len(text):,}")
     text = text.removeprefix("\ufeff")  # a byte order mark
-    return _FORMS.get(Path(file).suffix.lower(), _form_of(text))(text, file)
+    return _READERS.get(Path(file).suffix.lower(), _reader_of(text))(text, file)
 
 
-def _form_of(text: str) -> Callable[[str, str], list[Source]]:
+def _reader_of(text: str) -> Callable[[str, str], list[Source]]:
     """Return the function that reads a text, chosen by what the text looks like."""
     begun = text.lstrip()[:1]
     if begun == "{":
-        return _FORMS[".ipynb" if '"cells"' in text and '"cell_type"' in text else ".json"]
+        return _READERS[".ipynb" if '"cells"' in text and '"cell_type"' in text else ".json"]
     if text.startswith("#!") or _COMMAND.search(text):
-        return _FORMS[".sh"]
+        return _READERS[".sh"]
     if _CALL.search(text):
-        return _FORMS[".py"]
-    return _FORMS[".sh" if _OPTION.search(text) else ".yaml"]
+        return _READERS[".py"]
+    return _READERS[".sh" if _OPTION.search(text) else ".yaml"]
 
 
 def _with_commands(source: Source) -> list[Source]:
@@ -79,10 +79,10 @@ def _with_commands(source: Source) -> list[Source]:
     Files that start jobs on a cluster hold such commands.
     """
     sources = [source]
-    for setting in source.settings.values():
-        if isinstance(setting.value, str) and COMMAND.search(setting.value):
-            line = int(setting.place.rpartition(":")[2])
-            sources += read_shell(setting.value, source.file, first=line + ("\n" in setting.value))
+    for entry in source.entries.values():
+        if isinstance(entry.value, str) and COMMAND.search(entry.value):
+            line = int(entry.place.rpartition(":")[2])
+            sources += read_shell(entry.value, source.file, first=line + ("\n" in entry.value))
     return sources
 
 
@@ -118,5 +118,5 @@ def _read_path(path: Path, depth: int) -> list[Source]:
                 before += _read_path(parent, depth + 1)
             else:
                 missing.append(name)
-        before.append(Source(source.file, source.settings, source.mark, source.place, tuple(missing), source.packages))
+        before.append(Source(source.file, source.entries, source.mark, source.place, tuple(missing), source.packages))
     return before

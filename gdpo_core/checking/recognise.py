@@ -9,7 +9,7 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip, listing
 from gdpo_core.checking.evaluate import Known
 from gdpo_core.checking.rules import Rules
-from gdpo_core.checking.sources import Setting, Source
+from gdpo_core.checking.sources import Entry, Source
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 
 _VERSION = re.compile(r"v?\d+(\.\d+)*[\w.+-]*", re.ASCII)
@@ -46,7 +46,7 @@ def parse_trainer(text: str | None) -> tuple[str | None, str | None]:
     if text is None:
         return None, None
     expect(isinstance(text, str), "trainer", "NAME or NAME==VERSION", repr(text)[:80])
-    name, equals, version = (part.strip() for part in text.partition("=="))
+    name, equals, version = (piece.strip() for piece in text.partition("=="))
     key = name.lower().replace("-", "_").replace(" ", "_")
     spellings = {k: (k, *f.aliases, f.title.lower().replace("-", "_")) for k, f in trainers().items()}
     trainer = next((k for k, names in spellings.items() if key in names), None)
@@ -71,40 +71,40 @@ def recognise(sources: Sequence[Source], files: Sequence[str], asked: str | None
     else:
         wanted = f"a configuration of {FRAMEWORKS[asked].title}"
         expect(asked in seen or not seen, listing(map(clip, files), most=3), wanted, _told(seen))
-        expect(bool(sources), listing(map(clip, files), most=3), wanted, "no setting at all")
+        expect(bool(sources), listing(map(clip, files), most=3), wanted, "no key at all")
     key = asked or next(iter(seen))
     chosen = [
         source
         for source, s, w in zip(sources, strong, weak, strict=True)
         if key in s or (not s and (key in w or not source.mark or asked))
     ]
-    return _settings_of(FRAMEWORKS[key], chosen, version)
+    return _recognised(FRAMEWORKS[key], chosen, version)
 
 
-def _settings_of(framework: Framework, sources: Sequence[Source], version: str | None) -> Recognised:
+def _recognised(framework: Framework, sources: Sequence[Source], version: str | None) -> Recognised:
     rules = framework.rules
     assert rules is not None
-    settings: dict[str, Setting] = {}
-    notes, taken, marks = [], set(), []
+    entries: dict[str, Entry] = {}
+    notes, seen, marks = [], set(), []
     for source in sorted(sources, key=lambda source: bool(source.mark)):  # a command overrides a file of values
-        if source.mark and (source.file, source.mark) in taken:
+        if source.mark and (source.file, source.mark) in seen:
             notes.append(f"{source.place} runs it once more: what is said here is of the first.")
             continue
-        taken.add((source.file, source.mark))
+        seen.add((source.file, source.mark))
         if source.mark:
             marks.append(source.mark)
-        settings |= {_today(key, rules): setting for key, setting in source.settings.items()}
+        entries |= {_today(key, rules): entry for key, entry in source.entries.items()}
     if marks:
-        settings["program"] = Setting(" ".join(marks), next(s.place for s in sources if s.mark))
+        entries["program"] = Entry(" ".join(marks), next(s.place for s in sources if s.mark))
     given = {name_of(source.file) for source in sources}
     named = dict.fromkeys(name for source in sources for name in source.parents if name_of(name) not in given)
     parents = tuple(name for name in named if not any(re.search(pattern, name) for pattern in rules.own_files))
-    version = version or _version(rules, sources, settings)
+    version = version or _version(rules, sources, entries)
     return Recognised(
         framework,
         rules,
         version,
-        Known(settings, rules.defaults, complete=not parents, version=version),
+        Known(entries, rules.defaults, complete=not parents, version=version),
         parents,
         tuple(dict.fromkeys(notes)),
     )
@@ -123,12 +123,12 @@ def _today(key: str, rules: Rules) -> str:
     return key
 
 
-def _version(rules: Rules, sources: Sequence[Source], settings: Mapping[str, Setting]) -> str | None:
+def _version(rules: Rules, sources: Sequence[Source], entries: Mapping[str, Entry]) -> str | None:
     """Return the version of the trainer that a configuration names or that its script installs.
 
     The result is None where neither tells one. settings: those of all sources, by today's names.
     """
-    given = settings.get(rules.version_key)
+    given = entries.get(rules.version_key)
     if given and isinstance(given.value, str) and _VERSION.fullmatch(given.value):
         return given.value.lstrip("v")
     installed = (source.packages[name] for source in sources for name in rules.packages if name in source.packages)
@@ -155,15 +155,15 @@ def _marks(framework: Framework) -> Sequence[str]:
 def _fits(source: Source, framework: Framework) -> bool:
     """Return whether a source has no key that only a fork of the trainer has."""
     fork_keys = framework.rules.not_keys if framework.rules else ()
-    return not any(fnmatchcase(key, pattern) for pattern in fork_keys for key in source.settings)
+    return not any(fnmatchcase(key, pattern) for pattern in fork_keys for key in source.entries)
 
 
 def _by_keys(source: Source) -> Iterator[tuple[str, str]]:
     for key, framework in trainers().items():
         patterns = framework.rules.keys if framework.rules else ()
-        hit = next((name for name in source.settings if any(fnmatchcase(name, p) for p in patterns)), None)
+        hit = next((name for name in source.entries if any(fnmatchcase(name, p) for p in patterns)), None)
         if hit is not None and _fits(source, framework):
-            yield key, f"{clip(hit)} in {source.settings[hit].place}"
+            yield key, f"{clip(hit)} in {source.entries[hit].place}"
 
 
 def _weak(source: Source) -> dict[str, str]:
@@ -173,7 +173,7 @@ def _weak(source: Source) -> dict[str, str]:
     """
     reasons = {}
     for key, framework in trainers().items():
-        hits = [name for name in source.settings if framework.rules and name in framework.rules.common]
+        hits = [name for name in source.entries if framework.rules and name in framework.rules.common]
         if len(hits) > 1:
             reasons[key] = f"{listing(map(clip, hits), most=3)} in {source.file}"
     return reasons
@@ -182,8 +182,8 @@ def _weak(source: Source) -> dict[str, str]:
 def _expect_one(sources: Sequence[Source], files: Sequence[str], seen: Mapping[str, str]) -> None:
     titles = listing((framework.title for framework in trainers().values()), "or")
     if not seen:
-        keys = list(dict.fromkeys(key for source in sources for key in source.settings))
-        got = f"the keys {listing(map(clip, keys), most=4)}" if keys else "no setting at all"
+        keys = list(dict.fromkeys(key for source in sources for key in source.entries))
+        got = f"the keys {listing(map(clip, keys), most=4)}" if keys else "no key at all"
         file = listing(map(clip, files), most=3)
         named = [clip(name) for source in sources for name in source.parents]
         hint = f"it names {listing(named, most=2)}: give that file too" if named else "--trainer NAME says which it is"

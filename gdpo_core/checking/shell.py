@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from gdpo_core.checking.sources import Setting, Source, Unread, collect, flatten, installed_by
+from gdpo_core.checking.sources import Entry, Source, Unread, collect, flatten, installed_by
 from gdpo_core.checking.values import plain
 
 # What a command of a trainer has in it, by which it is found in other texts.
@@ -66,18 +66,18 @@ def read_shell(text: str, file: str, first: int = 1) -> list[Source]:
         for word in words:  # a word can be a whole command as text, as after `bash -c`
             if word.quoted and " " in word.text.strip() and COMMAND.search(word.text) and word.text != text:
                 sources += read_shell(word.text, file, word.line)
-        settings = collect(_settings(words, file), file)
-        parents = _parents(words, settings)
-        if settings or parents:
+        entries = collect(_entries(words, file), file)
+        parents = _parents(words, entries)
+        if entries or parents:
             place = f"{file}:{words[0].line}"
             environment = {
-                name: Setting(plain(value) if LOST not in value else Unread(f"${name}"), place)
+                name: Entry(plain(value) if LOST not in value else Unread(f"${name}"), place)
                 for name in _ENVIRONMENT
                 if (value := script.variables.get(name)) is not None
             }
             if any(words[0].line in lines for lines in functions) and any(w.written in _ALL for w in words):
                 parents += ("the arguments of its function",)
-            sources.append(Source(file, environment | settings, _mark(words), place, parents, packages))
+            sources.append(Source(file, environment | entries, _mark(words), place, parents, packages))
     return sources
 
 
@@ -91,13 +91,13 @@ def _lines_of(head: re.Match[str], text: str, first: int) -> tuple[int, int]:
     return begun + first, ended + first + 1
 
 
-def _parents(words: list[_Word], settings: dict[str, Setting]) -> tuple[str, ...]:
+def _parents(words: list[_Word], entries: dict[str, Entry]) -> tuple[str, ...]:
     """Return the files of values that a command names: by --config FILE, by --config-name NAME, or by a word a.yaml.
 
     words, settings: those of the command. Of several words a.yaml only the first counts. A name without an ending gets
     .yaml; a name that only a run would tell is left out.
     """
-    named = [settings[key].value for key in ("config", "config_name") if key in settings]
+    named = [entries[key].value for key in ("config", "config_name") if key in entries]
     texts = [value.text if isinstance(value, Unread) else value for value in named if isinstance(value, str | Unread)]
     texts += [word.written for word in words if word.text.endswith((".yaml", ".yml")) and word.text[0] not in "-+"][:1]
     names = [text.strip("'\"") for text in texts if "=" not in text and LOST not in text]
@@ -141,17 +141,17 @@ def _mark(words: list[_Word]) -> str:
     return " ".join(kept[:20])
 
 
-def _settings(words: list[_Word], file: str) -> Iterator[tuple[str, Setting]]:
+def _entries(words: list[_Word], file: str) -> Iterator[tuple[str, Entry]]:
     """Yield the key and the setting of each option and override of a command."""
     flag: str | None = None
     place = ""
     values: list[_Word] = []
 
-    def told() -> Iterator[tuple[str, Setting]]:
+    def told() -> Iterator[tuple[str, Entry]]:
         if flag is not None:
             value = [_plain(v) for v in values]
             lost = next((v for v in value if isinstance(v, Unread)), None)
-            yield flag, Setting(True if not value else lost or (value[0] if len(value) == 1 else value), place)
+            yield flag, Entry(True if not value else lost or (value[0] if len(value) == 1 else value), place)
 
     launching = words[0].text.rpartition("/")[2] in _LAUNCHERS if words else False
     for word in words:
@@ -169,7 +169,7 @@ def _settings(words: list[_Word], file: str) -> Iterator[tuple[str, Setting]]:
             flag = None
             given = _plain(replace(word, text=override[2], written=word.written.partition("=")[2]))
             name, where = override[1], f"{file}:{word.line}"
-            yield from flatten(given, where, f"{name}.") if isinstance(given, dict) else [(name, Setting(given, where))]
+            yield from flatten(given, where, f"{name}.") if isinstance(given, dict) else [(name, Entry(given, where))]
         elif re.fullmatch(r"-[A-Za-z]\w*", word.text):
             yield from told()
             flag = None
@@ -282,7 +282,7 @@ class _Scan:
                     self._array(word)
         word.written = text[begun : self.at]
         if word.splits and not word.quoted:  # a shell splits the value of a variable without quotes at its blanks
-            word.several = [replace(word, text=part, splits=False) for part in word.text.split()]
+            word.several = [replace(word, text=piece, splits=False) for piece in word.text.split()]
         return word
 
     def _double(self, word: _Word) -> None:

@@ -27,7 +27,7 @@ class Unread:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Entry:
     """A value and the place where it stands, as file:line."""
 
     value: Any
@@ -59,7 +59,7 @@ class Source:
     """
 
     file: str
-    settings: Mapping[str, Setting]
+    entries: Mapping[str, Entry]
     mark: str = ""
     place: str = ""
     parents: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ def installed_by(text: str) -> dict[str, str]:
     return {m[1].lower(): m[2] for line in lines for m in _INSTALLED.finditer(line)}
 
 
-def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[tuple[str, Setting]]:
+def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[tuple[str, Entry]]:
     """Yield the key and the setting of each value in nested mappings; the key joins the keys on the way with dots.
 
     place: where the outermost mapping stands, which becomes the place of every setting; prefix: a text before every
@@ -92,17 +92,17 @@ def flatten(value: Mapping[Any, Any], place: str, prefix: str = "") -> Iterator[
         if isinstance(inner, Mapping) and inner:
             yield from flatten(inner, place, f"{name}.")
         else:
-            yield name, Setting(inner, place)
+            yield name, Entry(inner, place)
 
 
-def collect(pairs: Iterator[tuple[str, Setting]], file: str) -> dict[str, Setting]:
+def collect(pairs: Iterator[tuple[str, Entry]], file: str) -> dict[str, Entry]:
     """Return the settings by key; where a key comes more than once, its last setting counts.
 
     pairs: keys with their settings. Raises InputError that names `file` where there are too many.
     """
-    settings: dict[str, Setting] = {}
-    for number, (key, setting) in enumerate(pairs):
+    entries: dict[str, Entry] = {}
+    for number, (key, entry) in enumerate(pairs):
         if number >= MOST:
-            raise InputError(f"{file}: expected at most {MOST:,} settings, got more")
-        settings[key] = setting
-    return settings
+            raise InputError(f"{file}: expected at most {MOST:,} keys, got more")
+        entries[key] = entry
+    return entries

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from gdpo_core._errors import InputError, reason
-from gdpo_core.checking.sources import MOST, Setting, Source, Unread, collect, flatten
+from gdpo_core.checking.sources import MOST, Entry, Source, Unread, collect, flatten
 
 _TEMPLATE = re.compile(r"\$\{|\{\{|<%")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
@@ -47,9 +47,9 @@ def read_yaml(text: str, file: str) -> Source:
     if not isinstance(root, yaml.MappingNode):
         got = "nothing" if root is None else "a list" if root.id == "sequence" else "one value"
         raise InputError(f"{file}: expected keys and values, got {got}")
-    settings = collect(_Reader(file).settings(root), file)
-    parents = _parents(settings)
-    return Source(file, _resolved(settings), parents=parents)
+    entries = collect(_Reader(file).entries(root), file)
+    parents = _parents(entries)
+    return Source(file, _resolved(entries), parents=parents)
 
 
 def read_json(text: str, file: str) -> Source:
@@ -120,7 +120,7 @@ class _Reader:
     def __init__(self, file: str) -> None:
         self.file, self.nodes = file, 0
 
-    def settings(self, node: yaml.Node, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Setting]]:
+    def entries(self, node: yaml.Node, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Entry]]:
         """Yield the key and the setting of each value below a mapping; the key joins the keys on the way with dots.
 
         prefix: a text before every key; depth: how many mappings the node is in.
@@ -128,9 +128,9 @@ class _Reader:
         for key, value in self._pairs(node, depth).values():
             name = f"{prefix}{key.value}" if isinstance(key, yaml.ScalarNode) else f"{prefix}?"
             if isinstance(value, yaml.MappingNode) and value.value:
-                yield from self.settings(value, f"{name}.", depth + 1)
+                yield from self.entries(value, f"{name}.", depth + 1)
             else:
-                yield name, Setting(self._value(value, depth), f"{self.file}:{key.start_mark.line + 1}")
+                yield name, Entry(self._value(value, depth), f"{self.file}:{key.start_mark.line + 1}")
 
     def _pairs(self, node: yaml.MappingNode, depth: int) -> dict[str, tuple[yaml.Node, yaml.Node]]:
         """Return the entries of a mapping: by key, the node of the key and the node of its value.
@@ -176,31 +176,31 @@ def _expect_shallow(text: str, file: str) -> None:
             raise InputError(f"{file}: expected at most {_DEEPEST} brackets inside one another, got more")
 
 
-def _parents(settings: dict[str, Setting]) -> tuple[str, ...]:
+def _parents(entries: dict[str, Entry]) -> tuple[str, ...]:
     """Return the files that NeMo-RL's key `defaults` names.
 
     Entries without the ending of YAML, as in Hydra's list of groups, are not among them: they belong to the trainer's
     package.
     """
-    given = settings.get("defaults")
+    given = entries.get("defaults")
     named = given.value if given else None
     files = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     return tuple(name for name in files if isinstance(name, str) and name.endswith((".yaml", ".yml")))
 
 
-def _resolved(settings: dict[str, Setting]) -> dict[str, Setting]:
+def _resolved(entries: dict[str, Entry]) -> dict[str, Entry]:
     """Return the settings, in which a value such as ${key}, which only refers to a key, is replaced by its value.
 
     A reference that leads to no readable value stays as it is.
     """
 
-    def follow(setting: Setting) -> Setting:
-        at = setting
+    def follow(entry: Entry) -> Entry:
+        at = entry
         for _ in range(_HOPS):
             reference = _REFERENCE.fullmatch(at.value.text) if isinstance(at.value, Unread) else None
-            if reference is None or reference[1] not in settings:
+            if reference is None or reference[1] not in entries:
                 break
-            at = settings[reference[1]]
-        return setting if isinstance(at.value, Unread) else Setting(at.value, setting.place)
+            at = entries[reference[1]]
+        return entry if isinstance(at.value, Unread) else Entry(at.value, entry.place)
 
-    return {key: follow(setting) for key, setting in settings.items()}
+    return {key: follow(entry) for key, entry in entries.items()}

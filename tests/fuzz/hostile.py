@@ -60,9 +60,9 @@ def brackets(before: bytes, after: bytes = b"", n: int = 100_000) -> bytes:
     return before + b"[" * n + b"]" * n + after
 
 
-def deep(levels: int = 60) -> bytes:
+def deep(depth: int = 60) -> bytes:
     values: object = 1.0
-    for _ in range(levels):
+    for _ in range(depth):
         values = [values]
     return parquet(GOOD.with_columns(pl.Series("reward", [values] * 4)))
 

@@ -24,7 +24,7 @@ from views.address import read, write
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES, TRACES = ROOT / "data" / "samples", ROOT / "tests/goldens/logs/verifiers/traces.jsonl"
-FORMS = ("pasted", "a.yaml", "a.json", "a.sh", "a.py", "a.ipynb")
+NAMES = ("pasted", "a.yaml", "a.json", "a.sh", "a.py", "a.ipynb")
 TEXTS = ("a.csv", "a.tsv", "a.json", "a.jsonl", "a.table.json", "a")  # chosen by the first byte
 
 
@@ -66,7 +66,7 @@ def link(data: bytes) -> None:
 
 def configuration(data: bytes) -> None:
     """A configuration as it is pasted, or a file of one; the first byte says which."""
-    check = check_config({FORMS[data[0] % len(FORMS)]: data[1:].decode("utf-8", "replace")})
+    check = check_config({NAMES[data[0] % len(NAMES)]: data[1:].decode("utf-8", "replace")})
     json.dumps(check.to_dict(), allow_nan=False)
     terminal.show_check(check, None, io.StringIO())
 
@@ -113,9 +113,9 @@ def seeds(name: str) -> Iterator[bytes]:
             yield b"\x05" + gzip.compress(plain.write_ndjson().encode())
         yield b"\x03" + b"".join(TRACES.read_bytes().splitlines(keepends=True)[:8])
     elif name == "configuration":
-        forms = {Path(form).suffix: k for k, form in enumerate(FORMS)}
+        places = {Path(name).suffix: k for k, name in enumerate(NAMES)}
         for path in sorted((ROOT / "tests/configs").glob("*/*.[psy]*")):
-            yield bytes([forms.get(path.suffix, 0)]) + path.read_bytes()
+            yield bytes([places.get(path.suffix, 0)]) + path.read_bytes()
             yield b"\x00" + path.read_bytes()
     elif name in ("trackio", "sqlite"):
         for frame in frames:

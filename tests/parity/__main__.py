@@ -43,11 +43,11 @@ def compare(name: str, seeds: range) -> list[list[str]]:
     if framework is None:
         why = "not installed" if source.load else "not on PyPI"
         return [[source.title, "", "", "", "", "", why]]
-    chosen = [batch for seed in seeds for batch in batches(seed).values() if takes(framework, batch)]
+    chosen = [batch for seed in seeds for batch in batches(seed).values() if accepts(framework, batch)]
     return [_row(framework, name, method, chosen) for name, method in framework.methods.items()]
 
 
-def takes(framework: Framework, batch: Batch) -> bool:
+def accepts(framework: Framework, batch: Batch) -> bool:
     """Whether the framework knows groups of such sizes."""
     return framework.ragged or isinstance(batch.groups, int)
 

@@ -1,4 +1,4 @@
-"""The source of the answers that the squares are of, and what each mark asks for."""
+"""Notes of the chapter Evidence on its data: whose answers the squares show, and what each mark asks for."""
 
 from gdpo_core._words import count, word
 from gdpo_core.bfcl import REWARDS, Published
@@ -10,7 +10,7 @@ LEADERBOARD = "https://gorilla.cs.berkeley.edu/leaderboard.html"
 
 
 def source_note(data: Published) -> Html:
-    """Say whose answers these are, and what a share of them tells."""
+    """Return the paragraphs on whose answers these are, and on what a share of them can tell."""
     configurations = f"{len(data.models)} configurations of {models(data)} models"
     link = tag("a", "Berkeley Function Calling Leaderboard", href=LEADERBOARD, target="_blank", rel="noopener")
     graded = (
@@ -31,7 +31,7 @@ def source_note(data: Published) -> Html:
 
 
 def readings() -> Html:
-    """Say what each choice of a grader means, the default first."""
+    """Return the paragraphs on what each choice of a grader means, the default first."""
     return paragraphs(
         "Each mark has a default and alternatives. An answer without a readable call fails the default of all.",
         "**Correctness**, by default: exactly the needed calls, with accepted values once they are read as the "
@@ -44,7 +44,7 @@ def readings() -> Html:
 
 
 def onward() -> Html:
-    """Lead on: two of the small model's runs as logs, and the reader's own."""
+    """Return the line that leads on to chapter 4, with the logs of two small runs and with the reader's own."""
     runs = tag("a", "the first steps of two runs of the small model", href="?at=run&run-sample=pays_5_grpo")
     link = tag("a", "What happened in your own run?", href="?at=run")
     return tag(

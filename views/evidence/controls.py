@@ -7,7 +7,7 @@ from views.nav import Nav
 
 
 def draw(page: Nav, models: int) -> tuple[mo.ui.slider, mo.ui.number]:
-    """Return the controls of the number of answers per prompt and of the draw, at the values of the address.
+    """Return the controls of the number of answers per prompt and of the number of the draw, at the address's values.
 
     models: how many answers each prompt has.
     """
@@ -19,7 +19,7 @@ def draw(page: Nav, models: int) -> tuple[mo.ui.slider, mo.ui.number]:
 
 
 def graders(page: Nav) -> mo.ui.array:
-    """Return a menu per mark, in which one chooses the grader of this mark, at the values of the address."""
+    """Return a menu per mark in which a reader chooses that mark's grader, at the values of the address."""
     chosen = page.given("evidence-graders", prompts.GRADED, ".".join(prompts.REWARDS))
     return mo.ui.array(
         [

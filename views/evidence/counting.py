@@ -1,4 +1,4 @@
-"""The number of groups that each method still tells apart, of all that can occur."""
+"""The number of groups, of all that can occur, to which each method gives different advantages."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,9 +11,9 @@ from views import charts, html
 from views.html import Html, callout, join, table, tag
 
 NAMES = {method: ALL_NAMES[method] for method in COMPARED}
-REWARDS, ROLLOUTS = 2, 4  # what stays while the other grows, as in its Fig. 3
+REWARDS, ROLLOUTS = 2, 4  # the number that stays while the other grows, as in the paper's Fig. 3
 TO_ROLLOUTS, TO_REWARDS = 16, 8
-PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where GDPO's curves end in its Fig. 3; GRPO's go on
+PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where GDPO's curves end in the paper's Fig. 3; GRPO's curves go on
 BY_ROLLOUTS = tuple((rollouts, REWARDS) for rollouts in range(2, TO_ROLLOUTS + 1))
 BY_REWARDS = tuple((ROLLOUTS, rewards) for rewards in range(1, TO_REWARDS + 1))
 Size = tuple[int, int]  # rollouts, rewards
@@ -21,13 +21,13 @@ Size = tuple[int, int]  # rollouts, rewards
 
 @lru_cache(maxsize=64)
 def count_groups(size: Size) -> dict[str, int]:
-    """Count the groups that each method tells apart."""
+    """Return how many groups of this size each method tells apart, by method; size: answers and marks per answer."""
     return {method: gc.count_distinct(method, *size) for method in NAMES}
 
 
 @lru_cache(maxsize=1)
-def part() -> Html:
-    """Draw both charts, with what they show at their right ends."""
+def section() -> Html:
+    """Return both charts, by marks and by answers, below a paragraph on the numbers at their right ends."""
     marks, answers = (
         {size[k]: count_groups(size) for size in counts} for k, counts in ((1, BY_REWARDS), (0, BY_ROLLOUTS))
     )
@@ -39,7 +39,7 @@ def part() -> Html:
 
 
 def title() -> str:
-    """Say for the fold how many groups each method tells apart at the right end of the first chart."""
+    """Return the title of the fold: how many groups each method tells apart at the right end of the first chart."""
     most = count_groups(BY_REWARDS[-1])
     groups = (
         f"{ROLLOUTS} answers with {TO_REWARDS} marks each form {count(gc.count_groups(*BY_REWARDS[-1]))} different "
@@ -50,6 +50,7 @@ def title() -> str:
 
 
 def _ends() -> str:
+    """Return the paragraph on what it means to tell groups apart, with the numbers at the right ends of both charts."""
     return (
         "Two groups look the same to a method if their answers get the same advantages: what differed between them is "
         f"lost. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} A finer resolution does not put pairs in the "
@@ -59,6 +60,7 @@ def _ends() -> str:
 
 
 def _at(size: Size) -> str:
+    """Return a sentence on how many of the groups of this size each method tells apart."""
     rollouts, rewards = size
     groups = f"{rollouts} answers with {rewards} marks each can form {count(gc.count_groups(*size))} different groups"
     tells = (
@@ -69,7 +71,7 @@ def _at(size: Size) -> str:
 
 
 def tables() -> Html:
-    """Return every number of the charts as tables."""
+    """Return every number of both charts as two tables."""
     return tag(
         "div",
         _table(BY_REWARDS, 1, "marks", f"{ROLLOUTS} answers"),
@@ -79,5 +81,6 @@ def tables() -> Html:
 
 
 def _table(sizes: Sequence[Size], k: int, label: str, fixed: str) -> Html:
+    """Return a table with a row per size; k: which number of a size grows; label, fixed: words for it and the other."""
     rows = [[size[k], *map(count, count_groups(size).values()), count(gc.count_groups(*size))] for size in sizes]
     return table([label, *NAMES.values(), "different groups"], rows, "figures", f"{fixed}; exact")

@@ -1,4 +1,4 @@
-"""Forecasts of plans' rows for the small language model, committed before these were trained, and what came."""
+"""Forecasts of settings of the small language model, committed before these were trained, and what training showed."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,11 @@ _EVERY = 5  # steps of a point of a curve
 
 @lru_cache(maxsize=1)
 def load() -> list[dict[str, Any]]:
-    """Return a row per reward of every setting of a plan that was trained: the forecast, what came, whether it held."""
+    """Return a row per reward of every setting that was trained, as a dict.
+
+    It holds the forecast as experiments/forecasts.json has it, the title of the set-up, what was measured ("came"), and
+    whether that lies in the interval of the forecast ("held").
+    """
     came = what_came(pl.read_parquet(RUNS))
     rows = [x for x in json.loads(FORECASTS.read_text(encoding="utf-8")) if x["from_steps"] == FROM]
     known = [x | {"came": came[x["setup"], x["row"], x["reward"]]} for x in rows if _key(x) in came]
@@ -31,24 +35,25 @@ def load() -> list[dict[str, Any]]:
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the names of a row's set-up, setting and reward."""
     return row["setup"], row["row"], row["reward"]
 
 
 def held(row: Mapping[str, Any]) -> bool | None:
-    """Return whether what came is within the interval of the forecast; None where the forecast is open."""
+    """Return whether the measured change lies in the interval of the forecast; None where no forecast could be made."""
     return None if row["low"] is None else row["low"] <= row["came"] <= row["high"]
 
 
-def part() -> Html:
-    """Ask the third question and say how many forecasts held; the heading has the id that links name."""
+def section() -> Html:
+    """Return the third question of the chapter and its answer, how many forecasts held; links lead to its heading."""
     return join(
-        tag("h2", "Does it come true in training?", kind="part", id="trained"),
+        tag("h2", "Does it come true in training?", kind="section", id="trained"),
         tag("p", prose(how_many_held(load())), kind="answer"),
     )
 
 
 def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say how many of the forecasts held."""
+    """Return a paragraph on how many of the forecasts held; rows: as `load` returns them."""
     outcome = judge([row["came"] for row in rows], rows)
     settings = count(len({(row["setup"], row["row"]) for row in rows}), "setting")
     left = f", and {count(int(outcome['open']), 'forecast')} stayed open" if outcome["open"] else ""
@@ -70,9 +75,9 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
-    """Draw a point per forecast, which a click or the keyboard opens: across what was said, up what came.
+    """Draw a dot per forecast, the forecast change to the right, the measured one upwards; a reader can choose a dot.
 
-    It is no chart of Vega's, whose marks get no focus.
+    rows: as `load` returns them. The picture is not a chart of Vega's, whose marks cannot be focused.
     """
     drawn = points(rows)
     ends = [min(min(p["low"], p["came"]) for p in drawn), max(max(p["high"], p["came"]) for p in drawn)]
@@ -109,6 +114,7 @@ def picture(rows: Sequence[Mapping[str, Any]]) -> Html:
 
 
 def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
+    """Draw a dot, as `points` returns it, with its interval; at: from percentage points to per cent of the axis."""
     x = at(p["difference"])
     place = f"left: {x}%; bottom: {at(p['came'])}%; --low: {round(at(p['low']) - x, 2)}; "
     place += f"--wide: {round(at(p['high']) - at(p['low']), 2)}"
@@ -118,17 +124,21 @@ def _point(p: Mapping[str, Any], at: Callable[[float], float]) -> Html:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the dots of the picture, which an address may hold."""
+    """Return the names of all dots of the picture, one of which an address may hold."""
     return tuple(p["id"] for p in points(load()))
 
 
 def widest_miss() -> str:
-    """Return the name of the dot whose forecast is furthest from what came: its curves are shown to begin with."""
+    """Return the name of the dot whose forecast is furthest from what was measured; its curves are shown at first."""
     return max(points(load()), key=lambda p: abs(p["difference"] - p["came"]))["id"]
 
 
 def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a dot of the picture per reward and setting that has a forecast, with its numbers in percentage points."""
+    """Return a dict for each dot of the picture: a row of `load` that has a forecast.
+
+    It holds difference, low, high and came in percentage points, the name of the dot ("id"), words for the set-up, the
+    setting and the reward ("what"), the forecast and what came in words ("said"), and whether it held ("held").
+    """
     numbers = ("difference", "low", "high", "came")
     return [
         {name: 100 * row[name] for name in numbers}
@@ -140,7 +150,7 @@ def points(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def words(row: Mapping[str, Any]) -> str:
-    """Return words on a forecast, with its interval, and on what came, in percentage points."""
+    """Return words for the forecast of a row, with its interval, and for what was measured, in percentage points."""
     if row["low"] is None:
         return f"open; measured {signed(100 * row['came'], 1)}"
     low, high = (signed(100 * row[name], 1) for name in ("low", "high"))
@@ -148,9 +158,9 @@ def words(row: Mapping[str, Any]) -> str:
 
 
 def speeds() -> list[dict[str, Any]]:
-    """Return a row per reward and run: how fast the reward follows a push, and the ends of one standard error.
+    """Return a dict per reward and run: how fast the reward follows a push, and the ends of one standard error.
 
-    The rows have the keys setup, reward, speed, low, high and row.
+    The keys are setup, reward, speed, low, high and row, which is the name of the run's setting.
     """
     rows = pl.read_csv(SPEEDS).to_dicts()
     return [
@@ -161,9 +171,9 @@ def speeds() -> list[dict[str, Any]]:
 
 
 def curves(name: str) -> Html:
-    """Draw the setting of a dot: what was forecast of the run as it was and of the setting, and the course that came.
+    """Draw two forecast courses and the measured one for each reward under the setting of a dot.
 
-    name: the dot's, as `names` has it.
+    The forecasts are those for the run left as it was and for the setting. name: of the dot, one of `names`.
     """
     setup, setting, chosen = name.split("~")
     rows = [row for row in load() if (row["setup"], row["row"]) == (setup, setting)]
@@ -180,6 +190,7 @@ def curves(name: str) -> Html:
 
 
 def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the points of the three courses of a row of `load`, as `charts.courses` takes them."""
     setup, setting, reward = _key(row)
     came = _runs().filter(setup=setup, row=setting, reward=reward)
     means = came.group_by((pl.col("step") - 1) // _EVERY * _EVERY).agg(pl.col("mean").cast(pl.Float64).mean())
@@ -192,30 +203,33 @@ def _lines(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _seeds(setup: str, setting: str) -> int:
+    """Return the number of seeds with which a setting of a set-up was trained."""
     return _runs().filter(setup=setup, row=setting)["seed"].n_unique()
 
 
 def _steps() -> int:
+    """Return how many steps a run has."""
     return _runs()["step"].n_unique()
 
 
 @lru_cache(maxsize=1)
 def _runs() -> pl.DataFrame:
+    """Return what was measured: setup, row (the setting), seed, step, reward and its mean, read once."""
     return pl.read_parquet(RUNS).with_columns(pl.col("setup", "row", "reward").cast(pl.String))
 
 
 def speeds_fold() -> Html:
-    """Show the speeds once the reader comes near; on a phone they wait behind a title."""
-    return _html.fold("How fast does each reward follow a push?", html.lazily(speeds_part), kind="part")
+    """Return the chart of the speeds, drawn once the reader comes near; on a phone it is folded behind a title."""
+    return _html.fold("How fast does each reward follow a push?", html.lazily(speeds_section), kind="section")
 
 
-def speeds_part() -> Html:
-    """Draw the speeds of all runs, and say how far they line up."""
+def speeds_section() -> Html:
+    """Return the chart of the speeds of all runs, with a paragraph on how alike they are."""
     return join(html.charts([charts.speeds(speeds())]), tag("p", speeds_said(), kind="note"))
 
 
 def speeds_said() -> str:
-    """Say between which speeds the medians of the set-ups lie, for each mark."""
+    """Return a paragraph on the range of the set-ups' median speeds, reward by reward."""
     medians = pl.read_csv(SPEEDS).group_by("reward", "setup").agg(pl.col("speed").median())
     free, gated = medians.filter(pl.col("setup") != GATED), medians.filter(setup=GATED, reward=REWARDS[2])
     each = (free.filter(reward=reward)["speed"] for reward in REWARDS)
@@ -232,7 +246,7 @@ def speeds_said() -> str:
 
 
 def results_table() -> Html:
-    """Return every forecast and what came of it as a table."""
+    """Return a table of every forecast, its interval, and what was measured."""
     rows = [
         [
             row["title"],

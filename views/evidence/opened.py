@@ -1,4 +1,4 @@
-"""One prompt opened: in words, and as a board."""
+"""One prompt that the reader opened: its ties in words, its answers in a table, and as a board."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from torch import Tensor
 import gdpo_core as gc
 from gdpo_core._words import count, listing, signed
 from gdpo_core.bfcl import REWARDS, Published, draw
-from gdpo_core.bfcl.prompts import METHODS, Choice
+from gdpo_core.bfcl.prompts import BOTH_METHODS, Choice
 from gdpo_core.board import Board
 from gdpo_core.conventions import NAMES
 from views.evidence import requests
@@ -18,7 +18,7 @@ SHORT = ("correct", "style", "concise")
 
 
 def unknown_prompt(data: Published, asked: str) -> Html | str:
-    """Return a note where no prompt has the name that was asked for; empty where one has it or none was asked for."""
+    """Return a note that no prompt has the name `asked`; empty where a prompt has that name, or `asked` is empty."""
     if not asked or asked in data.tasks:
         return ""
     like = [name for name in data.tasks if name.startswith(asked)]
@@ -27,40 +27,41 @@ def unknown_prompt(data: Published, asked: str) -> Html | str:
 
 
 def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc.Collapse], name: str) -> Html:
-    """Show the prompt of this name: its request, a right answer, a sentence on its ties, and a row per kind of answers.
+    """Return one prompt: its name, its request, a right answer, a sentence on its ties, and a row per kind of answer.
 
-    marks, ties: of the drawn answers to all prompts.
+    marks: (prompts, answers, rewards) of the drawn answers; ties: by method, the collapse of all of them.
     """
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
-    level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}
+    level = {m: ties[m].level.view(-1, size)[number].tolist() for m in BOTH_METHODS}
     category = CATEGORIES.get(data.categories[number], data.categories[number])
     title = tag("h3", name, tag("small", f" {category}", kind="note"))
-    return join(title, requests.part(name), tag("p", prose(_says(choice, of_one, level))), _kinds(choice, of_one))
+    return join(title, requests.section(name), tag("p", prose(_says(choice, of_one, level))), _kinds(choice, of_one))
 
 
 def _kinds(choice: Choice, marks: Tensor) -> Html:
-    """Return a table with a row per kind of answers: how many there are, their marks, and their advantages.
+    """Return a table with a row per kind of answer, a kind being answers with the same marks.
 
-    The advantages are those of each method where the prompt is a batch of its own.
+    A row says how many there are, their marks, and their advantage under GRPO and GDPO where the prompt is a batch of
+    its own. marks: (answers, rewards) of one prompt.
     """
     kinds, kind_of_answer = marks.unique(dim=0, return_inverse=True)
-    given = {m: gc.advantages(marks, m, weights=choice.weights) for m in METHODS}
+    given = {m: gc.advantages(marks, m, weights=choice.weights) for m in BOTH_METHODS}
     rows = [
         [
             count(int((kind_of_answer == k).sum()), "answer"),
             *("✓" if mark else "✗" for mark in kind),
-            *(Cell(signed(given[m][kind_of_answer == k][0].item()), m) for m in METHODS),
+            *(Cell(signed(given[m][kind_of_answer == k][0].item()), m) for m in BOTH_METHODS),
         ]
         for k, kind in reversed(list(enumerate(kinds.tolist())))
     ]
-    return table(["", *SHORT, *(Cell(NAMES[m], m) for m in METHODS)], rows, "figures")
+    return table(["", *SHORT, *(Cell(NAMES[m], m) for m in BOTH_METHODS)], rows, "figures")
 
 
 def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
-    """Return a board of the prompt's answers, each named by the configuration that gave it.
+    """Return a board of the drawn answers to one prompt, each named after the model's configuration that gave it.
 
-    marks: of the drawn answers to all prompts; name: the prompt's.
+    marks: (prompts, answers, rewards) of the drawn answers to all prompts; name: of the prompt.
     """
     number = data.tasks.index(name)
     models = [data.models[m] for m in draw(data, choice.group_size, choice.seed)[number].tolist()]
@@ -68,13 +69,14 @@ def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
 
 
 def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
+    """Return the sentence on the ties of one prompt; marks: (answers, rewards); level: by method, of each answer."""
     mixes = len(marks.unique(dim=0))
     if mixes == 1:
         return f"All {len(marks)} answers have the same marks, so every advantage is 0."
-    grpo, gdpo = (len(set(level[m])) for m in METHODS)
+    grpo, gdpo = (len(set(level[m])) for m in BOTH_METHODS)
     text = f"The {len(marks)} answers have **{mixes} combinations of marks**. GRPO gives them "
     text += f"{count(grpo, 'different advantage')}, GDPO {count(gdpo)}."
-    collapses = [gc.collapse(marks, m, weights=choice.weights) for m in METHODS]
+    collapses = [gc.collapse(marks, m, weights=choice.weights) for m in BOTH_METHODS]
     broken = gc.broken_ties(*collapses)
     if not len(broken.lower):
         tied = collapses[0].order().tied
@@ -88,7 +90,10 @@ def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
 
 
 def _none_broken(tied: int) -> str:
-    """Say why GDPO breaks no tie of a right and a wrong answer: GRPO has none, or GDPO keeps them."""
+    """Return a sentence on why GDPO breaks no tie of a right and a wrong answer: GRPO has none, or GDPO keeps them all.
+
+    tied: how many such ties GRPO has.
+    """
     if not tied:
         return "GRPO ties no right answer with a wrong one."
     kept = "the only tie" if tied == 1 else f"all {count(tied)} ties"

@@ -1,4 +1,4 @@
-"""The order of a right and a wrong answer: which gets the larger advantage, and from which weight of correctness on."""
+"""The order of a right and a wrong answer: which gets the larger advantage, and at which weight of correctness."""
 
 from math import ceil
 
@@ -13,12 +13,15 @@ ALL = "all pairs"
 
 
 def weights_said(choice: Choice) -> str:
-    """Name the weights of a choice as the end of a sentence that begins with "with"."""
+    """Return words for the weights of a choice that follow the word "with" in a sentence."""
     return "equal weights" if choice.weight == 1 else f"correctness weighing {choice.weight:g}"
 
 
 def ties_and_pairs(choice: Choice, first: Pairs) -> str:
-    """Say how many ties of a right and a wrong answer GDPO breaks, and how many pairs stand in the wrong order."""
+    """Return sentences on how many ties of right and wrong answers GDPO breaks, and how many pairs it orders wrongly.
+
+    first: all pairs of a right and a wrong answer to one prompt.
+    """
     grpo, gdpo = (first.order(m, choice.weight) for m in ("grpo", "gdpo"))
     if not grpo.pairs:
         return "In no prompt is there both a right and a wrong answer."
@@ -35,6 +38,7 @@ def _stand(n: int) -> str:
 
 
 def _ties_said(choice: Choice, first: Pairs) -> str:
+    """Return a sentence on how many of GRPO's ties of a right and a wrong answer GDPO breaks, and how they end."""
     tied = first.order("grpo", choice.weight).tied
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
     if not tied:
@@ -49,7 +53,7 @@ def _ties_said(choice: Choice, first: Pairs) -> str:
 
 
 def _end(broken: Order) -> str:
-    """Say how broken ties end, as the end of a sentence after a comma."""
+    """Return the end of a sentence, after a comma, on how many of the broken ties end in the wrong order."""
     wrong, pairs = broken.wrong, broken.pairs
     if not wrong:
         return "and none in the wrong order" if pairs > 1 else "and not in the wrong order"
@@ -59,7 +63,7 @@ def _end(broken: Order) -> str:
 
 
 def title(choice: Choice, first: Pairs) -> str:
-    """Say in the title of the fold how the ties end that GDPO breaks; where it breaks none, how all pairs stand."""
+    """Return the title of the fold: how the ties that GDPO breaks end, or, if it breaks none, how all pairs stand."""
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
     if not broken.pairs:
         grpo, gdpo = (first.wrong(m, choice.weight) for m in ("grpo", "gdpo"))
@@ -76,14 +80,14 @@ def title(choice: Choice, first: Pairs) -> str:
     )
 
 
-def part(choice: Choice, first: Pairs) -> Html:
-    """Draw who comes first, now and by the weight of correctness."""
+def section(choice: Choice, first: Pairs) -> Html:
+    """Return charts of who comes first, at the chosen weight and by the weight of correctness, below a sentence."""
     drawn = [charts.who_comes_first(first_rows(choice, first)), *curves(choice, first)]
     return join(tag("div", paragraphs(enough(choice, first)), kind="says"), html.charts(drawn, "small"))
 
 
 def enough(choice: Choice, first: Pairs) -> str:
-    """Say above which weight of correctness no pair is in the wrong order; empty without a pair."""
+    """Return sentences on the weight of correctness above which no pair is in the wrong order; "" without a pair."""
     pairs = int(first.count.sum())
     if not pairs:
         return ""
@@ -104,14 +108,17 @@ def enough(choice: Choice, first: Pairs) -> str:
 
 
 def _enough_for_all(needed: dict[str, float]) -> str:
-    """Say under each method which weights are enough; at least one of the methods needs more than a weight of 1."""
+    """Return the end of a sentence on which weights are enough under each method.
+
+    needed: by the method's name, the weight above which no pair is in the wrong order; the largest is at least 1.
+    """
     above = listing(f"above {up(weight)} under {name}" for name, weight in needed.items() if weight >= 1)
     always = "".join(f"; under {name} every weight from 1 on is enough" for name, w in needed.items() if w < 1)
     return f"the weight has to be {above}{always}"
 
 
 def up(needed: float) -> str:
-    """Round a weight up to two decimals, so that the right answer is first above it.
+    """Return a weight as text, rounded up to two decimals, so that every weight above the text is enough too.
 
     >>> up(1.8091), up(2.0), up(3.1333978)
     ('1.81', '2', '3.14')
@@ -120,27 +127,29 @@ def up(needed: float) -> str:
 
 
 def first_rows(choice: Choice, first: Pairs) -> list[dict]:
-    """Return the parts of bars that show who comes first, a row each: of, method, part and share.
+    """Return the rows of `charts.who_comes_first`: dicts with of, method, order and share, one per piece of a bar.
 
-    One bar is of the ties that GDPO breaks, if there are any, and one per method is of all pairs.
+    There is a bar for the ties that GDPO breaks, if it breaks any, and one per method for all pairs.
     """
     broken = first.broken(choice.weight)
     bars = [("the {} that it breaks", "tie", "gdpo", broken)] if broken.any() else []
     bars += [("all {}", "pair", method, None) for method in ("grpo", "gdpo") if len(first.count)]
     rows = []
     for what, noun, method, among in bars:
-        order = first.order(method, choice.weight, among)
-        for part in ("right", "tied", "wrong"):
-            share = getattr(order, part) / order.pairs
-            rows.append({"of": what.format(count(order.pairs, noun)), "method": method, "part": part, "share": share})
+        counts = first.order(method, choice.weight, among)
+        for order in ("right", "tied", "wrong"):
+            share = getattr(counts, order) / counts.pairs
+            rows.append(
+                {"of": what.format(count(counts.pairs, noun)), "method": method, "order": order, "share": share}
+            )
     return rows
 
 
 def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
-    """Return the share of pairs of a right and a wrong answer in the wrong order, by weight of correctness.
+    """Return the share of pairs in the wrong order, by the kind of pair, the method, and the weight of correctness.
 
-    The keys are the kind of pair, the method and the weight. BROKEN pairs, which GRPO ties and GDPO does not at equal
-    weights, are left out if there are none.
+    The kinds are ALL, and BROKEN, the pairs that GRPO ties and GDPO does not at equal weights; BROKEN is left out where
+    there is no such pair.
     """
     drawn = {BROKEN: (("gdpo",), first.broken()), ALL: (("gdpo", "grpo"), None)}
     return {
@@ -151,7 +160,7 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 
 
 def curves(choice: Choice, first: Pairs) -> list:
-    """Draw the share in the wrong order by the weight of correctness, a chart for each kind of pair."""
+    """Return a list of charts, one for each kind of pair: its share in the wrong order by the weight of correctness."""
     among = {BROKEN: first.broken()}
     needed = {
         counted: {m: first.sufficient_weight(m, among.get(counted)) for m in lines}
@@ -164,7 +173,7 @@ def curves(choice: Choice, first: Pairs) -> list:
 
 
 def weights_table(first: Pairs) -> Html:
-    """Return the shares of all curves as a table, a row per weight of correctness."""
+    """Return a table of the shares in the wrong order that `weight_rows` returns, a row per weight of correctness."""
     columns = weight_rows(first)
     heads = [f"{m.upper()}, {counted}" for counted, lines in columns.items() for m in lines]
     lines = [line for by_method in columns.values() for line in by_method.values()]

@@ -9,19 +9,20 @@ RIGHT = ("accuracy", "passed")  # what is measured of right answers
 
 
 def title() -> str:
-    """Say for the fold in how many cells each method is clearly ahead."""
+    """Return the title of the fold: in how many cells each method is ahead by at least one point."""
     cells_by_winner = ahead(results())
     cells = f"{clear(cells_by_winner['gdpo'])} of {count(len(results()))} cells"
     grpo = clear(cells_by_winner["grpo"]) or "none"
     return f"The paper's own results? In {cells} of its tables GDPO is ahead by at least one point, GRPO in {grpo}"
 
 
-def part() -> Html:
-    """Say what is to be seen in the tables, and show them."""
+def section() -> Html:
+    """Return a paragraph on what the paper's tables show, and the tables."""
     return join(callout(_says()), results_table())
 
 
 def _says() -> str:
+    """Return the paragraph on how often, and by how much at most, each method is ahead."""
     cells_by_winner, right = ahead(results()), ahead(tuple(cell for cell in results() if cell.metric in RIGHT))
     (grpo, equal, gdpo), rights = (len(cells) for cells in cells_by_winner.values()), sum(map(len, right.values()))
     largest = max(cells_by_winner["grpo"], key=lambda cell: -cell.ahead)
@@ -35,6 +36,7 @@ def _says() -> str:
 
 
 def _note() -> str:
+    """Return the note on how to read the table."""
     gated = sum(cell.setting == "length counts only if right" for cell in results())
     return (
         "Reported by the paper (arXiv 2601.05242), not measured by us. Points: percentage points in favour of the "
@@ -46,7 +48,7 @@ def _note() -> str:
 
 
 def results_table() -> Html:
-    """Return every cell as a table, bold where GRPO is ahead, and say how to read it."""
+    """Return a table of every cell, bold where GRPO is ahead, and a note on how to read it."""
     head = ["", "what is better", "before training", "GRPO", "GDPO", "ahead"]
     rows = [
         [

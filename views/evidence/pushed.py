@@ -1,4 +1,4 @@
-"""The push of the update on the published answers: how much it raises each mark as correctness weighs more."""
+"""The push on each mark, on the published answers: how much the update raises it, by the weight of correctness."""
 
 from collections.abc import Iterable
 
@@ -12,15 +12,15 @@ from views.evidence import order
 from views.html import Html, join, paragraphs, table, tag
 
 
-def part(data: Published, choice: Choice, first: Pairs) -> Html:
-    """Ask the second question and answer it: which method raises correctness more, and in which order pairs stand."""
+def section(data: Published, choice: Choice, first: Pairs) -> Html:
+    """Return the second question of the chapter, and its answer: which method pushes correctness more."""
     says = tag("div", paragraphs(pushes_in_words(data, choice), order.ties_and_pairs(choice, first)), kind="says")
     note = tag("p", MEANING, kind="note")
-    return join(tag("h2", "Does it help to break the ties?", kind="part"), says, note)
+    return join(tag("h2", "Does it help to break the ties?", kind="section"), says, note)
 
 
 def pushes_in_words(data: Published, choice: Choice) -> str:
-    """Say which method raises correctness more at the chosen weight, and what happens to the other marks."""
+    """Return sentences on which method pushes correctness more at the chosen weight, and how much the other marks."""
     grpo, gdpo = (pushes(data, choice)[m] for m in ("grpo", "gdpo"))
     weights = order.weights_said(choice)
     if signed(grpo[0]) == signed(gdpo[0]):

@@ -1,4 +1,4 @@
-"""The request of a prompt, and an answer that is right; no model's own answer, which has no licence."""
+"""The request of each prompt and a right answer to it; the models' own answers have no licence and are not shown."""
 
 from functools import lru_cache
 
@@ -15,12 +15,12 @@ WHY_NO_MORE = (
 
 @lru_cache(maxsize=1)
 def texts() -> dict[str, tuple[str, str]]:
-    """Return the request of each prompt and an answer that is right, by the prompt's name."""
+    """Return a pair by the prompt's name: its request, and an answer that BFCL accepts; the file is read once."""
     return {name: (request, answer) for name, request, answer in pl.read_parquet(FILE).iter_rows()}
 
 
-def part(name: str) -> Html:
-    """Show the request of a prompt, an answer that BFCL accepts, and why no wrong one stands beside it."""
+def section(name: str) -> Html:
+    """Return the request of a prompt, an answer that BFCL accepts, and why the models' answers are not shown."""
     request, answer = texts()[name]
     request = request.strip().strip('"').strip()
     return join(

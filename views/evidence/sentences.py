@@ -1,4 +1,4 @@
-"""The sentences of the chapter on the prompts that are drawn, and the program that prints its numbers."""
+"""The sentences of the chapter Evidence on the drawn answers, its address, and the program that prints its numbers."""
 
 from functools import lru_cache
 from typing import Any
@@ -13,14 +13,14 @@ UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the s
 
 
 def claim(data: Published, result: Outcomes) -> Html:
-    """Say in the headline of the chapter how often answers are tied."""
+    """Return the headline of the chapter: in how many of the prompts each method ties answers."""
     grpo, gdpo = (percent(n / len(data.tasks)) for n in result.tied.values())
     title = f"{count(len(data.tasks))} real prompts: GRPO ties answers in {grpo}, GDPO in {gdpo}"
     return tag("div", tag("h1", prose(title)), kind="markdown")
 
 
 def lead(data: Published, choice: Choice) -> Html:
-    """Say below the headline what a square is, and what a tie and the wrong order are."""
+    """Return the sentences below the headline, on what a square, a tie and the wrong order are."""
     whole = f"{len(data.models)} configurations of {models(data)} models"
     who = f"all {whole}" if choice.group_size == len(data.models) else f"{choice.group_size} out of {whole}"
     sentence = join(
@@ -36,7 +36,7 @@ def lead(data: Published, choice: Choice) -> Html:
 
 
 def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
-    """Ask the first question and answer it: in how many prompts each method ties answers, at which weights."""
+    """Return the first question of the chapter and its answer: in how many prompts each method ties answers."""
     grpo, gdpo = (count(n) for n in result.tied.values())
     every = count(len(data.tasks), "prompt")
     now = (
@@ -47,13 +47,14 @@ def ties(data: Published, choice: Choice, result: Outcomes) -> Html:
     answer = f"**GRPO ties answers with different marks in {grpo} of {every}, GDPO in {gdpo}.** {now}; "
     answer += f"{unlike(data, choice.weighing(1))}."
     return join(
-        tag("h2", "How often does GRPO tie answers that differ?", kind="part"), tag("p", prose(answer), kind="answer")
+        tag("h2", "How often does GRPO tie answers that differ?", kind="section"),
+        tag("p", prose(answer), kind="answer"),
     )
 
 
 @lru_cache(maxsize=64)
 def unlike(data: Published, choice: Choice) -> str:
-    """Say how many prompts have a tie at weights of which no sum is another's, as the end of a sentence."""
+    """Return the end of a sentence: how many prompts have a tie at the weights UNLIKE, which tell all mixes apart."""
     marks = marks_of(data, choice)
     grpo, gdpo = outcomes(marks, ties_of(marks, UNLIKE)).tied.values()
     rarely = (
@@ -65,7 +66,7 @@ def unlike(data: Published, choice: Choice) -> str:
 
 
 def draws_said(choice: Choice, most: int, spread: Spread) -> str:
-    """Say what other draws of as many answers give; most: the answers that there are."""
+    """Return sentences on what other draws of as many answers give; most: how many answers each prompt has."""
     if choice.group_size == most:
         return f"All {most} answers to each prompt are here, so that another draw changes nothing."
     grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))
@@ -86,7 +87,7 @@ def draws_said(choice: Choice, most: int, spread: Spread) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Return a range of shares as text, a single one where both ends read alike.
+    """Return a range of shares as text in per cent, as one number where both ends are the same text.
 
     >>> between(0.38, 0.437), between(0.0, 0.0)
     ('38–44 %', '0 %')
@@ -97,10 +98,10 @@ def between(low: float, high: float) -> str:
 def link(
     choice: Choice, kind: str, prompt: str, forecast: str, shown_first: str
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return the chapter's address values, their defaults, which the address leaves out, and a program of its shares.
+    """Return the chapter's values by control, those that the address leaves out, and a program that prints its shares.
 
-    kind, prompt, forecast: which squares, which prompt and which forecast are chosen; shown_first: the forecast that is
-    shown where none is chosen.
+    kind: the outcome whose squares are highlighted; prompt: the name of the open prompt; forecast: the name of the
+    chosen dot; shown_first: the dot that is shown where none is chosen.
     """
     values = {
         "evidence-group": choice.group_size,
@@ -116,7 +117,7 @@ def link(
 
 
 def program(choice: Choice) -> str:
-    """Return a program of at most 15 lines that prints the shares on the screen."""
+    """Return a Python program of at most 15 lines that prints the shares of this choice that the chapter shows."""
     return f"""\
 import gdpo_core as gc
 from gdpo_core.bfcl import prompts

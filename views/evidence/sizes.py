@@ -1,11 +1,11 @@
-"""The change of ties and priorities with the number of answers per prompt."""
+"""The shares of ties, and of broken ties in the wrong order, by the number of answers per prompt."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from gdpo_core._words import listing, percent
 from gdpo_core.bfcl import Published
-from gdpo_core.bfcl.prompts import METHODS, SIZES, Choice, SizeShares, size_shares
+from gdpo_core.bfcl.prompts import BOTH_METHODS, SIZES, Choice, SizeShares, size_shares
 from gdpo_core.conventions import NAMES
 from views import charts, html
 from views.evidence.sentences import between
@@ -15,28 +15,31 @@ Lines = dict[str, dict[int, float]]  # by method, by group size
 
 
 def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
-    """Return the shares by what is counted, by method and by group size; sizes with nothing to count are left out."""
+    """Return shares by what they count, by method and by group size.
+
+    The share of broken ties in the wrong order leaves out sizes at which no tie is broken.
+    """
     wrong = {n: size_share.wrong for n, size_share in sizes.items() if size_share.wrong is not None}
     return {
-        "prompts with a tie": {m: {n: size_share.tied[m] for n, size_share in sizes.items()} for m in METHODS},
+        "prompts with a tie": {m: {n: size_share.tied[m] for n, size_share in sizes.items()} for m in BOTH_METHODS},
         "pairs with different marks, tied": {
-            m: {n: size_share.tied_pairs[m] for n, size_share in sizes.items()} for m in METHODS
+            m: {n: size_share.tied_pairs[m] for n, size_share in sizes.items()} for m in BOTH_METHODS
         },
         "broken ties in the wrong order": {"gdpo": wrong},
     }
 
 
 def title(data: Published, choice: Choice) -> str:
-    """Say for the fold how the share of prompts with a tie changes at equal weights, from the smallest group on."""
+    """Return the title of the fold: the share of prompts with a tie in the smallest and in the largest groups."""
     sizes = SIZES[0], len(data.models)
     least, most = (size_shares(data, replace(choice.weighing(1), group_size=size)).tied for size in sizes)
-    goes = (f"from {percent(least[m], 1)} to {percent(most[m], 1)} under {NAMES[m]}" for m in METHODS)
+    goes = (f"from {percent(least[m], 1)} to {percent(most[m], 1)} under {NAMES[m]}" for m in BOTH_METHODS)
     answers = f"From {sizes[0]} answers to {sizes[1]}, with equal weights,"
     return f"More answers per prompt? {answers} the share of prompts with a tie goes {listing(goes)}"
 
 
-def part(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
-    """Say how the share of prompts with a tie changes, and what the other shares do."""
+def section(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
+    """Return the chart of the share of prompts with a tie by group size, below sentences on it and on broken ties."""
     lines = shares(sizes)
     name = next(iter(lines))
     drawn = html.charts([charts.by_group_size(lines[name], name, choice.group_size)])
@@ -44,7 +47,8 @@ def part(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
 
 
 def _says(lines: dict[str, Lines], choice: Choice) -> str:
-    grpo, gdpo = (lines["prompts with a tie"][m] for m in METHODS)
+    """Return the sentences on how the shares of ties and of broken ties change; lines: as `shares` returns them."""
+    grpo, gdpo = (lines["prompts with a tie"][m] for m in BOTH_METHODS)
     first, last, top = min(grpo), max(grpo), max(gdpo, key=lambda size: gdpo[size])
     start, most, end = (percent(gdpo[size], 1) for size in (first, top, last))
     sentence = (
@@ -63,7 +67,7 @@ def _says(lines: dict[str, Lines], choice: Choice) -> str:
 
 
 def curves_table(sizes: Mapping[int, SizeShares]) -> Html:
-    """Return the shares of all curves as a table, a row per group size."""
+    """Return a table of all shares of `shares`, a row per group size."""
     lines = shares(sizes)
     columns = [by_method[m] for by_method in lines.values() for m in by_method]
     rows = [[size, *(percent(column.get(size), 1) for column in columns)] for size in sizes]

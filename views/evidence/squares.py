@@ -1,4 +1,4 @@
-"""A square per prompt, by what happens to it; their legend, whose rows highlight."""
+"""The picture with a square per prompt, coloured by what happens to its ties, and the legend, which highlights."""
 
 from functools import lru_cache
 
@@ -22,7 +22,7 @@ LEGEND = {
     "alike": "nothing to tie: all {answers} answers have the same marks",
 }
 LINES = {"GRPO ties answers": ("both", "wrong", "apart"), "GRPO ties none": ("gdpo", "untied", "alike")}
-# What a square says of itself; its prompt's name stands before it.
+# What a screen reader says of a square, after the name of its prompt.
 SAID = {
     "both": "GRPO and GDPO tie answers",
     "wrong": "GDPO breaks a tie in the wrong order",
@@ -34,7 +34,7 @@ SAID = {
 
 
 def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
-    """Return the names of the prompts as the squares stand: by category, then by what happens to them."""
+    """Return the names of the prompts in the order of their squares: by category, then by outcome."""
     kinds = list(dict.fromkeys(data.categories))
     happens = outcomes.outcome.tolist()
     at = sorted(range(len(data.tasks)), key=lambda i: (kinds.index(data.categories[i]), happens[i], i))
@@ -42,14 +42,14 @@ def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
 
 
 def neighbours(data: Published, outcomes: Outcomes, name: str) -> tuple[str, str]:
-    """Return the names of the prompts before and after this one, as the squares stand; the first follows the last."""
+    """Return the names of the prompts whose squares stand before and after this one; the first follows the last."""
     names = sort_prompts(data, outcomes)
     at = names.index(name)
     return names[at - 1], names[(at + 1) % len(names)]
 
 
 def squares(data: Published, outcomes: Outcomes, kind: str) -> Html:
-    """Draw the squares by category; kind: the outcome that is highlighted."""
+    """Draw a square per prompt, in a block per category; kind: the outcome whose squares are highlighted, or ""."""
     happens = dict(zip(data.tasks, outcomes.outcome.tolist(), strict=True))
     category = dict(zip(data.tasks, data.categories, strict=True))
     by_category: dict[str, dict[int, list[str]]] = {}
@@ -61,6 +61,7 @@ def squares(data: Published, outcomes: Outcomes, kind: str) -> Html:
 
 
 def _block(title: str, inside: dict[int, list[str]]) -> Html:
+    """Draw the squares of one category; inside: names of prompts by the number of their outcome."""
     many = sum(map(len, inside.values()))
     runs = [_run(OUTCOMES[n], names, title) for n, names in inside.items()]
     head = tag("p", tag("b", title), tag("span", count(many, "prompt")), aria_hidden="true")
@@ -68,6 +69,7 @@ def _block(title: str, inside: dict[int, list[str]]) -> Html:
 
 
 def _run(outcome: str, names: list[str], title: str) -> Html:
+    """Draw the squares of the prompts of a category that have one outcome; title: of the category."""
     drawn = join(*(_square(name, outcome) for name in names))
     return tag("span", drawn, kind=outcome, role="group", aria_label=f"{title}: {SAID[outcome]}")
 
@@ -78,7 +80,10 @@ def _square(name: str, outcome: str) -> Html:
 
 
 def legend(outcomes: Outcomes, answers: int) -> Html:
-    """Draw a line for the prompts in which GRPO ties answers and one for the others, each outcome with its count."""
+    """Draw the legend: a line for prompts in which GRPO ties answers, and one for the others, with a count per outcome.
+
+    answers: how many answers each prompt has.
+    """
     counts, texts = outcomes.counts, {name: text.format(answers=answers) for name, text in LEGEND.items()}
     more = outcomes.wrong - counts["wrong"]
     notes = {"both": f"In {count(more)} of these it breaks another tie in the wrong order."} if more else {}
@@ -90,6 +95,7 @@ def legend(outcomes: Outcomes, answers: int) -> Html:
 def _line(
     title: str, names: tuple[str, ...], counts: dict[str, int], texts: dict[str, str], notes: dict[str, str]
 ) -> Html:
+    """Draw a line of the legend with these outcomes; counts, texts, notes: by outcome."""
     there = [name for name in names if counts[name] or name != "gdpo"]
     chips = [_chip(name, counts[name], texts[name], notes.get(name)) for name in there]
     if "untied" in names:
@@ -98,12 +104,13 @@ def _line(
 
 
 def _chip(name: str, n: int, text: str, note: str | None = None) -> Html:
+    """Draw the entry of an outcome in the legend, which a reader can choose; the outcome "" is that of all prompts."""
     swatch = tag("span", tag("i"), kind=f"swatch {name}", aria_hidden="true") if name else ""
     inside = swatch, tag("b", count(n)), f" {text}"
     return tag("span", *inside, kind="chip", data_id=name, role="radio", title=note, aria_label=f"{count(n)}: {text}")
 
 
 def as_table(data: Published, outcomes: Outcomes) -> str:
-    """Return CSV with a row per square: its prompt, category and outcome."""
+    """Return a CSV text with a row per square: its prompt, category and outcome."""
     rows = zip(data.tasks, data.categories, outcomes.outcome.tolist(), strict=True)
     return "\n".join(["prompt,category,outcome", *(f"{name},{kind},{OUTCOMES[n]}" for name, kind, n in rows), ""])

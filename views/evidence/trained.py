@@ -1,4 +1,4 @@
-"""A small language model under TRL's own trainer: what the coins predicted, and what the runs did."""
+"""The runs of a small language model under TRL's own trainer, beside what the coins of Train had predicted of them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from views import charts, html
 from views.experiment import ANSWERS, PARAMETERS, SAME, VERDICTS, Comparison, Experiment, load, verdict
 from views.html import Cell, Html, callout, join, paragraphs, table, tag
 
-FIRST_LEAST = 0.02  # the smallest difference before two runs of the tuning set-up: experiments/README.md
+FIRST_LEAST = 0.02  # the smallest difference as it was before two runs of the tuning set-up; see experiments/README.md
 STEPS = 5  # of a point of a curve
 # experiments/predictions.json has the rule as it was committed before the runs.
 RULE = (
@@ -25,7 +25,7 @@ RULE = (
 
 
 def title() -> str:
-    """Say for the fold how many predictions of the coins held."""
+    """Return the title of the fold: how many predictions of the coins held."""
     comparisons = load().comparisons
     held = sum(comparison.verdict == VERDICTS[0] for comparison in comparisons)
     asked = "What did the coins of Train predict?"
@@ -33,12 +33,12 @@ def title() -> str:
 
 
 def coins() -> Html:
-    """Show what the coins of Train had predicted of the five set-ups, in words, as a table and as curves."""
+    """Return what the coins of Train had predicted of five set-ups and what came: in words, in a table, as curves."""
     return join(callout(*_says(load())), results_table(), all_curves())
 
 
 def all_curves() -> Html:
-    """Draw a row of curves per set-up, with what the coins said of it."""
+    """Return a row of charts per set-up, one per reward, under what the coins had predicted of that set-up."""
     experiment = load()
     key = (
         "The lines are medians over seeds of the share that passes, and the bands reach from quartile to quartile. The "
@@ -48,6 +48,7 @@ def all_curves() -> Html:
 
 
 def _says(experiment: Experiment) -> list[str]:
+    """Return the paragraphs on how many predictions held, and on those that did not."""
     many, least = len(experiment.comparisons), experiment.predictions["smallest_difference"]
     held, not_held, unseen = (
         [comparison for comparison in experiment.comparisons if comparison.verdict == word] for word in VERDICTS
@@ -79,6 +80,7 @@ def _says(experiment: Experiment) -> list[str]:
 
 
 def _surprise(experiment: Experiment, comparison: Comparison) -> str:
+    """Return a sentence on a prediction that did not hold."""
     difference = comparison.measured.mean
     method = NAMES["gdpo" if difference > 0 else "grpo"]
     return (
@@ -88,6 +90,7 @@ def _surprise(experiment: Experiment, comparison: Comparison) -> str:
 
 
 def _setup(experiment: Experiment, setup: Mapping[str, Any]) -> Html:
+    """Return the charts of a set-up under its title; setup: its entry in predictions.json."""
     comparisons = [comparison for comparison in experiment.comparisons if comparison.setup == setup["name"]]
     drawn = [
         charts.trained(
@@ -100,23 +103,26 @@ def _setup(experiment: Experiment, setup: Mapping[str, Any]) -> Html:
 
 
 def interval(comparison: Comparison) -> str:
-    """Return words on GDPO − GRPO in percentage points, with its interval."""
+    """Return words for the measured difference GDPO − GRPO in percentage points, with its interval."""
     measured = comparison.measured
     return f"GDPO {_signed(measured.mean)} points ({_signed(measured.low)} to {_signed(measured.high)})"
 
 
 def _signed(x: float) -> str:
-    """Return a difference in points, with as many digits as show on which side of 0 it is."""
+    """Return a difference as text in percentage points, with a second decimal where it is too small for one."""
     return signed(100 * x, 1 if abs(x) >= 0.0005 else 2)
 
 
 def points(x: float) -> str:
-    """Return a share as a number of percentage points, to a tenth, without the word."""
+    """Return a difference of shares as text in percentage points, to a tenth, without the word "points"."""
     return decimal(100 * x, 1)
 
 
 def curves(experiment: Experiment, comparison: Comparison) -> list[dict[str, Any]]:
-    """Return a row per method and STEPS steps: median and quartiles over seeds of the pass rate, as low and high."""
+    """Return a dict per method and STEPS steps: the median over seeds of the pass rate, and its quartiles low and high.
+
+    The keys are method (its name), step (the last of these steps), median, low and high.
+    """
     rates = experiment.runs.filter(setup=comparison.setup).with_columns((pl.col("step") - 1) // STEPS * STEPS + STEPS)
     means = rates.group_by("method", "seed", "step").agg(
         pl.col(comparison.reward).cast(pl.Float64).mean().alias("rate")
@@ -130,7 +136,7 @@ def curves(experiment: Experiment, comparison: Comparison) -> list[dict[str, Any
 
 
 def limits() -> Html:
-    """Say what such a small experiment cannot show."""
+    """Return the paragraph on what such a small experiment cannot show."""
     runs, measured = load().runs, load().predictions["measured"]
     seeds, last = runs["seed"].n_unique(), runs["step"].max()
     return paragraphs(
@@ -145,7 +151,7 @@ def limits() -> Html:
 
 
 def results_table() -> Html:
-    """Return every prediction with what the coins and the runs did as a table, and the rule of the comparison."""
+    """Return a table of every prediction, with the differences of the coins and of the runs, above the rule."""
     experiment = load()
     rows = [
         [

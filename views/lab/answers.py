@@ -1,4 +1,4 @@
-"""The answers to a task with the graders' marks, how the address writes the board, and the numbers' program."""
+"""The Lab's board: a task's answers with their marks, the state in the address, and the program for its numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,10 @@ ONES = (1.0,) * len(REWARDS)
 
 @dataclass(frozen=True)
 class GradedAnswers:
-    """Answers from GDPO's highest to its lowest, with what the graders say; marks, reasons: (answers, rewards)."""
+    """The answers to a task with their marks and the graders' reasons, both (answers, rewards).
+
+    They stand in the order of GDPO's advantages, the highest first.
+    """
 
     answers: tuple[str, ...]
     marks: tuple[tuple[float, ...], ...]
@@ -33,13 +36,13 @@ class GradedAnswers:
 
     @property
     def state(self) -> State:
-        """The state of the board when nothing was touched."""
+        """The state of the board of these answers before a reader touches it."""
         return State(self.marks, ONES, ONES, lengths=tuple(map(len, self.answers)), names=REWARDS)
 
 
 @lru_cache(maxsize=16)
 def grade_answers(task: Task) -> GradedAnswers:
-    """Grade the answers to a task, and return them from GDPO's highest advantage to its lowest."""
+    """Grade the answers to a task, and return them with their marks, from GDPO's highest advantage to its lowest."""
     grades = grade_all(task)
     marks = tuple(grade.vector for grade in grades)
     order = draw(State(marks, ONES, ONES))["order"]
@@ -51,9 +54,10 @@ def grade_answers(task: Task) -> GradedAnswers:
 
 
 def board(task: Task, first: Task, page: Nav) -> Board:
-    """Return the board of a task's answers, set as the address says where that is of this task, as far as it fits.
+    """Return the board of a task's answers, in the state that the address holds if the address is of this task.
 
-    first: the task that an address is of which names none.
+    A value of the address that does not fit the board is ignored, and the page says so. first: the task of an address
+    that names no task.
     """
     sheet = grade_answers(task)
     made = Board(
@@ -79,40 +83,41 @@ def board(task: Task, first: Task, page: Nav) -> Board:
 
 
 def controls(task: Task, state: State, why: bool = False) -> dict[str, Any]:
-    """Return the Lab's address values for a state; why: whether each bar is shown as the parts of its rewards."""
+    """Return the values of the Lab's controls, by control; why: whether each bar shows what each reward adds to it."""
     return {"lab-task": task.id, "lab-why": "yes" if why else ""} | {
         f"lab-{name}": getattr(state, name) for name in ("marks", "pays", "weights", "convention", "method")
     }
 
 
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
-    """Return the address values that the address leaves out: the first task, and its board as nothing was touched."""
+    """Return the values that the address leaves out, by control: the first task, and a task's board while untouched."""
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
 
 def link(board: Board, task: Task, first: Task) -> tuple[dict[str, Any], Mapping[str, Any], str]:
-    """Return the Lab's address values, the values that the address omits as the default, and a program.
+    """Return the values of the Lab's controls, those that the address leaves out, both by control, and a program.
 
-    The program prints the board's numbers.
+    The program prints the board's numbers. first: the task of an address that names no task.
     """
     return controls(task, board.state, board.why), defaults(first, task), program(board.state)
 
 
 def deeds(board: Board, task: Task) -> set[str]:
-    """Return the keys of DEEDS of the Lab's deeds that the board shows done, by its drawing.
+    """Return which of the Lab's two deeds, "tie" and "order", the board shows as done.
 
-    Nothing more is computed, as no flip should wait for more torch.
+    They are read off the board's drawing, so that no flip of a mark waits for another computation.
     """
     if board.method != "gdpo":
         return set()
     wrong, pairs = board.drawing["wrong_first"]
-    tied = board.drawing["ties"][1] and not draw(grade_answers(task).state)["ties"][1]  # as graded it tied none
+    # With the marks as graded, GDPO ties none.
+    tied = board.drawing["ties"][1] and not draw(grade_answers(task).state)["ties"][1]
     ordered = board.weights[0] != 1 and pairs > 0 == wrong
     return {name for name, done in {"tie": tied, "order": ordered}.items() if done}
 
 
 def program(state: State) -> str:
-    """Return a program of at most 15 lines that prints the advantages on the screen."""
+    """Return a Python program of at most 15 lines that prints both methods' advantages and shares for this state."""
     options = "" if state.convention == "paper" else f', convention=gc.CONVENTIONS["{state.convention}"]'
     if gc.CONVENTIONS[state.convention].last_step == "tokens":
         options += f", lengths={list(state.lengths)}"
@@ -136,7 +141,7 @@ def program(state: State) -> str:
 
 
 def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
-    """Return the choice of a task, as segments; the one that the address names is chosen, else the first."""
+    """Return the control that chooses a task, at first the one that the address names, else the first."""
     titles = {task.id: task.title for task in tasks}
     linked = titles[page.given("lab-task", titles, next(iter(titles)))]
     label = tag("span", "Where", kind="segments large")
@@ -144,5 +149,5 @@ def choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
 
 
 def request(task: Task, choice: object) -> Html:
-    """Return the request of a task beside the choice of another task."""
+    """Return the request of a task beside the control that chooses another task."""
     return tag("div", tag("p", f"“{task.request}”"), element(choice), kind="request")

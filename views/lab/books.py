@@ -23,7 +23,7 @@ RULES = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
 def sliders(page: Nav) -> mo.ui.array:
-    """Return a slider per rating, at the value of the address, or as shipped where that does not fit."""
+    """Return a slider per rating, at the value of the address, or at the shipped rating where the address has none."""
     ratings = page.given("lab-books", default=RATINGS, many=len(RATINGS))
     named = [(f"{title}: {name}", *bounds) for title in TITLES for name, bounds in SCALES.items()]
     return mo.ui.array(
@@ -37,7 +37,7 @@ def sliders(page: Nav) -> mo.ui.array:
 
 
 def shelf(sliders: Sequence[object]) -> Html:
-    """Return a table of books with a slider per rating, below words on what the table shows."""
+    """Return a table of books with their sliders, one per rating, below a paragraph on what the table shows."""
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
     sentence = (
         f"Each of these {word(len(TITLES))} books is an answer, and its ratings are the rewards: {scales}. GRPO adds "
@@ -51,7 +51,10 @@ def shelf(sliders: Sequence[object]) -> Html:
 
 
 def ranking(ratings: Sequence[float]) -> Html:
-    """Return the rankings of both methods side by side, below a sentence on which books each puts first."""
+    """Return the rankings of both methods side by side, below a sentence on which books each method puts first.
+
+    ratings: of all books, one book after another.
+    """
     rows = [list(ratings[i : i + len(SCALES)]) for i in range(0, len(ratings), len(SCALES))]
     collapses = {method: gc.collapse(rows, method) for method in RULES}
     columns = (
@@ -62,7 +65,7 @@ def ranking(ratings: Sequence[float]) -> Html:
 
 
 def _verdict(collapses: dict[str, gc.Collapse]) -> str:
-    """Say in one sentence which books either method puts first."""
+    """Return a sentence on which books each method puts first; collapses: by method, those of the books."""
     levels = [collapse.level.tolist() for collapse in collapses.values()]
     grpo, gdpo = ([t for t, n in zip(TITLES, level, strict=True) if n == max(level)] for level in levels)
     if grpo != gdpo:
@@ -73,12 +76,14 @@ def _verdict(collapses: dict[str, gc.Collapse]) -> str:
 
 
 def _puts_first(titles: list[str]) -> str:
+    """Return words that follow the name of a method which gives these books its largest advantage."""
     if titles == TITLES:
         return f"ties all {word(len(TITLES))} books"
     return f"puts {listing(f'**{title}**' for title in titles)} first"
 
 
 def _list(rows: list[list[float]], method: str, collapse: gc.Collapse) -> Html:
+    """Return the books in a method's order, with places, advantages and ties; rows: (books, ratings)."""
     advantages, level = gc.advantages(rows, method).tolist(), collapse.level.tolist()
     order = sorted(range(len(rows)), key=lambda i: (-level[i], i))
     lines = []

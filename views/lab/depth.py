@@ -7,19 +7,23 @@ from torch import Tensor
 
 import gdpo_core as gc
 from gdpo_core._words import decimal, listing, signed
-from gdpo_core.board.state import BASE, METHODS, State
+from gdpo_core.board.state import BASE, CHOSEN_METHODS, State
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from views.html import ROOT, Html, div, join, points, prose, table, tag
 
 
 def equations() -> str:
-    """Return the paper's equations with every symbol named: a section of docs/library.md."""
+    """Return the paper's equations with every symbol named: a section of docs/library.md, as Markdown."""
     text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     return text.partition("## The formulas\n")[2].partition("\n## ")[0]
 
 
 def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: Tensor) -> Html:
-    """Return GRPO's and GDPO's computation in a table, a row per answer; z: (answers, rewards), the rest (answers,)."""
+    """Return GRPO's and GDPO's computation side by side in a table, a row per answer.
+
+    total: sums of rewards; grpo, gdpo: advantages; z: (answers, rewards) normalised rewards; z_total: their sums. All
+    but z are (answers,).
+    """
     rows = zip(total, grpo, z, z_total, gdpo, strict=True)
     head = ["answer", "(1) sum", "(2) GRPO", *(f"(4) z {k}" for k in range(1, len(z[0]) + 1)), "(5) sum", "(6) GDPO"]
     values = ([*map(signed, (a, b, *c, d, e))] for a, b, c, d, e in rows)
@@ -27,7 +31,7 @@ def side_by_side(total: Tensor, grpo: Tensor, z: Tensor, z_total: Tensor, gdpo: 
 
 
 def grading() -> Html:
-    """Say what each mark looks at."""
+    """Return a list of what each mark asks of an answer."""
     marks = (
         "correctness: the answer makes the accepted calls. Values are converted to the documented type before they are "
         "compared, so a number may be written as text. The requests have the format of BFCL, a leaderboard whose own "
@@ -51,9 +55,9 @@ ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2:
 
 
 def conventions(state: State, answer: int) -> Html:
-    """Return a table of one answer's advantage under every convention, and sentences on the board's convention.
+    """Return a table of one answer's advantage under every convention, and sentences on the convention of the board.
 
-    The sentences say what that convention does where the formulas leave a choice. answer: its number, from 0.
+    The sentences say what that convention does where the formulas leave a choice. answer: the answer's number, from 0.
     """
 
     def row(c: gc.Convention) -> list[str]:
@@ -71,7 +75,7 @@ def conventions(state: State, answer: int) -> Html:
             f"{answer + 1} under each convention:",
         ),
         table(
-            ["convention", NAMES[BASE], METHODS[state.method], "GDPO's batch step", "source"],
+            ["convention", NAMES[BASE], CHOSEN_METHODS[state.method], "GDPO's batch step", "source"],
             [row(c) for c in gc.CONVENTIONS.values()],
             "wide",
         ),
@@ -82,16 +86,17 @@ def conventions(state: State, answer: int) -> Html:
 
 
 def _by_tokens() -> str:
-    """Say which conventions weigh answers by their tokens, and what a token is here; empty where none does."""
+    """Return a sentence on the conventions that weigh answers by tokens, and what a token is here; "" if none does."""
     names = [c.name for c in gc.CONVENTIONS.values() if c.last_step == "tokens"]
     weigh = "weighs" if len(names) == 1 else "weigh"
     return f"{listing(names)} {weigh} answers by their tokens; here each character counts as one." if names else ""
 
 
 def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
+    """Return an answer's advantage as text, or a dash where the convention does not define the method."""
     try:
         a = gc.advantages(state.rewards, method, weights=state.weights, lengths=state.lengths, convention=c)
-    except gc.InputError:  # a method that this convention does not define
+    except gc.InputError:
         return "–"
     return decimal(a[answer].item(), 4)
 
@@ -128,7 +133,7 @@ def figure_two() -> Html:
 
 
 def _second(rewards: object, method: str = "gdpo", prompt: int | None = None, before: bool = False) -> float:
-    """Return the advantage of the second answer to a prompt; before: without GDPO's batch step.
+    """Return the advantage of the second answer to a prompt; before: whether GDPO's batch step is left out.
 
     prompt: the number of that prompt; None where the rewards are of one prompt, without an axis of prompts.
     """

@@ -1,4 +1,4 @@
-"""Your run: a log is chosen, read and audited; its report is shown and handed out."""
+"""The chapter Your run: the reader chooses a log, which is read and audited, and whose report is shown."""
 
 from views.run import choose, groups, log, show
 

@@ -1,4 +1,4 @@
-"""The whole run under another setting, which the browser computes: the controls of a report's file."""
+"""The controls with which a reader tries another setting on the whole run; the browser computes what follows."""
 
 import anywidget
 import marimo as mo
@@ -19,13 +19,13 @@ export default { render };
 
 
 class Ask(anywidget.AnyWidget):
-    """The controls for another setting and what follows from them; `html` holds the data of the run."""
+    """The controls of a setting and the figures under it, as in a report's HTML file; `html` holds them and data."""
 
     _esm = report.SCRIPT + _RENDER
     html = traitlets.Unicode().tag(sync=True)
 
 
 def controls(audit: AuditReport) -> Html:
-    """Return the controls of a report; empty where there is nothing to ask."""
+    """Return the controls with which another setting is tried on a report's run; empty where none can be computed."""
     asks = report.asking(audit, on_page)
     return element(mo.ui.anywidget(Ask(html=f"{report.STYLE}{asks}"))) if asks else asks

@@ -1,4 +1,4 @@
-"""The reader's choices: files or a sample, how they are read, and the reward that matters most."""
+"""Controls of the chapter Your run: files or a sample, how the log is read, and the reward that matters most."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from views.nav import Nav
 from views.run.log import Log, program
 from views.run.samples import SAMPLES, Sample
 
-NO_PRIMARY = "none"  # in the address
+NO_PRIMARY = "none"  # what the address holds where no reward matters most
 HOW = "Which files, and how they are read"
 FRAMEWORKS = {"found out from the files": None} | {
     f.log_title or f.title: f.id for f in frameworks.FRAMEWORKS.values() if f.id in frameworks.READABLE
 }
-TEXTS = {  # by what they correct: label, example
+TEXTS = {  # the text controls by what they correct: their label and an example
     "group_size": ("Responses per prompt", "8"),
     "rewards": ("Reward columns", "correctness, style"),
     "group": ("Group column", "prompt_id"),
@@ -48,7 +48,8 @@ FILES = (
 def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
     """Return the dropdown of the log to show: the reader's files, if there are any, and all samples.
 
-    The reader's files are chosen to begin with, else the sample that the address names, else the first sample.
+    Its value is a Sample, or None for the reader's files. Chosen at first are the files, else the sample that the
+    address names, else the first sample.
     """
     linked = _BY_ID[page.given("run-sample", list(_BY_ID), SAMPLES[0].id)].title
     yours = {"your files" if len(files) > 1 else "your file": None} if files else {}
@@ -57,14 +58,17 @@ def sample(page: Nav, files: Sequence[Any]) -> mo.ui.dropdown:
 
 
 def upload() -> mo.ui.file:
-    """Return the area in which the reader puts files."""
+    """Return the control that takes the reader's files."""
     most = f"{sessions.LARGEST / 1e6:.0f}\u00a0MB"
     label = f"**Drop the files of your run here**, or a zip of their folder, of at most {most}."
     return mo.ui.file(multiple=True, kind="area", max_size=sessions.LARGEST, label=label)
 
 
 def area(files: mo.ui.file, log: Log | None) -> mo.Html:
-    """Return the area for files with the name of the log that is shown, and a line for nav.js to refuse large files."""
+    """Return the control for files with the name of the log that is shown, and an empty line for a refusal.
+
+    nav.js fills that line where the files are too large.
+    """
     says = f"{sessions.TOO_LARGE}. What you see is as it was."
     refused = tag("p", "", kind="refused", role="alert", data_most=sessions.LARGEST, data_says=says)
     named = tag("p", log.named if log else "", kind="named")  # names of files are text, whatever they hold
@@ -72,9 +76,9 @@ def area(files: mo.ui.file, log: Log | None) -> mo.Html:
 
 
 def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
-    """Return the controls with which the reader corrects how a log is read and weighed.
+    """Return the controls with which the reader corrects how a log is read and weighed, by what they correct.
 
-    They stand as the address says if it is of this sample, else empty.
+    They have the values of the address if the address is of this sample; otherwise they are empty.
     """
     here = is_linked(page, sample)
     by_id = {key or "": title for title, key in FRAMEWORKS.items()}
@@ -87,7 +91,7 @@ def corrections(page: Nav, sample: Sample | None) -> mo.ui.dictionary:
 
 
 def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
-    """Return the corrections in a fold, with which files are wanted and what happens to them."""
+    """Return the corrections in a fold, below paragraphs on which files are wanted and what happens to them."""
     inside: Html = div(
         "", paragraphs(*FILES), div("controls", *(div("", correction) for correction in corrections.elements.values()))
     )
@@ -95,10 +99,10 @@ def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
 
 
 def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
-    """Return the dropdown of the reward that matters most, of which the reader may choose none.
+    """Return the dropdown of the reward that matters most, in which the reader may also choose none.
 
-    The log's own primary reward is chosen to begin with, unless the address belongs to the sample and gives another, or
-    none.
+    Chosen at first is the reward that the address names, if the address is of this sample, and else the primary reward
+    of the sample, if it has one.
     """
     rewards = list(log.run.rewards) if log else []
     chosen = _known(log)
@@ -111,9 +115,9 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
 def address(
     sample: Sample | None, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Return the chapter's address values and their defaults, which the address leaves out.
+    """Return the values of the chapter's controls, and those that the address leaves out, both by control.
 
-    The address tells nothing of an upload: all values are None then.
+    All values are None for an upload, of which the address tells nothing. corrected: the values of `corrections`.
     """
     values = {f"run-{key}": text or "" for key, text in corrected.items()}
     values |= {"run-primary": primary or NO_PRIMARY} if log else {}
@@ -129,19 +133,17 @@ def link(
     log: Log | None,
     report: AuditReport | None,
 ) -> tuple[dict[str, str | None], dict[str, str], str]:
-    """Return the chapter's address values, their defaults, which the address leaves out, and a program.
-
-    The program prints the report's numbers; it is empty without a report.
-    """
+    """Return what `address` returns, and a program that prints the report's numbers; "" without a report."""
     prints = program(log, report, corrected["weights"] or "") if log and report else ""
     return *address(sample, corrected, log, primary), prints
 
 
 def _known(log: Log | None) -> str:
+    """Return the reward that is known to matter most in a log, or NO_PRIMARY."""
     return (log.primary if log else None) or NO_PRIMARY
 
 
 def is_linked(page: Nav, sample: Sample | None) -> bool:
-    """Return whether the address is of this sample; one that names no sample is of the first."""
+    """Return whether the address is of this sample; an address that names no sample is of the first one."""
     named = page.given("run-sample", default=SAMPLES[0].id)
     return sample is _BY_ID.get(named, SAMPLES[0])

@@ -1,4 +1,4 @@
-"""The files of a report that a reader can take away."""
+"""The files of a report that a reader can download: HTML, JSON, and a table of the responses."""
 
 import csv
 import io
@@ -14,12 +14,12 @@ from gdpo_audit.report.audit_report import AuditReport
 from views import worker
 from views.run.log import Log
 
-FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # what a spreadsheet takes for one
+FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # the start of a text that a spreadsheet takes for a formula
 
 
 def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[], bytes]]]:
-    """Return label, file name and content of each file; the content is made when it is asked for."""
-    # A file of a sample says what the page says about it; an upload is its reader's own.
+    """Return for each file its label, its name, and a function that returns its content."""
+    # The file of a sample says where the sample comes from; the reader knows that of an upload.
     note = log.sample.source_note.replace("**", "") if log.sample else ""
 
     def as_json() -> bytes:
@@ -37,12 +37,12 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
 
 
 def of_log(files: Mapping[str, bytes], how: Mapping) -> bytes:
-    """Return a log's responses as CSV."""
+    """Return the responses of a log as CSV, read from its files; how: further arguments of `read_run`."""
     return to_csv(read_run(files, **how).table)
 
 
 def to_csv(numbers: pl.DataFrame) -> bytes:
-    """Return numbers as CSV, in which names that a spreadsheet would run as formulas are neutral.
+    """Return a table of numbers as CSV; column names that a spreadsheet would run as formulas begin with an apostrophe.
 
     >>> to_csv(pl.DataFrame({"=a": [-1.5]}))
     b"'=a\\n-1.5\\n"
@@ -53,9 +53,9 @@ def to_csv(numbers: pl.DataFrame) -> bytes:
 
 
 def neutral(cells: Iterable[object]) -> list[object]:
-    """Return cells of which a spreadsheet runs none: an apostrophe stands before what it would take for a formula.
+    """Return the cells with an apostrophe before each text that a spreadsheet would run as a formula.
 
-    Source: OWASP's "CSV Injection". Numbers stay as they are, signs too.
+    Source: OWASP's "CSV Injection". Numbers stay as they are, also with a sign.
 
     >>> neutral(["=1+1", "@SUM(A1)", "-length", "a=b", -1.5, None])
     ["'=1+1", "'@SUM(A1)", "'-length", 'a=b', -1.5, None]

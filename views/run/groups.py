@@ -1,4 +1,4 @@
-"""The groups that show a finding, each on the board."""
+"""The groups of a log that show a finding best, of which the reader opens one on the board."""
 
 import marimo as mo
 
@@ -14,9 +14,9 @@ from views.html import div, element, show, tag
 
 
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
-    """Return the dropdown of the groups that show the findings best, in the order of the findings.
+    """Return the dropdown of the groups that show the findings of a report best, in the order of the findings.
 
-    It is empty without a report, or where no group shows a finding.
+    It has no options without a report, or where no group shows a finding.
     """
     ids = [finding.id for finding in audit.findings] if audit else []
     groups = sorted(audit.groups if audit else (), key=lambda g: ids.index(g.finding) if g.finding in ids else 99)
@@ -25,7 +25,7 @@ def choice(audit: AuditReport | None) -> mo.ui.dropdown:
 
 
 def board(group: ExampleGroup, audit: AuditReport) -> Board:
-    """Return the board of a group's answers and logged advantages. Raises InputError where it cannot show them."""
+    """Return the board of a group's answers with their logged advantages. Raises InputError if it cannot show them."""
     return Board(
         group.tensor,
         answers=group.completions and [text or f"answer {i + 1}" for i, text in enumerate(group.completions)],
@@ -39,9 +39,9 @@ def board(group: ExampleGroup, audit: AuditReport) -> Board:
 
 
 def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
-    """Show the choice of a group, its prompt and its board, folded away; empty without a report or a group.
+    """Return the dropdown of the groups, the chosen group's prompt and its board in a fold; empty if none is chosen.
 
-    drawn: the board, or why there is none.
+    drawn: the board, or a sentence on why there is none.
     """
     group = choice.value
     if audit is None or group is None:
@@ -54,6 +54,6 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
     about += f" On this board the group is its own batch: GDPO's batch step runs over its {answers} alone."
     about += " What if one more answer had passed?"
     title = "Groups that show it, and what if"
-    asked = [tag("h2", title, kind="part"), div("asking", choice), *([prompt] if prompt else [])]
+    asked = [tag("h2", title, kind="section"), div("asking", choice), *([prompt] if prompt else [])]
     inside = [*asked, tag("p", about.strip(), kind="note"), element(drawn)]
     return show(_html.fold(title, *inside, kind="waits"))

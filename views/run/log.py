@@ -1,4 +1,4 @@
-"""A log is read and audited: a reader's files in a process of their own, a sample once for all visitors."""
+"""The reading and the audit of a log: of a reader's files in another process, of a sample once for all visitors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from gdpo_core._words import count
 from views import memory, sessions, worker
 from views.run.samples import Sample
 
-How = tuple[tuple[str, Any], ...]  # the arguments of read_run; none: it infers all from the files
+How = tuple[tuple[str, Any], ...]  # arguments of read_run as pairs; what is not among them is inferred from the files
 
 
 @dataclass(frozen=True)
 class Log:
-    """A log that was read."""
+    """A log that was read: a sample, or the files that a reader uploaded."""
 
     run: Run
-    named: str  # what it is, in a line
+    named: str  # a line that says which log it is
     how: How
     sample: Sample | None = None  # None: the reader's own files
-    files: Mapping[str, bytes] | None = None  # the reader's, whose tables are read again where they are needed
-    report: AuditReport | InputError | None = None  # on the reader's, with nothing corrected
+    files: Mapping[str, bytes] | None = None  # the reader's files, which are read again where their tables are needed
+    report: AuditReport | InputError | None = None  # of the reader's files, with no weights and no primary reward
 
     @property
     def primary(self) -> str | None:
-        """The reward of the sample that matters most; None for the reader's files, or where that is no reward."""
+        """The sample's reward that matters most; None for the reader's files, and where the log has no such reward."""
         return self.sample.primary if self.sample and self.sample.primary in self.run.rewards else None
 
 
@@ -37,7 +37,7 @@ def parse_corrections(
 ) -> How:
     """Return the arguments of `read_run` that the reader corrected, as pairs; an empty text corrects nothing.
 
-    Raises InputError.
+    The arguments are the values of the controls. Raises InputError for a text that cannot be read.
 
     >>> parse_corrections(None, "8", "correctness, style")
     (('group_size', 8), ('rewards', ('correctness', 'style')))
@@ -59,10 +59,10 @@ def arguments(how: How) -> dict[str, Any]:
 
 
 def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
-    """Return the log in the sample, or without one that in the uploaded files, each with `name` and `contents`.
+    """Return the log of a sample, or, if `sample` is None, the log in uploaded files, with its report.
 
-    corrected: the arguments of `parse_corrections`. Raises InputError, also for uploads that are too large together and
-    for two of one name.
+    uploads: objects with `name` and `contents`; corrected: the arguments of `parse_corrections`. Raises InputError,
+    also where the uploads are too large together, or two of them have the same name.
     """
     how = parse_corrections(**corrected)
     if sample:
@@ -86,11 +86,12 @@ def read(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: Any) -
 
 @lru_cache(8)
 def _of_sample(sample: Sample, how: How) -> Log:
+    """Return the log of a sample, read once for all visitors."""
     return Log(read_run(sample.files(), **arguments(how)), f"You see a sample, “{sample.title}”.", how, sample)
 
 
 def named_weights(text: str) -> dict[str, float] | None:
-    """Return weights by the names of rewards; None for no text. Raises InputError.
+    """Return the weights that a text gives, by the name of the reward; None for an empty text. Raises InputError.
 
     >>> named_weights("style=0.5, correctness=2")
     {'style': 0.5, 'correctness': 2.0}
@@ -99,9 +100,9 @@ def named_weights(text: str) -> dict[str, float] | None:
 
 
 def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
-    """Return the report of a log, of a sample once for all visitors. Raises InputError.
+    """Return the report of a log; the audit of a sample is computed once for all visitors. Raises InputError.
 
-    primary: the reward that matters most; weights: a text as `named_weights` reads it.
+    primary: the reward that matters most, if any; weights: a text as `named_weights` reads it.
     """
     given = named_weights(weights)
     if log.sample:
@@ -120,7 +121,7 @@ def _audit_of_sample(sample: Sample, how: How, primary: str | None, weights: tup
 
 
 def program(log: Log, report: AuditReport, weights: str) -> str:
-    """Return a program of at most 15 lines that prints the numbers of the report."""
+    """Return a Python program of at most 15 lines that prints the numbers of the report."""
     files = [f"data/samples/{log.sample.path}"] if log.sample else list(log.run.files)
     how = "".join(f", {key}={value!r}" for key, value in arguments(log.how).items())
     corrected = {"weights": named_weights(weights), "primary": report.run["primary"]}

@@ -1,4 +1,4 @@
-"""The logs that come with the page."""
+"""The sample logs that come with the page, and where each of them comes from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +9,11 @@ REAL = "Written by a real trainer ({}) with a tiny random model: short, and what
 
 @dataclass(frozen=True)
 class Sample:
-    """A log that comes with the page: its files in data/samples, what it is, and the reward that should decide."""
+    """A log that comes with the page: its files in data/samples, its origin, and the reward that matters most."""
 
     title: str
     path: str  # in data/samples
-    source_note: str  # what stands between two ** is bold
+    source_note: str  # sentences on where it comes from; text between two ** is bold
     primary: str | None = None
 
     @property
@@ -28,7 +28,7 @@ class Sample:
 
 
 def _trained(title: str, path: str, method: str) -> Sample:
-    """Return the sample of a real run under `method`; there are two of these, from one checkpoint and seed."""
+    """Return the sample of a real run of our small model under `method`; both such runs share checkpoint and seed."""
     note = (
         f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "
         "pay 1, conciseness 5. These are its first steps; Evidence has whole runs."

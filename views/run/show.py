@@ -1,4 +1,4 @@
-"""The content of the chapter: whose log it is, its report, and where a finding is explained."""
+"""Content of the chapter Your run: whose log it is, its report, and the way to what explains a finding."""
 
 from collections.abc import Iterable
 
@@ -19,48 +19,51 @@ from views.run.downloads import downloads
 from views.run.log import Log
 from views.run.words import on_page
 
-LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
+LARGE = 2 * 10**6  # bytes of files, above which a reader is told to wait
 _AT = {title: key for key, title in CHAPTERS.items()}
 
 
 def progress_note(doing: str, files: Iterable[bytes]) -> None:
-    """Show a line in place of what is being computed, where the files are so large that it takes more than a moment."""
+    """Show a line such as "Reading your files …" as the cell's output for now, if the files are large.
+
+    doing: the first word of that line; files: the contents of the files.
+    """
     if sum(map(len, files)) > LARGE:
         mo.output.replace(show(tag("p", f"{doing} your files …", kind="whose", role="status")))
 
 
 def source_note(log: Log) -> mo.Html:
-    """Say what a sample is; empty for the reader's own files, which are named in the area for them."""
+    """Return the line on where a sample comes from; empty for the reader's own files, whose control names them."""
     return show(tag("p", prose(log.sample.source_note), kind="whose")) if log.sample else show()
 
 
 def refusal(error: InputError) -> mo.Html:
-    """Return one sentence in place of what could not be done."""
+    """Return the message of an error, in a box, in the words of the page."""
     return show(div("unread", mo.callout(on_page(reason(error)), kind="danger")))
 
 
 def front(audit: AuditReport) -> mo.Html:
-    """Show what to do, what ran and its picture, then the plan, what each reward did, and the findings."""
+    """Return the front of a report: what to do, what ran and its picture, the plan, the rewards, and the findings."""
     drawn = report.front(audit, guide, controls(audit), on_page)
     return show(report.STYLE, tag("h2", "The report", kind="unseen"), drawn)  # its own headings begin with h3
 
 
 def folds(audit: AuditReport) -> mo.Html:
-    """Return the rest of the report, each part made once it is opened."""
-    # What waits stands in a shadow root, with no style but the page's; there marimo takes links to data away.
+    """Return the rest of the report in folds, each of which is drawn once it is opened."""
+    # What is drawn late stands in a shadow root, where marimo removes links to data; the page's style alone reaches it.
     behind = report.details(audit, on_page).items()
     return mo.accordion({title: lambda draw=draw: show(report.STYLE, draw()) for title, draw in behind}, True, True)
 
 
 def downloads_line(log: Log, audit: AuditReport) -> mo.Html:
-    """Return the line of files to take away, and what comes next."""
+    """Return the line of files to download, and a link to the next chapter."""
     files = [mo.download(content, name, label=label) for label, name, content in downloads(log, audit)]
     then = tag("a", "the lines for your trainer, and whether you should", href="?at=use")
     return show(div("taken", *files), tag("p", "Next: ", then, kind="next"))
 
 
 def guide(finding: Finding) -> Html:
-    """Return the way to the chapter or the fold that explains a finding, and the terms that it uses."""
+    """Return a link to the chapter or the fold that explains a finding, and the terms of the glossary that it uses."""
     place = KINDS[finding.id]
     kind, _, name = place.place.partition(", ")
     if kind == "page":

@@ -1,4 +1,4 @@
-"""The audit's sentences as the page says them: in place of an option of the command line, the control of the page."""
+"""The audit's sentences in the words of the page, which names its controls in place of options of the command line."""
 
 import re
 
@@ -13,7 +13,7 @@ _VALUE = {
     "parts": r"\S+=[\d.]*\d",
     "weight": r"\S+=[\d.]*\d",
 }
-_SENTENCES = {  # what the page has other words for
+_SENTENCES = {  # words of the audit for which the page has other words
     "Open: name": "Name",
     "Open: should": "Your decision: should",
     "(--primary)": "(in the menu above)",
@@ -50,13 +50,13 @@ def on_page(sentence: str) -> str:
 
 
 def _rewards(match: re.Match[str]) -> str:
-    """Return the names that a run of `--reward NAME` gives, and where they go."""
+    """Return the names in a row of options `--reward NAME`, and the control of the page that takes them."""
     names = [name.strip("'") for name in re.findall(rf"--reward[ =]({_NAME})", match[0])]
     return f"{', '.join(names)} (in “{TEXTS['rewards'][0]}”)"
 
 
 def _given(match: re.Match[str]) -> str:
-    """Return words on the control that does what an option does, with the option's value unless it is a placeholder."""
+    """Return words for the control that replaces an option, with the option's value unless that is a placeholder."""
     option = re.sub(r"^.*?--|[ =].*", "", match[0], flags=re.DOTALL)
     lead = {None: "", ": ": " in "}.get(match[1], "in ")
     value = (match[2] or "N").strip("'")

@@ -1,4 +1,4 @@
-"""The chapter Train: a policy of coins, trained as the reader sets it, as curves; the set-ups as small pictures."""
+"""The chapter Train: the curves of a policy of coins, trained as the reader sets it, and a small picture per set-up."""
 
 from views.train import cards, controls, panels, play, runs, verdicts, words
 

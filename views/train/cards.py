@@ -1,4 +1,4 @@
-"""The small pictures: every scenario under every comparison, from a file that a script wrote and a test recomputes."""
+"""The cards of the set-ups, each with a small picture, which data/gallery.json holds and a test recomputes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,12 +28,12 @@ from gdpo_core.scenarios import (
     verdict_on_coins,
 )
 from views.html import ROOT
-from views.train.controls import link_values, scenario_values, setting_of
-from views.train.runs import COMPARED, NAMES, ROOM, program, train
+from views.train.controls import link_values, scenario_values, setup_of
+from views.train.runs import BOTH_METHODS, NAMES, ROOM, program, train
 from views.train.words import TITLES, counts, probability
 
 POINTS = 32  # of a small curve
-WEIGHTS = (4.0, 2.0, 1.0, 0.9, 0.5, 0.25, 0.125)  # of being concise, in the picture of all weights
+WEIGHTS = (4.0, 2.0, 1.0, 0.9, 0.5, 0.25, 0.125)  # of being concise, in the table of weights
 ROWS = {
     "faster": f"▲ {FASTER}",
     "same": f"= {SAME}",
@@ -50,16 +50,18 @@ WIDTH, HEIGHT = 160, 22
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
-def sketch(setting: Setup) -> dict:
-    """Return what a small picture shows: per method the medians of all coins, and the curve of the slowest one.
+def sketch(setup: Setup) -> dict:
+    """Train both methods, and return what a small picture shows of them.
 
-    Of arms it is the curve of the right answer, and the probability at which this ends. Trains each method.
+    The dict holds "epochs", the epochs of the points, and a dict per method: "steps", the median epochs at which the
+    coins are learnt, None for never; "curve", the median probability of the coin that is learnt last, or of the right
+    answer where the policy has arms; and "last", the probability of the first coin or of the right answer at the end.
     """
-    runs = train(setting)
+    runs = train(setup)
     steps = {m: medians(run) for m, run in runs.items()}
-    followed = {m: 0 if setting.arms else s.index(max(s)) for m, s in steps.items()}
-    last = max(steps[m][followed[m]] for m in COMPARED)
-    end = setting.epochs if last == inf else min(setting.epochs, max(8, round(ROOM * last)))
+    followed = {m: 0 if setup.arms else s.index(max(s)) for m, s in steps.items()}
+    last = max(steps[m][followed[m]] for m in BOTH_METHODS)
+    end = setup.epochs if last == inf else min(setup.epochs, max(8, round(ROOM * last)))
     epochs = sorted({round(end * n / (POINTS - 1)) for n in range(POINTS)})
     return {
         "epochs": epochs,
@@ -75,16 +77,16 @@ def sketch(setting: Setup) -> dict:
 
 
 class File(TypedDict):
-    """The file of the small pictures; sketches and weights are by scenario and comparison."""
+    """The content of data/gallery.json: sketches and final values, by scenario and then by comparison."""
 
-    rates: list[float]  # with which the Lab's answers were trained
+    rates: list[float]  # the starting pass rates of the scenario of the Lab's answers
     sketches: dict[str, dict[str, dict[str, Any]]]
     weights: dict[str, dict[str, dict[str, list[list[float | None]]]]]
 
 
 @lru_cache(maxsize=2)
 def load(data: Path) -> tuple[dict[str, Scenario], File]:
-    """Return the scenarios by id, and their pictures. InputError where a file can't be read."""
+    """Return the scenarios by id, and the file of their pictures. Raises InputError where a file cannot be read."""
     scenarios = {scenario.id: scenario for scenario in load_scenarios(data / "scenarios.json")}
     path = data / "gallery.json"
     file = read_json(path, File)
@@ -94,33 +96,34 @@ def load(data: Path) -> tuple[dict[str, Scenario], File]:
 
 
 def link(
-    scenario: Scenario, setting: Setup, methods: Sequence[str], values: Mapping[str, Any]
+    scenario: Scenario, setup: Setup, methods: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return the chapter's address values, their defaults, which the address leaves out, and a program.
+    """Return the values of the chapter's controls, those that the address leaves out, both by control, and a program.
 
-    The program prints the medians.
+    The program prints the medians. values: of the controls of the scenario, by name.
     """
-    third = methods[len(COMPARED)] if len(methods) > len(COMPARED) else ""
-    names = {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third}
+    third = methods[len(BOTH_METHODS)] if len(methods) > len(BOTH_METHODS) else ""
+    names = {"train-scenario": scenario.id, "train-compare": setup.comparison, "train-method": third}
     untouched = {
         "train-scenario": next(iter(load(ROOT / "data")[0])),
         "train-compare": scenario.setup.comparison,
         **link_values(scenario_values(scenario)),
     }
-    return names | link_values(values), untouched, program(setting, methods)
+    return names | link_values(values), untouched, program(setup, methods)
 
 
 # --- one card --------------------------------------------------------------------------------------------------------
 
 
 def kind(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the verdict that a sketch shows, one of VERDICTS, or of ENDS for arms."""
+    """Return the verdict that a sketch shows: one of VERDICTS, or one of ENDS if the policy has arms."""
     if arms:
-        return verdict_on_arms(*(sketch[m]["last"] for m in COMPARED))
-    return verdict_on_coins(*(_never(sketch[m]["steps"]) for m in COMPARED))
+        return verdict_on_arms(*(sketch[m]["last"] for m in BOTH_METHODS))
+    return verdict_on_coins(*(_never(sketch[m]["steps"]) for m in BOTH_METHODS))
 
 
 def _never(steps: Sequence[int | None]) -> list[float]:
+    """Return the median epochs of a sketch with infinity in place of None."""
     return [inf if s is None else s for s in steps]
 
 
@@ -135,36 +138,36 @@ def label(sketch: Mapping[str, Any], arms: bool) -> str:
         return f"only {ending.split()[2]} is right"
     if arms or ending in (SAME, NEITHER):
         return ending
-    grpo, gdpo = (max(_never(sketch[m]["steps"])) for m in COMPARED)
+    grpo, gdpo = (max(_never(sketch[m]["steps"])) for m in BOTH_METHODS)
     if inf in (grpo, gdpo):
         return "only GDPO gets there" if grpo == inf else "only GRPO gets there"
     return f"GDPO {grpo / gdpo:.1f}× faster" if gdpo < grpo else f"GDPO {gdpo / grpo:.1f}× slower"
 
 
 def _in_short(sketch: Mapping[str, Any], arms: bool) -> str:
-    """Return the part of a verdict that the title of its row leaves out; empty where that says all."""
+    """Return the words of a verdict that the title of its row does not say; "" where that title says all."""
     ending, words = kind(sketch, arms), label(sketch, arms).split()
     if arms:
         return ending.removeprefix("right under ")
-    # of "GDPO 1.9× faster", "only GDPO gets there", "neither gets there"
+    # A label is like "GDPO 1.9× faster", "only GDPO gets there" or "neither gets there".
     return {SAME: "", NEITHER: ending}.get(ending, words[1] if words[0] == "GDPO" else " ".join(words[:2]))
 
 
 def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
-    """Return a picture of the slowest coin's curve under each method, and the gap between the epochs when it is learnt.
+    """Draw each method's curve of a sketch, and a line between the epochs at which the two methods have learnt.
 
-    Of arms it is the right answer's curve. Without a gap where the verdict is no difference or a method never learns.
+    That line is left out where the verdict is no difference, or where a method never learns.
     """
-    low, end = min(0.6, *(min(sketch[m]["curve"]) for m in COMPARED)), sketch["epochs"][-1]
+    low, end = min(0.6, *(min(sketch[m]["curve"]) for m in BOTH_METHODS)), sketch["epochs"][-1]
 
     def at(epoch: float, p: float) -> str:
         return f"{2 + (WIDTH - 8) * epoch / end:.1f} {HEIGHT - 2 - (HEIGHT - 4) * (p - low) / (1 - low):.1f}"
 
-    lines = [tag("path", kind="level", d=f"M{at(0, LEARNT)}L{at(end, LEARNT)}")]
-    for m in COMPARED:
+    lines = [tag("path", kind="learnt", d=f"M{at(0, LEARNT)}L{at(end, LEARNT)}")]
+    for m in BOTH_METHODS:
         points = "L".join(at(epoch, p) for epoch, p in zip(sketch["epochs"], sketch[m]["curve"], strict=True))
         lines.append(tag("path", kind=f"curve {m}", d=f"M{points}"))
-    there = [max(_never(sketch[m]["steps"][: 1 if arms else None])) for m in COMPARED]
+    there = [max(_never(sketch[m]["steps"][: 1 if arms else None])) for m in BOTH_METHODS]
     column = COLUMN[kind(sketch, arms)]
     if column != "same" and inf not in there:
         lines.append(tag("path", kind=f"gap {column}", d=f"M{at(there[0], LEARNT)}L{at(there[1], LEARNT)}"))
@@ -173,7 +176,7 @@ def _spark(sketch: Mapping[str, Any], arms: bool) -> Html:
 
 
 def facts(scenario: Scenario) -> str:
-    """Return a few words on a set-up, for a reader who predicts how it ends.
+    """Return in a few words what a reader needs to predict how a set-up ends: starts, pays, weights, noise and so on.
 
     >>> facts(load(Path("data"))[0]["varying"])
     'start 0.02, 0.1 · pay 1, 6 · noise 0, 1'
@@ -181,12 +184,12 @@ def facts(scenario: Scenario) -> str:
     s = scenario.setup
     given = {"start": s.p0[:1] if s.arms else s.p0, "pay": s.scale, "weight": s.weights, "noise": s.noise}
     given["together"] = (s.together,) * (s.together > 0)
-    parts = [f"{name} {', '.join(f'{x:g}' for x in values)}" for name, values in given.items() if values]
+    phrases = [f"{name} {', '.join(f'{x:g}' for x in values)}" for name, values in given.items() if values]
     if scenario.from_marks:
-        parts = ["start: pass rates"]
+        phrases = ["start: pass rates"]
     if s.comparison != "equal":
-        parts.append(TITLES[s.comparison].lower())
-    return " · ".join([*parts, *(["Adam"] if s.optimizer == "adam" else []), *(["gate"] if s.gate else [])])
+        phrases.append(TITLES[s.comparison].lower())
+    return " · ".join([*phrases, *(["Adam"] if s.optimizer == "adam" else []), *(["gate"] if s.gate else [])])
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------
@@ -196,35 +199,36 @@ Guesses = Mapping[str, str | None]
 
 
 def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab: State) -> Sketches:
-    """Return the sketch of each scenario under a comparison; one about another comparison keeps its own.
+    """Return the sketch of each scenario, by its id, under a comparison, or under the one that the scenario is about.
 
-    A scenario of the Lab's answers is sketched as these are now.
+    The scenario of the Lab's answers is trained anew where these changed. file: as `load` returns it; lab: the state of
+    the Lab's board.
     """
     by_scenario = {}
     for s in scenarios.values():
         compare = comparison if s.setup.comparison == "equal" else s.setup.comparison
         by_scenario[s.id] = file["sketches"][s.id][compare]
-        setting = setting_of(s, compare, scenario_values(s), lab)
-        if s.from_marks and setting != s.at(file["rates"]).compared(compare):
-            by_scenario[s.id] = sketch(setting)
+        setup = setup_of(s, compare, scenario_values(s), lab)
+        if s.from_marks and setup != s.at(file["rates"]).compared(compare):
+            by_scenario[s.id] = sketch(setup)
     return by_scenario
 
 
 def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
-    """Return whether a scenario is about another comparison."""
+    """Return whether a scenario is about one comparison, and that is not this one."""
     return scenario.setup.comparison not in ("equal", comparison)
 
 
 def kinds(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str) -> list[str]:
-    """Return the verdicts on the set-ups of coins that the comparison is about."""
+    """Return the verdicts on all set-ups of coins, except those that are about another comparison."""
     counted = [s for s in scenarios.values() if not s.setup.arms and not is_of_another_comparison(s, comparison)]
     return [kind(shown[s.id], False) for s in counted]
 
 
 def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, score: str | None) -> Html:
-    """Say how the set-ups end, or, to a reader who predicts, the score in place of that.
+    """Return a paragraph on how the set-ups end, or, for a reader who predicts, the score.
 
-    score: empty until something was predicted; None where the reader does not predict.
+    score: "" until something was predicted; None where the reader does not predict.
     """
     if score is not None:
         return tag("p", score or "Choose a set-up and say how it ends; then its curves come.", role="status")
@@ -233,10 +237,10 @@ def summary(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 
 
 def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str, guesses: Guesses | None) -> Html:
-    """Return all cards in rows by their verdicts, or, where the reader predicts, in one row without the verdicts.
+    """Return all cards, in a row per verdict, or, for a reader who predicts, in one row that tells no verdict.
 
-    Set-ups with arms have a row of their own in either case. guesses: by scenario what the reader predicted, None where
-    nothing yet; None in place of all where the reader does not predict.
+    Set-ups with arms have a row of their own in either case. shown: the sketches; guesses: what the reader predicted,
+    by scenario, None for nothing yet; the whole is None where the reader does not predict.
     """
     places: dict[str, list[Html]] = {name: [] for name in ("guessed", *ROWS)}
     for s in scenarios.values():
@@ -249,10 +253,10 @@ def gallery(scenarios: Mapping[str, Scenario], shown: Sketches, comparison: str,
 
 
 def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guesses | None) -> Html:
-    """Return a card: a title and a small picture with its verdict.
+    """Return the card of a set-up: its title, and a small picture with the verdict.
 
-    Where the reader predicts, words on the set-up stand in their place, and after that the verdict and whether the
-    prediction was right.
+    For a reader who predicts, facts about the set-up stand in place of the picture, and, once it is predicted, the
+    verdict and whether the prediction was right. s: the scenario; drawn: its sketch.
     """
     arms = bool(s.setup.arms)
     another_comparison = is_of_another_comparison(s, comparison)
@@ -270,7 +274,7 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
 
 
 def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) -> str:
-    """Say how many of the guesses were right; empty where nothing was guessed."""
+    """Return a sentence on how many predictions were right; "" where nothing was predicted."""
     guessed = [s for s in scenarios.values() if guesses[s.id]]
     right = sum(kind(shown[s.id], bool(s.setup.arms)) == guesses[s.id] for s in guessed)
     if not guessed:
@@ -282,16 +286,16 @@ def score(scenarios: Mapping[str, Scenario], shown: Sketches, guesses: Guesses) 
 # --- the conflict ----------------------------------------------------------------------------------------------------
 
 
-def weights_table(file: File, scenario: Scenario, setting: Setup) -> Html | str:
-    """Show which answer wins at which weight of conciseness, and behind the gate.
+def weights_table(file: File, scenario: Scenario, setup: Setup) -> Html | str:
+    """Return a table of which answer wins at each weight of conciseness, and behind the gate, with sentences on it.
 
-    Empty where the reader changed anything of the scenario but weights, gate and comparison.
+    It is empty where the reader changed anything of the scenario besides weights, gate and comparison.
     """
-    as_shipped = replace(scenario.setup, match_scale=setting.match_scale, weights=None, gate=None)
-    if replace(setting, weights=None, gate=None) != as_shipped:
+    as_shipped = replace(scenario.setup, match_scale=setup.match_scale, weights=None, gate=None)
+    if replace(setup, weights=None, gate=None) != as_shipped:
         return ""
-    endings = file["weights"][scenario.id][setting.comparison]
-    here = "gate" if setting.gate else (setting.weights or (1.0, 1.0))[1]
+    endings = file["weights"][scenario.id][setup.comparison]
+    here = "gate" if setup.gate else (setup.weights or (1.0, 1.0))[1]
     columns = [*WEIGHTS, "gate"]
     rows = [
         Row([NAMES[m], *(_result(p, column == here) for column, (p, _) in zip(columns, cells, strict=True))], m)
@@ -320,12 +324,13 @@ def weights_table(file: File, scenario: Scenario, setting: Setup) -> Html | str:
 
 
 def _result(p: float, here: bool) -> Html:
+    """Return the cell of a final probability of the right answer; here: whether the reader's set-up has this weight."""
     name, sign = ("right", "✓") if p >= LEARNT else ("wrong", "✗") if p <= 1 - LEARNT else ("open", "~")
     return tag("span", tag("b", sign), tag("small", probability(p)), kind=f"{name}{' here' if here else ''}")
 
 
 def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
-    """Return the largest of WEIGHTS at which, and at each lower one, the right answer wins; None without any."""
+    """Return the largest weight of WEIGHTS up to which the right answer wins at each of them; None if there is none."""
     largest = None
     for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):
         if p < LEARNT:

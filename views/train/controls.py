@@ -1,4 +1,4 @@
-"""The controls of Train: as a scenario and a link set them, and the setting that they add up to."""
+"""The controls of Train: their values in a scenario and in the address, and the set-up that they describe."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,15 +29,13 @@ SIZES = {  # name, what can be chosen
 NUMBERS = {"epochs": ("Epochs", 10, 1000, 10), "lr": ("Learning rate", 0.01, 5.0, 0.01)}  # name, least, most, step
 NOISIEST = 10.0
 OPTIMIZERS = ("sgd", "adam")
-LABELS = (
-    ("How the methods are compared", "segments unseen"),
-    ("Add a third method", "unseen"),
-)  # of what is seen at once
-REST = 0.05  # where the conflict starts the answer that is wrong and not concise
+# The labels, for screen readers alone, of two controls whose options explain themselves: words, and a class.
+LABELS = (("How the methods are compared", "segments unseen"), ("Add a third method", "unseen"))
+REST = 0.05  # the probability at which, in the conflict, the answer starts that is neither right nor concise
 
 
 def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """Return the share of answers that passes each mark, kept half an answer away from none and all.
+    """Return the share of answers that passes each mark, but at least 0.5 / n and at most 1 − 0.5 / n, of n answers.
 
     >>> pass_rates([[1, 0], [1, 0], [0, 0], [1, 0]])
     (0.75, 0.125)
@@ -47,9 +45,10 @@ def pass_rates(marks: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def as_coins(lab: State) -> tuple[list[float], list[float]]:
-    """Return the starts and the pays of coins, one per mark of the Lab.
+    """Return the starting probabilities and the pays of the coins that stand for the Lab's marks, one per mark.
 
-    A mark with other values than 0 and 1 becomes a coin that starts at one half and pays so that it spreads alike.
+    A mark with other values than 0 and 1 becomes a coin that starts at one half, with a pay that gives its reward the
+    same standard deviation.
     """
     starts, pays = list(pass_rates(lab.marks)), list(lab.pays)
     for k, mark in enumerate(zip(*lab.marks, strict=True)):
@@ -59,10 +58,10 @@ def as_coins(lab: State) -> tuple[list[float], list[float]]:
 
 
 def scenario_values(scenario: Scenario) -> dict[str, Any]:
-    """Return the values of the controls, by name, as the scenario has them."""
+    """Return the values that the controls have in an unchanged scenario, by name."""
     s, ones = scenario.setup, (1.0,) * scenario.setup.rewards
     return {
-        "start": s.p0[:1] if s.arms else s.p0,  # of arms the right one's alone
+        "start": s.p0[:1] if s.arms else s.p0,  # of arms, only that of the right answer
         "pays": s.scale or (ones if s.arms else ones[: len(s.p0)]),
         "weights": s.weights or ones,
         "gate": bool(s.gate),
@@ -77,7 +76,7 @@ def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
     """Return the values of the controls, by name: those of the address as far as they fit, else the scenario's."""
     values, arms = scenario_values(scenario), bool(scenario.setup.arms)
     for name in ("start", "pays", "weights"):
-        many = 0 if scenario.from_marks else len(values[name])  # the Lab sets those
+        many = 0 if scenario.from_marks else len(values[name])  # 0: they are the Lab's, and not in the address
         values[name] = page.given(f"train-{name}", default=values[name], many=many)
     if arms:
         values["start"] = (min(*values["start"], STEPS["start"][-1]),)
@@ -95,9 +94,9 @@ def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
 
 
 def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
-    """Return the choice of how the methods are compared, and that of a third method, as the address has them.
+    """Return two controls at the values of the address: how the methods are compared, and which third method is shown.
 
-    Both stay when another scenario is chosen. linked: the scenario that the address names.
+    Both stay as they are when another scenario is chosen. linked: the scenario that the address names.
     """
     compare = page.given("train-compare") if linked.setup.comparison == "equal" else "equal"
     titles = {title: name for name, title in TITLES.items()}
@@ -112,14 +111,17 @@ def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
 
 
 def question(scenario: Scenario) -> mo.ui.radio:
-    """Return the question how a scenario ends, whose answers are its possible verdicts."""
+    """Return the control that asks how a scenario ends; its options are the possible verdicts."""
     asked, answers = QUESTIONS[bool(scenario.setup.arms)]
     label = tag("span", asked, kind="question")
     return mo.ui.radio({words: kind for kind, words in answers.items()}, label=label, inline=True)
 
 
 def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
-    """Return the controls of this scenario at these values; the Lab's answers bring starts, pays, weights."""
+    """Return the controls of a scenario at these values, by name.
+
+    The scenario of the Lab's answers has no controls for starts, pays and weights, which are the Lab's.
+    """
     made: dict[str, Any] = {}
     names = rewards(scenario)
     for name, words in (("start", "start probability"), ("pays", "pay"), ("weights", "weight")):
@@ -163,44 +165,45 @@ def _slider(name: str, value: float, kind: str, reward: str) -> mo.ui.slider:
 
 
 def rewards(scenario: Scenario) -> list[str]:
-    """Return the rewards by name, those of noise alone included."""
+    """Return the names of a scenario's rewards, also of those that are noise alone."""
     if scenario.setup.arms:
         return ["being right", "being concise"]
     return [*scenario.coins, *["noise"] * (scenario.setup.rewards - len(scenario.coins))]
 
 
 def panel(scenario: Scenario, controls: Mapping[str, Any]) -> mo.Html:
-    """Return a row of sliders per reward, or, where the scenario takes the Lab's answers, a link to the Lab."""
+    """Return a row of sliders per reward, or, for the scenario of the Lab's answers, a link to the Lab."""
     if scenario.from_marks:
         link = tag("a", "Change them in the Lab →", href="?at=lab")
         sentence = "Starts, pays and weights are those of the Lab; a score is a coin that spreads as it does. "
-        return show(div("setting", tag("p", sentence, link)))
+        return show(div("sliders", tag("p", sentence, link)))
     rows = []
     for k, name in enumerate(rewards(scenario)):
         columns = (list(controls[group]) for group in ("start", "pays", "weights"))
         cells = (tag("span", element(sliders[k]) if k < len(sliders) else "") for sliders in columns)
         rows.append(tag("div", tag("b", name), *cells, kind="reward"))
-    return show(div("setting", *rows))
+    return show(div("sliders", *rows))
 
 
 def further(controls: Mapping[str, Any], compare: mo.ui.radio, third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
-    """Return the controls that concern all rewards, in a line, and those that few readers need, in a fold."""
+    """Return the controls that concern all rewards in a line, and those that few readers need in a fold below it."""
     line = [controls.get("compare", compare), *(controls[name] for name in ("gate",) if name in controls)]
     few = [controls[name] for name in ("optimizer", *SIZES, *NUMBERS)] + list(controls.get("noise", []))
     more = fold("Optimizer, noise, groups, seeds, epochs", div("few", *few))
     return show(div("line", *line, third, reset), more)
 
 
-def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setup:
-    """Return the `Setup` to which the values of the controls add up; the Lab's answers bring starts, pays and weights.
+def setup_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setup:
+    """Return the `Setup` that the values of the controls describe.
 
-    comparison: how the methods are compared, unless the scenario is about another comparison.
+    comparison: how the methods are compared; a scenario about one comparison has a control of its own for that.
+    lab: the state of the Lab's board, which gives the scenario of the Lab's answers its starts, pays and weights.
     """
     if scenario.from_marks:
         starts, pays = as_coins(lab)
         values = {**values, "start": starts, "pays": pays, "weights": lab.weights}
     start = tuple(values["start"])
-    if scenario.setup.comparison != "equal":  # it is about another one, and says itself under which it is shown
+    if scenario.setup.comparison != "equal":  # it is about one comparison, and has a control for it
         comparison = values["compare"]
     return replace(
         scenario.setup,
@@ -215,13 +218,14 @@ def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], l
 
 
 def _unless_all(untouched: float, values: Sequence[float]) -> tuple[float, ...] | None:
+    """Return the values as a tuple; None where each of them is `untouched`."""
     return None if all(x == untouched for x in values) else tuple(map(float, values))
 
 
 def link_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the controls as the address has them, by the names that it has for them."""
+    """Return the values of a scenario's controls as values of the address, by the names that these have there."""
     more = tuple(float(values[name]) for name in (*SIZES, *NUMBERS))
-    noise = values.get("noise", (0.0, 0.0))  # a conflict has none
+    noise = values.get("noise", (0.0, 0.0))  # a scenario with arms has no noise
     return {
         **{f"train-{name}": tuple(values[name]) for name in ("start", "pays", "weights") if name in values},
         "train-gate": str(int(values.get("gate", False))),

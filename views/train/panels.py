@@ -1,4 +1,4 @@
-"""The large picture: a chart per coin or answer, and what its lines are."""
+"""The large picture of Train: a chart per coin or answer, its legend, and its numbers as tables."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -16,22 +16,25 @@ from views.html import element, show
 from views.train.runs import BAND, NAMES, Runs, curves, train
 from views.train.words import TITLES
 
-FAIR = 0.4  # where the upright axis begins if no curve goes below it, as with fair coins; else at 0
-POINTS = 80  # of a curve, at most: as many as a panel can show apart, and no more to send
-ROOM = 0.085  # of the epochs: as wide as a number is
+FAIR = 0.4  # the start of the upright axis if no curve goes below it, as with fair coins; otherwise it starts at 0
+POINTS = 80  # the most points of a curve: no more can be told apart in a panel
+ROOM = 0.085  # the width of a number, as a share of the epochs
 
 
-def draw(scenario: Scenario, setting: Setup, runs: Runs, limits: Mapping[str, Tensor]) -> Html:
-    """Return a chart per coin or answer, side by side, with one pair of axes."""
-    rows = curves(scenario.coins, runs, limits, every=-(-setting.epochs // POINTS))
+def draw(scenario: Scenario, setup: Setup, runs: Runs, limits: Mapping[str, Tensor]) -> Html:
+    """Return a chart per coin or answer, side by side, all with the same axes.
+
+    runs, limits: by method, the runs and the probabilities in the infinite-group limit.
+    """
+    rows = curves(scenario.coins, runs, limits, every=-(-setup.epochs // POINTS))
     names = tuple(NAMES[m] for m in runs)
-    upright = "probability of the answer" if setting.arms else "probability that the coin shows 1"
+    upright = "probability of the answer" if setup.arms else "probability that the coin shows 1"
     bottom = FAIR if all(row["low"] >= FAIR for row in rows) else 0.0
     drawn = []
     for k, coin in enumerate(scenario.coins):
         there = sorted((medians(run)[k], n, NAMES[m]) for n, (m, run) in enumerate(runs.items()))
-        marks = _marks([(epoch, name) for epoch, _, name in there if 0 < epoch < inf], setting.epochs)
-        pays = "" if setting.arms else f", pays {(setting.scale or (1,) * len(scenario.coins))[k]:g}"
+        marks = _marks([(epoch, name) for epoch, _, name in there if 0 < epoch < inf], setup.epochs)
+        pays = "" if setup.arms else f", pays {(setup.scale or (1,) * len(scenario.coins))[k]:g}"
         of_coin = [row for row in rows if row["of"] == coin]
         chart = charts.learning(of_coin, marks, f"{coin}{pays}", names, "" if k else upright, bottom)
         drawn.append(tag("div", element(chart)))
@@ -39,13 +42,13 @@ def draw(scenario: Scenario, setting: Setup, runs: Runs, limits: Mapping[str, Te
 
 
 def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
-    """Return a mark per method: the epoch at which it has learnt the coin, and where that number stands.
+    """Return a dict per method that learns a coin: the epoch at which it has, and where that number stands.
 
-    there: epoch and name of each method that learns it, the first one first. A number does not stand on the line of
-    another method.
+    The keys are those that `charts.learning` takes. A number never stands on the upright line of another method. there:
+    epoch and name of each such method, the fastest first.
     """
     marks = [
-        {"method": name, "epoch": epoch, "level": LEARNT, "beside": epoch, "slot": min(n, 1)}
+        {"method": name, "epoch": epoch, "learnt": LEARNT, "beside": epoch, "slot": min(n, 1)}
         for n, (epoch, name) in enumerate(there)
     ]
     for before, after in pairwise(marks[1:]):
@@ -55,31 +58,32 @@ def _marks(there: Sequence[tuple[float, str]], epochs: int) -> list[dict]:
 
 
 def key(methods: Sequence[str]) -> Html:
-    """Return the legend of the lines of these methods, of the thin lines and of the bands."""
+    """Return the legend of the picture: these methods' lines, the bands, and the thin lines of the limits."""
     entries = [(_swatch(m), name) for m, name in NAMES.items() if m in methods]
     band = f"line: median of the seeds, band: {percent(BAND[1] - BAND[0])} of them"
     return legend([*entries, (tag("i", kind="band"), band), (tag("i", kind="thin"), "thin: infinitely large groups")])
 
 
 def _swatch(method: str) -> Html:
+    """Return a short piece of a method's line with its mark."""
     look = _theme.LOOKS.get(method, _theme.LOOKS["grpo_no_std"])
     line = tag("path", d="M0 6H30", stroke=look.colour, stroke_width=2.5, stroke_dasharray=look.dashes)
     mark = tag("path", d=look.shape, fill=look.colour, transform="translate(15 6) scale(5)")
     return tag("svg", line, mark, width=30, height=12, aria_hidden="true")
 
 
-def medians_table(scenario: Scenario, setting: Setup, methods: Sequence[str]) -> mo.Html:
+def medians_table(scenario: Scenario, setup: Setup, methods: Sequence[str]) -> mo.Html:
     """Return a table of the median epochs at which each coin or answer is learnt, under each comparison."""
     rows = []
     for comparison, title in TITLES.items():
-        for m, run in train(setting.compared(comparison), methods).items():
+        for m, run in train(setup.compared(comparison), methods).items():
             steps = ["–" if s == inf else f"{s:g}" for s in medians(run)]
             rows.append(Row([f"{title}, {NAMES[m]}", *steps], m))
-    never = f"– where it is not reached in {count(setting.epochs, 'epoch')}"
-    caption = f"Epochs until p ≥ {LEARNT:g}, median over {count(setting.seeds, 'seed')}; {never}."
+    never = f"– where it is not reached in {count(setup.epochs, 'epoch')}"
+    caption = f"Epochs until p ≥ {LEARNT:g}, median over {count(setup.seeds, 'seed')}; {never}."
     return show(table(["", *scenario.coins], rows, "figures", caption))
 
 
 def curves_table(scenario: Scenario, runs: Runs, limits: Mapping[str, Tensor]) -> mo.ui.table:
-    """Return a table of every epoch of the curves that are drawn."""
+    """Return a table that the reader can page through, with a row per coin, method and epoch of the curves."""
     return mo.ui.table(curves(scenario.coins, runs, limits), selection=None, page_size=10)

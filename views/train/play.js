@@ -1,5 +1,5 @@
-// Plays the curves of Train: a share of their width is shown, from 0 to 1, beside a counter of epochs. The share is a
-// custom property of the cell that holds them, from where charts inherit it; theme.css cuts them by it.
+// The button that plays the curves of Train: a growing share of their width is shown, beside a counter of epochs. The share
+// is a custom property of the cell with the curves, from which the charts inherit it, and theme.css cuts the curves by it.
 
 const SECONDS = 1.5;
 const WIDE = "(min-width: 701px) and (prefers-reduced-motion: no-preference)";
@@ -10,11 +10,12 @@ function render({ model, el, signal }) {
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = "▶ Play again";
-  counter.setAttribute("aria-live", "off"); // what plays in a second is no news for who listens
+  counter.setAttribute("aria-live", "off"); // a screen reader need not read a counter that runs for a second
   el.append(counter, button);
 
   const cell = () => document.querySelector("[data-cell-name=train_curves]");
   const drawn = () => [...(cell()?.querySelectorAll(".panels > div > *") ?? [])];
+  // Return whether all charts are drawn.
   const ready = () => drawn().length && drawn().every((chart) => chart.shadowRoot?.querySelector("svg.marks"));
   const still = () => (counter.textContent = `epoch ${model.get("epochs")}`);
   let frame = 0;
@@ -40,7 +41,8 @@ function render({ model, el, signal }) {
     step(start);
   }
 
-  // The first curves that are seen play; they are hidden beforehand, lest they flash. In `marimo edit` none plays unasked.
+  // The first curves that the reader sees play by themselves. They are hidden until then, so that they do not flash. In
+  // `marimo edit` no curves play by themselves.
   const seen = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     seen.disconnect();
@@ -54,7 +56,7 @@ function render({ model, el, signal }) {
     frame = requestAnimationFrame(() => wait(tries - 1));
   }
 
-  // Who chose a card below the curves is led up to them.
+  // Scroll up to the curves after the reader chose a card below them.
   function lead() {
     const panels = cell()?.querySelector(".panels")?.getBoundingClientRect();
     if (model.get("editing") || !panels?.height || panels.bottom > innerHeight / 3) return;

@@ -1,4 +1,4 @@
-"""The button that draws the curves once more from left to right, and the epoch at which that stands."""
+"""The button that plays the curves of Train once more from left to right, and the slider of the epoch."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ HERE = Path(__file__).parent
 
 
 class Play(anywidget.AnyWidget):
-    """The button that plays the curves; it plays by itself when they are first seen, and then only if it is pressed.
+    """The button that plays the curves: once by itself when they are first seen, and then each time it is pressed.
 
-    The curves are whole all the time: `theme.css` hides what lies right of the epoch that plays, on a wide screen
-    alone, never on paper, and not for who asked for less motion.
+    All of the curves is drawn all the time. While they play, `theme.css` hides what lies right of the current epoch, on
+    wide screens alone, never on paper, and not for a reader who asked for reduced motion.
     """
 
     _esm = (HERE / "play.js").read_text(encoding="utf-8")

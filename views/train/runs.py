@@ -1,4 +1,4 @@
-"""Runs and limits of the policies, one per setting and method, once for all visitors, and their numbers as rows."""
+"""Training runs and infinite-group limits, each computed once for all visitors by set-up and method, and their rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,66 +9,67 @@ import torch
 from torch import Tensor
 
 import gdpo_core as gc
-from gdpo_core.conventions import COMPARED as METHODS
+from gdpo_core.conventions import COMPARED
 from gdpo_core.registry import ALL_METHODS
 from gdpo_core.scenarios import LEARNT, Setup
 from gdpo_core.successors import SUCCESSORS, TITLES
 from gdpo_core.training import TrainingRun
 from views import worker
 
-COMPARED = ("grpo", "gdpo")
-NAMES = {m: TITLES[m] for m in (*METHODS, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin comes first
-THIRD = {m: name for m, name in NAMES.items() if m not in COMPARED}
+BOTH_METHODS = ("grpo", "gdpo")
+NAMES = {m: TITLES[m] for m in (*COMPARED, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin comes first
+THIRD = {m: name for m, name in NAMES.items() if m not in BOTH_METHODS}
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
-ROOM = 1.5  # times as long as the slowest method takes: where a small picture ends
-KEPT = 96  # runs and limits of the latest settings: 6 MB as scenarios are given, 75 MB at most
+ROOM = 1.5  # a small picture ends at so many times the epoch at which the slowest method has learnt its coins
+KEPT = 96  # how many runs and limits are kept: 6 MB for unchanged scenarios, 75 MB at most
 
 Runs = Mapping[str, TrainingRun]
 
 
 @lru_cache(KEPT)
-def run(setting: Setup, method: str) -> TrainingRun:
-    """Train one method and return its runs, from a process of its own, so that no visitor's flip waits for it.
+def run(setup: Setup, method: str) -> TrainingRun:
+    """Train one method in another process, so that no visitor's click waits for it, and return the runs of all seeds.
 
     Raises InputError.
 
     >>> run(Setup((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
     """
-    return TrainingRun(method, torch.from_numpy(worker.call(worker.train_probabilities, setting, method, False)))
+    return TrainingRun(method, torch.from_numpy(worker.call(worker.train_probabilities, setup, method, False)))
 
 
 @lru_cache(KEPT)
-def limit(setting: Setup, method: str) -> Tensor:
-    """Return p in the infinite-group limit of one method, (epochs + 1, coins or arms). Raises InputError."""
-    return torch.from_numpy(worker.call(worker.train_probabilities, setting, method, True))
+def limit(setup: Setup, method: str) -> Tensor:
+    """Return the probabilities in a method's infinite-group limit, (epochs + 1, coins or arms). Raises InputError."""
+    return torch.from_numpy(worker.call(worker.train_probabilities, setup, method, True))
 
 
 def each(compute: Callable[..., Any], methods: Sequence[str], p0: Sequence[float], **options: Any) -> dict[str, Any]:
-    """Return compute(method, p0, **options) by method; computed in other processes, once for all visitors.
+    """Return compute(method, p0, **options) by method, computed in other processes and once for all visitors.
 
     compute: `gdpo_core.train` or `gdpo_core.mean_field`. Raises InputError, as these functions do.
     """
     kept = {gc.train: run, gc.mean_field: limit}[compute]
-    setting = Setup(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
-    with ThreadPoolExecutor(len(methods)) as pool:  # as many at once as `worker` lets
-        return dict(zip(methods, pool.map(partial(kept, setting), methods), strict=True))
+    setup = Setup(tuple(p0), **{name: tuple(x) if isinstance(x, list) else x for name, x in options.items()})
+    with ThreadPoolExecutor(len(methods)) as pool:  # `worker` bounds how many run at once
+        return dict(zip(methods, pool.map(partial(kept, setup), methods), strict=True))
 
 
-def further_options(setting: Setup) -> dict[str, Any]:
-    """Return the options of `gdpo_core.train` without p0, scale, weights and epochs."""
-    return {name: value for name, value in vars(setting).items() if name not in ("p0", "scale", "weights", "epochs")}
+def further_options(setup: Setup) -> dict[str, Any]:
+    """Return the arguments of `gdpo_core.train` that make a set-up, by name, except p0, scale, weights and epochs."""
+    return {name: value for name, value in vars(setup).items() if name not in ("p0", "scale", "weights", "epochs")}
 
 
-def train(setting: Setup, methods: Sequence[str] = COMPARED) -> Runs:
+def train(setup: Setup, methods: Sequence[str] = BOTH_METHODS) -> Runs:
     """Train each method from the same start with the same seeds, and return the runs by method. Raises InputError."""
-    return each(gc.train, methods, **vars(setting))
+    return each(gc.train, methods, **vars(setup))
 
 
 def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
-    """Return a row per coin or answer, method and epoch: median, ends of the band, and infinite-group limit.
+    """Return a dict per coin or answer, method and epoch, with its probability in the runs and in the limit.
 
-    every: how many epochs lie between two rows.
+    The keys are of (the coin), method (its name), epoch, median, low and high (the ends of the band over seeds) and
+    limit. coins: their names; limits: by method, (epochs + 1, coins); every: the number of epochs between two rows.
     """
     rows = []
     for m, trained in runs.items():
@@ -84,14 +85,18 @@ def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every
     return rows
 
 
-def program(setting: Setup, methods: Sequence[str]) -> str:
-    """Return a program of at most 15 lines that prints the medians, or of answers the last probabilities, as shown."""
-    untouched = vars(Setup(setting.p0))
-    given = {name: value for name, value in vars(setting).items() if value != untouched[name]}
-    p0 = [round(p, 6) for p in setting.p0]
+def program(setup: Setup, methods: Sequence[str]) -> str:
+    """Return a Python program that prints the medians of a set-up, or, with answers in place of coins, how they end.
+
+    It has at most 15 lines. A median is the epoch at which a coin is learnt; how answers end are their last
+    probabilities.
+    """
+    untouched = vars(Setup(setup.p0))
+    given = {name: value for name, value in vars(setup).items() if value != untouched[name]}
+    p0 = [round(p, 6) for p in setup.p0]
     result = (
         "[round(p, 2) for p in run.p[:, -1].median(0).values.tolist()]"
-        if setting.arms
+        if setup.arms
         else f"run.steps_to({LEARNT:g}).median(0).values.tolist()"
     )
     lines = [

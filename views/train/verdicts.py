@@ -1,4 +1,4 @@
-"""The verdict of Train on the runs it shows: sentences that follow from the medians, and hold at every setting."""
+"""The verdict of Train on the runs that it shows: sentences that follow from the medians and hold for every set-up."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -6,58 +6,65 @@ from math import inf
 from gdpo_core._html import Html, join, tag
 from gdpo_core._words import count, listing
 from gdpo_core.scenarios import FASTER, LEARNT, NEITHER, SAME, Setup, alike, medians, verdict_on_coins
-from views.train.runs import COMPARED, NAMES, Runs
+from views.train.runs import BOTH_METHODS, NAMES, Runs
 from views.train.words import UNDER, method, probability
 
-UNMOVED = 0.001  # of a probability, from where it started
+UNMOVED = 0.001  # a probability that moved by less counts as unmoved
 Steps = Mapping[str, Sequence[float]]  # by method, the median epoch at which each coin is learnt
 
 
-def result(setting: Setup, coins: Sequence[str], runs: Runs) -> Html:
-    """Return the verdict on these runs: a bold sentence, what it leaves out, and what a third method does."""
-    head, *more = _of_arms(setting, coins, runs) if setting.arms else _of_coins(setting, coins, runs)
-    under = "" if setting.comparison == "equal" else f"{UNDER[setting.comparison]}: "
-    more += [_of_third(setting, coins, m, runs) for m in runs if m not in COMPARED]
+def result(setup: Setup, coins: Sequence[str], runs: Runs) -> Html:
+    """Return the verdict on runs as a paragraph: a sentence in bold, further sentences, and one on each third method.
+
+    coins: the names of the coins or answers; runs: by method.
+    """
+    head, *more = _of_arms(setup, coins, runs) if setup.arms else _of_coins(setup, coins, runs)
+    under = "" if setup.comparison == "equal" else f"{UNDER[setup.comparison]}: "
+    more += [_of_third(setup, coins, m, runs) for m in runs if m not in BOTH_METHODS]
     return tag("p", tag("b", under, head), *(join(" ", sentence) for sentence in more if sentence))
 
 
 # --- coins -----------------------------------------------------------------------------------------------------------
 
 
-def learnable(setting: Setup) -> list[int]:
-    """Return the coins that a method can learn: those whose reward counts; where coins fall together, all or none.
+def learnable(setup: Setup) -> list[int]:
+    """Return the numbers of the coins that a method can learn: those whose weight and pay are not 0.
+
+    Where coins fall together, all can be learnt as soon as one of them can.
 
     >>> learnable(Setup((0.5, 0.5), weights=(0, 1))), learnable(Setup((0.5, 0.5), weights=(0, 1), together=0.5))
     ([1], [0, 1])
     """
-    many = range(len(setting.p0))
-    weights, pays = setting.weights or (1.0,) * setting.rewards, setting.scale or (1.0,) * len(many)
+    many = range(len(setup.p0))
+    weights, pays = setup.weights or (1.0,) * setup.rewards, setup.scale or (1.0,) * len(many)
     counted = [k for k in many if weights[k] and pays[k]]
-    return [*many] if counted and setting.together else counted
+    return [*many] if counted and setup.together else counted
 
 
-def _of_coins(setting: Setup, coins: Sequence[str], runs: Runs) -> list[Html | str]:
-    judged = learnable(setting)
+def _of_coins(setup: Setup, coins: Sequence[str], runs: Runs) -> list[Html | str]:
+    """Return the sentences on GRPO and GDPO where the policy has coins, the bold one first."""
+    judged = learnable(setup)
     if not judged:
         return ["Nothing is learnt: no coin's reward counts."]
     names = [coins[k] for k in judged]
     every = "every coin" if len(judged) == len(coins) else _named(names)
-    steps = {m: [medians(runs[m])[k] for k in judged] for m in COMPARED}
+    steps = {m: [medians(runs[m])[k] for k in judged] for m in BOTH_METHODS}
     kind = verdict_on_coins(*steps.values())
     if kind == NEITHER:
-        within = f"within {count(setting.epochs, 'epoch')}"
+        within = f"within {count(setup.epochs, 'epoch')}"
         sentences = [f"Neither method brings {every} to p = {LEARNT:g} {within}.", _some(steps)]
     elif kind == SAME:
         sentences = [_pace(steps, every), *_apart(steps, names)]
     else:
-        pays = [setting.scale[k] if setting.scale else 1.0 for k in judged]
+        pays = [setup.scale[k] if setup.scale else 1.0 for k in judged]
         first, second = ("gdpo", "grpo") if kind == FASTER else ("grpo", "gdpo")
         ordered = {first: steps[first], second: steps[second]}
-        sentences = [_first(ordered, every, setting.epochs), _loss(ordered, names, pays)]
+        sentences = [_first(ordered, every, setup.epochs), _loss(ordered, names, pays)]
     return [*sentences, _left([coin for k, coin in enumerate(coins) if k not in judged])]
 
 
 def _named(coins: Sequence[str]) -> str:
+    """Return the names of coins in words, as in "the first coin and the style coin"."""
     return listing(f"the {coin}" if coin.endswith("coin") else f"the {coin} coin" for coin in coins)
 
 
@@ -66,18 +73,19 @@ def _capital(words: str) -> str:
 
 
 def _epochs(key: str, steps: float, unit: bool = False) -> Html:
+    """Return a number of epochs in the colour of the method `key`; unit: whether the word "epochs" follows."""
     return join(method(key, f"{steps:g}"), f" epoch{'' if steps == 1 else 's'}" if unit else "")
 
 
 def _left(coins: Sequence[str]) -> str:
-    """Say of these coins that no method can learn them, and why; empty without any."""
+    """Return a sentence that neither method can learn these coins, and why; "" without coins."""
     them = "it" if len(coins) == 1 else "them"
     return f"The reward of {_named(coins)} does not count, so neither method trains {them}." if coins else ""
 
 
 def _some(steps: Steps) -> str:
-    """Say how many coins each method brings to p = LEARNT, where it does not bring all; empty of a single coin."""
-    grpo, gdpo = (sum(epoch < inf for epoch in steps[m]) for m in COMPARED)
+    """Return a sentence on how many coins each method learns, if neither learns all of them; "" for a single coin."""
+    grpo, gdpo = (sum(epoch < inf for epoch in steps[m]) for m in BOTH_METHODS)
     many = len(steps["grpo"])
     if not grpo and not gdpo:
         return "No coin gets there." if many > 1 else ""
@@ -85,8 +93,11 @@ def _some(steps: Steps) -> str:
 
 
 def _pace(steps: Steps, every: str) -> Html:
-    """Say in how many epochs each method learns every coin, where both are about as fast."""
-    grpo, gdpo = (max(steps[m]) for m in COMPARED)
+    """Return a sentence on how many epochs each method needs to learn all coins, where both are about as fast.
+
+    every: words for all these coins.
+    """
+    grpo, gdpo = (max(steps[m]) for m in BOTH_METHODS)
     if grpo == gdpo == 0:
         return join(f"Nothing is left to learn: {every} starts at p = {LEARNT:g} or above.")
     if grpo == gdpo:
@@ -96,7 +107,7 @@ def _pace(steps: Steps, every: str) -> Html:
 
 
 def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
-    """Return a sentence for each coin that one method learns clearly sooner, where the slowest coins do not differ."""
+    """Return a sentence for each coin that one method learns clearly sooner than the other; names: of the coins."""
     apart = [
         (name, grpo, gdpo)
         for name, grpo, gdpo in zip(names, steps["grpo"], steps["gdpo"], strict=True)
@@ -110,7 +121,10 @@ def _apart(steps: Steps, names: Sequence[str]) -> list[Html]:
 
 
 def _first(steps: Steps, every: str, epochs: int) -> Html:
-    """Say in how many epochs each method learns every coin; the first method of `steps` is the faster one."""
+    """Return a sentence on how many epochs each method needs to learn all coins; the first of `steps` is the faster.
+
+    every: words for all these coins; epochs: how many were trained.
+    """
     (first, ahead), (second, behind) = steps.items()
     head = join(f"{NAMES[first]} brings {every} to p = {LEARNT:g} in ", _epochs(first, max(ahead), True), ", ")
     if max(behind) == inf:
@@ -119,7 +133,7 @@ def _first(steps: Steps, every: str, epochs: int) -> Html:
 
 
 def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | str:
-    """Say which coins the faster method, the first of `steps`, learns clearly later; empty without any."""
+    """Return a sentence on coins that the faster method, the first of `steps`, learns clearly later; "" without any."""
     pairs = [*zip(*steps.values(), strict=True)]
     lost = [k for k, (took, would) in enumerate(pairs) if took > would and not alike(took, would)]
     if not lost:
@@ -135,10 +149,11 @@ def _loss(steps: Steps, names: Sequence[str], pays: Sequence[float]) -> Html | s
 # --- answers, and a third method -------------------------------------------------------------------------------------
 
 
-def _of_arms(setting: Setup, answers: Sequence[str], runs: Runs) -> list[Html | str]:
-    last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in COMPARED}
+def _of_arms(setup: Setup, answers: Sequence[str], runs: Runs) -> list[Html | str]:
+    """Return the sentences on GRPO and GDPO where the policy chooses among answers, the bold one first."""
+    last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in BOTH_METHODS}
     ends = {m: answers[p.index(max(p))] if max(p) >= LEARNT else "" for m, p in last.items()}
-    if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setting.p0, strict=True)):
+    if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setup.p0, strict=True)):
         head = "Nothing is learnt."
     elif not any(ends.values()):
         head = "Neither method settles on an answer."
@@ -152,7 +167,7 @@ def _of_arms(setting: Setup, answers: Sequence[str], runs: Runs) -> list[Html | 
 
 
 def _end(p: float) -> str:
-    """Return words on where a probability ends, which never say always or never.
+    """Return words for the probability at which an answer ends, such as "at 0.99", which never claim 0 or 1.
 
     >>> _end(0.98765), _end(0.9992), _end(0.0001)
     ('at 0.99', 'over 0.99', 'under 0.01')
@@ -161,9 +176,10 @@ def _end(p: float) -> str:
     return words if " " in words else f"at {words}"
 
 
-def _of_third(setting: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
-    name, judged = NAMES[key], learnable(setting)
-    if setting.arms:
+def _of_third(setup: Setup, coins: Sequence[str], key: str, runs: Runs) -> str:
+    """Return a sentence on the third method `key`; "" where no coin can be learnt."""
+    name, judged = NAMES[key], learnable(setup)
+    if setup.arms:
         last = runs[key].p[:, -1, 0].median().item()
         return f"With {name} it ends {_end(last)}."
     if not judged:

@@ -1,4 +1,4 @@
-"""The words of Train: the headline, what is trained, how the set-ups end, the reason of a verdict."""
+"""The words of Train: the headline, what is trained, how the set-ups end, and the reasons."""
 
 from collections.abc import Sequence
 
@@ -23,12 +23,12 @@ from views.train.runs import BAND
 TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "Without the batch step"}
 UNDER = {"equal": "With steps of equal size", "published": "As published", "neither": "Without the batch step"}
 HEADLINES = {  # of 60 characters at most, so that each stays on one line
-    "equal": "GDPO helps with unequal scales and hurts with tuned weights.",
+    "equal": "Unequal scales: GDPO helps. Tuned weights, noise: it hurts.",
     "published": "As published, GDPO also gains where successes are rare.",
     "neither": "Without the batch step, longer steps look like better ones.",
 }
 PREDICT = "Which method learns faster? Predict first, then look."
-QUESTIONS = (  # of coins, of answers: the question, and of each verdict how one says it
+QUESTIONS = (  # for coins and for answers: the question, and the words of its options by verdict
     (
         f"Which method brings all coins to {LEARNT:g} first?",
         {FASTER: "GDPO", SLOWER: "GRPO", SAME: "no difference", NEITHER: "neither gets there"},
@@ -38,17 +38,17 @@ QUESTIONS = (  # of coins, of answers: the question, and of each verdict how one
 
 
 def headline(comparison: str, predicts: bool) -> str:
-    """Return the chapter's claim under a comparison, or, to a reader who predicts, a question in its place.
+    """Return the chapter's headline: what it claims under a comparison, or a question for a reader who predicts.
 
-    `tests/test_train.py` holds the claims to our set-ups.
+    `tests/test_train.py` tests the claims on our set-ups.
     """
     return PREDICT if predicts else HEADLINES[comparison]
 
 
-def lead(setting: Setup) -> Html:
-    """Say what is trained, and what to look at."""
-    policy, epochs = terms.term("policy"), count(setting.epochs, "epoch")
-    if setting.arms:
+def lead(setup: Setup) -> Html:
+    """Return the sentences on what is trained, and on what to look at."""
+    policy, epochs = terms.term("policy"), count(setup.epochs, "epoch")
+    if setup.arms:
         trained = join("A softmax ", policy, f" over three answers is trained for {epochs}. ")
         return join(trained, "Each answer earns what its marks pay. ", tag("b", "Look at which answer ends near 1."))
     trained = join("A Bernoulli ", policy, f", one coin per reward, is trained for {epochs}. ")
@@ -56,24 +56,25 @@ def lead(setting: Setup) -> Html:
     return join(trained, earns, tag("b", f"Look at the epoch at which each line crosses {LEARNT:g}."))
 
 
-def caption(setting: Setup) -> str:
-    """Return a line on what the plot shows: the policy, how it is trained, and how the methods are compared.
+def caption(setup: Setup) -> str:
+    """Return a line on what the curves show: the policy, how it is trained, and how the methods are compared.
 
     >>> caption(Setup((0.5, 0.5), noise=(0, 0, 1)))
     'Bernoulli policy · 2 coins and a reward of noise alone · 32 seeds · 150 epochs · steps of equal size'
     """
-    many = len(setting.p0)
-    what = f"Softmax policy · {count(many, 'answer')}" if setting.arms else f"Bernoulli policy · {count(many, 'coin')}"
-    if not setting.arms and setting.rewards > many:
+    many = len(setup.p0)
+    what = f"Softmax policy · {count(many, 'answer')}" if setup.arms else f"Bernoulli policy · {count(many, 'coin')}"
+    if not setup.arms and setup.rewards > many:
         what += " and a reward of noise alone"
-    trained = f"{count(setting.seeds, 'seed')} · {count(setting.epochs, 'epoch')}"
-    return f"{what} · {trained} · {TITLES[setting.comparison].lower()}"
+    trained = f"{count(setup.seeds, 'seed')} · {count(setup.epochs, 'epoch')}"
+    return f"{what} · {trained} · {TITLES[setup.comparison].lower()}"
 
 
 def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) -> Html:
-    """Say how our set-ups of coins end; kinds: their verdicts, without those about another comparison.
+    """Return sentences on how our set-ups of coins end under a comparison.
 
-    cards: how many set-ups there are in all; uncounted: how many of coins are about another comparison.
+    kinds: their verdicts, without those of set-ups about another comparison; cards: how many set-ups there are in all;
+    uncounted: how many set-ups of coins are about another comparison.
     """
     faster, slower, never = (kinds.count(kind) for kind in (FASTER, SLOWER, NEITHER))
     rest = len(kinds) - faster - slower
@@ -91,12 +92,12 @@ def counts(comparison: str, kinds: Sequence[str], cards: int, uncounted: int) ->
 
 
 def method(key: str, words: object) -> Html:
-    """Return words about a method in its colour."""
+    """Return words in the colour of the method `key`."""
     return tag("b", words, kind=key)
 
 
 def probability(p: float) -> str:
-    """Return a probability with two decimals that never says always or never.
+    """Return a probability as text with two decimals; near 0 or 1, "under 0.01" or "over 0.99".
 
     >>> probability(0.98765), probability(0.9992), probability(0.0001)
     ('0.99', 'over 0.99', 'under 0.01')
@@ -109,26 +110,26 @@ def probability(p: float) -> str:
 # --- its reason ------------------------------------------------------------------------------------------------------
 
 
-def why(scenario: Scenario, setting: Setup, given: bool) -> Html:
-    """Say what to learn from the scenario; given: whether the set-up is as the scenario has it."""
+def why(scenario: Scenario, setup: Setup, given: bool) -> Html:
+    """Return the paragraph on what a scenario teaches; given: whether the set-up is unchanged."""
     about = "Why" if given else "You changed this set-up. Unchanged it shows"
-    lesson = scenario.lesson_of(setting.comparison)
+    lesson = scenario.lesson_of(setup.comparison)
     return tag("p", tag("b", about), ": ", lesson, kind="why")
 
 
-def how_it_learns(setting: Setup) -> Html:
-    """Say what is trained and how, in plain words."""
+def how_it_learns(setup: Setup) -> Html:
+    """Return paragraphs that say in plain words what is trained, and how."""
     drawn = (
         "The policy is a few coins, one per reward. A coin that shows 1 earns its reward; the policy sets how likely "
     )
     drawn += "that is: a Bernoulli policy."
     outcome = "b is what the coin showed, 1 or 0, and p is the probability of a 1"
-    if setting.arms:
+    if setup.arms:
         drawn = "The policy is a softmax over three answers."
         outcome = "b is 1 for the answer that was drawn and 0 for the others, and p is the probability of each"
     sentences = (
-        f"**The policy.** {drawn} In each epoch {count(setting.prompts, 'group')} of "
-        f"{count(setting.rollouts, 'answer')} are drawn, and the advantage A of each answer is computed. What got a "
+        f"**The policy.** {drawn} In each epoch {count(setup.prompts, 'group')} of "
+        f"{count(setup.rollouts, 'answer')} are drawn, and the advantage A of each answer is computed. What got a "
         "positive advantage becomes likelier, and what got a negative one becomes less likely. Each logit moves "
         "along the mean of "
         f"A (b − p), the score-function gradient, where {outcome}.",
@@ -140,7 +141,7 @@ def how_it_learns(setting: Setup) -> Html:
         "“**Without the batch step**” takes it away from GDPO too, as many demos do; GDPO's steps are then longer than "
         "GRPO's.",
         "**Thin lines** show the limit that is approached as groups become larger and larger.",
-        f"**Lines** are medians over {count(setting.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} "
+        f"**Lines** are medians over {count(setup.seeds, 'seed')}, and **bands** hold {percent(BAND[1] - BAND[0])} "
         f"of the seeds. Two medians count as equal in two cases: they differ by at most {percent(ALIKE_SHARE)}, or "
         "they "
         f"differ by at most {ALIKE_EPOCHS} epochs and the larger is less than {ALIKE_TIMES:g} times the smaller.",

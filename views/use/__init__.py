@@ -1,4 +1,4 @@
-"""Use it: when to use which method, lines for a trainer, whether to use them, a check, and what is said of GDPO."""
+"""The chapter Use it: when to use which method, lines for a trainer, advice, a check, and claims about GDPO."""
 
 from views.use import advise, check, claims, configure, which
 

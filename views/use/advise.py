@@ -1,4 +1,4 @@
-"""The answers of gdpo_audit.advice to "Should I?", about the Lab's rewards or those of an audited run."""
+"""The advice of `gdpo_audit.advice` on "Should I use GDPO?", for the Lab's rewards or those of an audited run."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -29,37 +29,40 @@ _MARKS = {  # 14 × 14, told apart by shape
 
 @lru_cache(maxsize=64)  # a report has half a megabyte
 def report_of(lab: State, gate: str) -> AuditReport:
-    """Return the report of the Lab's group behind a gate, audited in another process as the log of a run would be."""
+    """Return the report of the Lab's answers as one group, audited in another process as if they were the log of a run.
+
+    gate: a key of GATES, behind which rewards count only for right answers.
+    """
     return elsewhere(of_group, tuple(map(tuple, rewards(lab, gate))), REWARDS, lab.weights)
 
 
 def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | None = None) -> mo.Html:
-    """Return the section with the verdict, a line per answer, and a last one on what no normalisation does.
+    """Return the section "Should I?": the verdict, a line per check, and a line on what no normalisation does.
 
-    report: on the rewards that are judged; without one, the section says where to get it. lab: the Lab, if the rewards
-    are those of its answers; None if they are those of a run.
+    advice: the answers of the checks; report: of the rewards that are judged; without one, the section says how to get
+    one. lab: the state of the Lab's board, if the rewards are those of its answers; None if they are those of a run.
     """
     heading = tag("h2", "Should I?")
     if report is None:
         link = tag("a", "Your run", href="?at=run")
         none = tag("p", "No run is audited yet. Open ", link, " and come back.")
         return show(tag("section", heading, none, kind="should"))
-    sentence = verdict(advice, "" if lab else report.caution)  # a Lab is always one group
+    sentence = verdict(advice, "" if lab else report.caution)  # the caution would only say that it is one group
     told = [answer for answer in advice if answer.effect != "nothing"]
-    parts = [tag("p", prose(sentence), kind="verdict-use"), tag("ul", *map(_row, told)), _unchanged(advice)]
+    content = [tag("p", prose(sentence), kind="verdict-use"), tag("ul", *map(_row, told)), _unchanged(advice)]
     about = [tag("p", _of_paper(lab), kind="last")] if lab and lab.convention != "paper" else []
     last = tag("p", prose(priority(report)), kind="last")
-    return show(tag("section", heading, *parts, *about, last, kind="should"))
+    return show(tag("section", heading, *content, *about, last, kind="should"))
 
 
 def _of_paper(lab: State) -> str:
-    """Say that the checks follow the paper's formulas, while the Lab shows those of another convention."""
+    """Return a note that the checks follow the paper's formulas, while the Lab shows another convention."""
     here = CONVENTIONS[lab.convention].name
     return f"These checks follow the paper's formulas. The Lab now shows those of {here}, which may differ from them."
 
 
 def _unchanged(advice: Sequence[Answer]) -> Html:
-    """Return the checks that change nothing behind one line that names them; empty without any."""
+    """Return the checks that find no difference, in a fold whose title names them; empty where there are none."""
     rows = [answer for answer in advice if answer.effect == "nothing"]
     if not rows:
         return Html()
@@ -70,6 +73,7 @@ def _unchanged(advice: Sequence[Answer]) -> Html:
 
 
 def _row(answer: Answer) -> Html:
+    """Return the answer of a check as an item of a list: its title, its effect, its sentence, and a link."""
     mark = tag("svg", _MARKS[answer.effect], viewBox="0 0 14 14", aria_hidden="true")
     return tag(
         "li",

@@ -1,4 +1,4 @@
-"""Before it runs: a configuration that the reader pastes, what it will run, and its traps."""
+"""The check of a configuration that the reader pastes: what it will run, and its traps."""
 
 import marimo as mo
 
@@ -9,7 +9,7 @@ from gdpo_core.checking.check import ConfigCheck, FoundTrap, check_config
 from views.html import join, show
 from views.worker import call
 
-PASTED = "pasted"  # its name in what is said of its lines
+PASTED = "pasted"  # the name that the check gives the pasted text, as if it were a file
 LONGEST = 50_000  # characters; verl's whole configuration has forty thousand
 ABOUT = (
     "Paste a command, a script, YAML, JSON, or the Python that makes the configuration: of TRL, verl, ms-swift, "
@@ -26,13 +26,13 @@ def area() -> mo.ui.text_area:
 
 
 def section(configuration: mo.ui.text_area) -> mo.Html:
-    """Return the text area below words on what it is for, and above what its configuration will run."""
-    heading = tag("h2", "Check a configuration before it runs", kind="part")
+    """Return the section: a paragraph on what to paste, the text area, and what the configuration in it will run."""
+    heading = tag("h2", "Check a configuration before it runs", kind="section")
     return show(heading, tag("p", ABOUT, kind="note"), configuration, answer(configuration.value))
 
 
 def answer(text: str) -> Html:
-    """Return what a configuration will run, or why that cannot be told; nothing without text."""
+    """Return what a configuration will run, with its traps, or why that cannot be told; empty for an empty text."""
     if not text.strip():
         return Html()
     try:
@@ -43,6 +43,7 @@ def answer(text: str) -> Html:
 
 
 def _told(check: ConfigCheck) -> Html:
+    """Return the facts of a check, the lines that it asks for, and its traps."""
     facts = (tag("p", tag("b", name), " ", says) for name, says in check.facts.items())
     wanted = [tag("p", "These lines make a log that can be audited:")] if check.lines else []
     lines = (report.copy_box(line, "a log that can be audited") for line in check.lines)
@@ -51,6 +52,7 @@ def _told(check: ConfigCheck) -> Html:
 
 
 def _trap(trap: FoundTrap) -> Html:
+    """Return a trap with its place, its sentence, the line that mends it, and where that was read."""
     where = f" {trap.place.removeprefix(PASTED).replace(':', 'line ', 1)}" * bool(trap.place)
     title = tag("h3", f"{trap.severity}: {trap.id} ", tag("small", where))
     read = tag("p", f"Read in {trap.read_in}.", kind="note")

@@ -1,4 +1,4 @@
-"""Claims about GDPO and what was found of them, the methods that came after it, limits and references."""
+"""Claims about GDPO and whether they hold, the methods that came before and after it, limits, and references."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -25,7 +25,10 @@ _TELLS = "ties them", "tells them apart"
 
 
 def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """Yield each claim, whether it holds, what shows that, and where: a chapter and a scenario of Train, or nothing."""
+    """Yield a tuple per claim: the claim, whether it holds, what shows that, and where that can be seen.
+
+    The last is empty, or has the key of a chapter, and, where that is Train, may have the id of a scenario.
+    """
     pair = [[1, 0, 1], [0, 1, 1]]
     tied, split = ([*pair, *further] for further in ([[1, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 0, 1]]))
     ties = [gc.gdpo(group)[:2] for group in (tied, split)]
@@ -91,7 +94,7 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
 
 
 def _where_gdpo_is_behind() -> str:
-    """Say where GDPO is behind: on coins, on a small model, among broken ties, and in the paper's own tables."""
+    """Return sentences on where GDPO is behind: on coins, a small model, broken ties, and in the paper's own tables."""
     coins = [s for s in load_scenarios(ROOT / "data" / "scenarios.json") if not s.setup.arms]
     verdicts = [s.verdict for s in coins if s.setup.comparison == "equal"]
     model = experiment.load()
@@ -114,6 +117,7 @@ def _where_gdpo_is_behind() -> str:
 
 
 def _more_accuracy() -> str:
+    """Return sentences on how much GDPO raises accuracy in the paper's table of tool calling with 1.5B parameters."""
     tools = (cell for cell in results() if cell.experiment == "tool calling" and "1.5B" in cell.model)
     cells = [cell for cell in tools if cell.metric == "accuracy"]
     each = listing(f"{cell.ahead:.2f} on {cell.benchmark.removeprefix('BFCL-v3 ')}" for cell in cells)
@@ -134,7 +138,7 @@ def _passes(group: list[list[int]]) -> str:
 
 @lru_cache(maxsize=1)
 def claims_table() -> Html:
-    """Return the claims as a table."""
+    """Return a table of the claims, with whether each of them holds and what we found."""
     rows = [
         [
             tag("span", claim),
@@ -147,7 +151,7 @@ def claims_table() -> Html:
 
 
 def successors_table(lab: State) -> Html:
-    """Return a table of the successors, with how many different advantages each has for the Lab's kinds of answers."""
+    """Return a table of the methods besides GRPO and GDPO, with how many advantages each tells apart in the Lab."""
     mixes = len(set(lab.marks))
     rows = []
     for key, s in SUCCESSORS.items():
@@ -221,7 +225,7 @@ Molchanov, Pavlo},
 
 
 def references() -> Html:
-    """Return the list of the papers, and how to cite the paper that this page is about."""
+    """Return the list of the papers, and how to cite the GDPO paper."""
     papers = (
         tag("li", tag("b", name), ": ", _paper(number, title), f" (arXiv {number}), {what}")
         for name, (number, title, what) in REFERENCES.items()
@@ -234,26 +238,28 @@ def references() -> Html:
 
 
 def _paper(number: str, title: str) -> Html:
+    """Return a link to a paper by its number at arXiv."""
     return _link(f"https://arxiv.org/abs/{number}", title)
 
 
 def _link(href: str, title: str) -> Html:
+    """Return a link that opens in a new tab."""
     return tag("a", title, href=href, target="_blank", rel="noreferrer")
 
 
 def folds(lab: State) -> mo.Html:
-    """Return the folds below the lines: the claims, which are open, successors, limits, references."""
-    parts = {
+    """Return the folds below the lines for a trainer: claims (open), other methods, trainers, limits and references."""
+    by_title = {
         "What is said about GDPO, and what we found": claims_table(),
         f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: successors_table(lab),
         "What each trainer does on each case, and those without GDPO": configure.all_cases,
-        # A fold's content stands in a shadow root, which only the style of the page reaches.
+        # The content of a fold stands in a shadow root, so that it brings the style of a report along.
         "Limits of this page": join(report.STYLE, tag("div", points(LIMITS), kind="audit")),
     }
     cited = {"References": mo.lazy(lambda: show(report.STYLE, tag("div", references(), kind="audit references")))}
     drawn = {
         title: mo.lazy(lambda content=content: show(content())) if callable(content) else show(content)
-        for title, content in parts.items()
+        for title, content in by_title.items()
     }
     then = tag(
         "p",

@@ -1,4 +1,4 @@
-"""The lines that make a trainer do what the Lab shows, and what to know about that trainer."""
+"""The lines of configuration that make a trainer do what the Lab shows, and what is known of that trainer."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from gdpo_audit.report.audit_report import AuditReport
 from gdpo_core import config_lines
 from gdpo_core._words import listing
 from gdpo_core.bfcl import REWARDS
-from gdpo_core.board.state import METHODS, State
+from gdpo_core.board.state import CHOSEN_METHODS, State
 from gdpo_core.frameworks import FRAMEWORKS, WITHOUT_GDPO, Framework
 from views.html import ROOT, Html, fold, join, points, prose, show, table, tag
 from views.nav import Nav
@@ -28,46 +28,46 @@ NOTHING = "# every weight of the Lab is 0, so nothing would be learnt"
 _OF_RUN = [f"Names, weights and group size are those of {SOURCES['run']}."]
 UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-source": "lab"}
 
-# What switches GDPO on, in the two trainers that most readers have; the lines below say what else it takes.
+# The line that switches GDPO on, in the two trainers that most readers have; the lines below say what else is needed.
 ONE_LINE = {"trl": 'multi_objective_aggregation="normalize_then_sum"', "verl": "algorithm.adv_estimator=gdpo"}
 FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the run that you audited**:"
 
 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str = "") -> mo.ui.dropdown:
-    """Return a dropdown of the keys of `titles`, shown by their titles.
+    """Return a dropdown of the keys of `titles`, each shown by its title; key: the control's name in the address.
 
-    Chosen is `of_run`, the key that the reader's own run brings, if it is one of them, else that of the address, else
-    the first.
+    Chosen at first is `of_run`, the key that fits the reader's own run, if it is one of them, else the key in the
+    address, else the first.
     """
     linked = of_run if of_run in titles else page.given(key, list(titles), next(iter(titles)))
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
 
 
 def link(trainer: str, gate: str, source: str, lab: State) -> tuple[dict[str, str], dict[str, str], str]:
-    """Return the chapter's address values, their defaults, which the address leaves out, and a program.
+    """Return the values of the chapter's controls, those that the address leaves out, both by control, and a program.
 
-    The program prints the chapter's numbers.
+    The program prints the chapter's numbers. trainer, gate, source: keys of TRAINERS, GATES and SOURCES.
     """
     values = {"use-framework": trainer, "use-gate": gate, "use-source": source}
     return values, UNTOUCHED, program(FRAMEWORKS[trainer], lab, gate)
 
 
 def controls(*chosen: mo.ui.dropdown) -> mo.Html:
-    """Return the choices in a line, below a heading and the one line that switches GDPO on in two trainers."""
+    """Return the dropdowns in a row, below a heading and the one line that switches GDPO on in each of two trainers."""
     row = mo.hstack(chosen, justify="start", gap=1, wrap=True)
-    heading = tag("h2", "The lines for your trainer", kind="part")
+    heading = tag("h2", "The lines for your trainer", kind="section")
     switches = (join(" ", tag("b", TRAINERS[key]), " ", tag("code", line)) for key, line in ONE_LINE.items())
     switched = tag("p", "The one line that changes:", *switches, kind="one-line")
     return show(tag("div", heading, switched, kind="headline"), tag("p", prose(FOLLOWS), kind="note"), row)
 
 
 def gated_rewards(gate: str) -> tuple[str, ...]:
-    """Return the names of the rewards that the gate, a key of GATES, lets count only for right answers."""
+    """Return the names of the rewards that count only for right answers under a gate, a key of GATES."""
     return tuple(name for name in OTHERS if gate in (name, "all"))
 
 
 def rewards(lab: State, gate: str) -> list[list[float]]:
-    """Return (answers, rewards) what each answer of the Lab is paid behind the gate, a key of GATES."""
+    """Return (answers, rewards) the rewards of the Lab's answers under a gate, a key of GATES."""
     paid = gc.explain(lab.rewards).rewards
     for name in gated_rewards(gate):
         paid = gc.condition(paid, reward=REWARDS.index(name), on=0, threshold=lab.pays[0])
@@ -80,9 +80,9 @@ def lengths(lab: State) -> list[int]:
 
 
 def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None) -> str:
-    """Return the lines of configuration that switch GDPO on for what the Lab shows, or for the audited run.
+    """Return the lines of configuration that switch GDPO on for what the Lab shows, or for an audited run.
 
-    Where every weight of the Lab is 0, the one line says that.
+    framework: the id of the trainer; gate: a key of GATES. Where every weight of the Lab is 0, the one line says that.
     """
     if run:
         weights, of_grpo = [run.run["weights_used"][name] for name in _names(run)], run.run["method"] != "gdpo"
@@ -96,10 +96,10 @@ def lines(framework: str, lab: State, gate: str, run: AuditReport | None = None)
         for k, values in enumerate(paid)
     ]
     pays = ", ".join(f"{name} {pay}" for name, pay in zip(REWARDS, pay_in_words, strict=True))
-    parts = [f"# what the rewards pay: {pays}"]
-    parts += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated_rewards(gate)]
-    parts.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, len(lab.marks)))
-    return _without_axolotl("\n".join(parts))
+    lines = [f"# what the rewards pay: {pays}"]
+    lines += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated_rewards(gate)]
+    lines.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, len(lab.marks)))
+    return _without_axolotl("\n".join(lines))
 
 
 def lines_without_std(framework: str, lab: State) -> str | None:
@@ -109,16 +109,17 @@ def lines_without_std(framework: str, lab: State) -> str | None:
 
 
 def _names(run: AuditReport | None) -> list[str]:
+    """Return the names of the rewards of a run, or those of the Lab."""
     return [reward["name"] for reward in run.rewards] if run else list(REWARDS)
 
 
 def _without_axolotl(text: str) -> str:
-    """Return the lines without notes for axolotl beside TRL's, because axolotl's users choose axolotl here."""
+    """Return the lines for TRL without the comments for axolotl, because axolotl has an entry of its own here."""
     return "\n".join(line for line in text.split("\n") if not line.startswith("# axolotl"))
 
 
 def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditReport | None = None) -> mo.Html:
-    """Return the section with the lines, what makes sure that they took effect, and what is known of this trainer."""
+    """Return the section of a trainer: the lines, how to make sure that they took effect, and what is known of it."""
     log = _without_axolotl(config_lines.log_rewards(framework.id, _names(run)))
     return show(
         report.STYLE,
@@ -142,8 +143,8 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
 
 
 def _shown_method(framework: Framework, lab: State) -> list[Html]:
-    """Return what this trainer has of the method that the Lab shows beside GRPO; empty where that is GDPO."""
-    name = METHODS[lab.method]
+    """Return what this trainer has for the method that the Lab shows beside GRPO; empty where that is GDPO."""
+    name = CHOSEN_METHODS[lab.method]
     if lab.method == "gdpo":
         return []
     if lab.method != "grpo_no_std":
@@ -155,7 +156,7 @@ def _shown_method(framework: Framework, lab: State) -> list[Html]:
 
 
 def _known(framework: Framework) -> list[Html]:
-    """Return folds with what this trainer does on each case, and what is known of it."""
+    """Return two folds: what this trainer does on each case on which trainers differ, and what is known of it."""
     if framework.id == "generic":
         return [
             fold("Cases on which trainers differ, to try your own code on", _own_code()),
@@ -168,12 +169,13 @@ def _known(framework: Framework) -> list[Html]:
 
 
 def _own_code() -> Html:
-    """Return the command that tries a function on the cases, and what the paper's formula does on each."""
+    """Return the command that tries a reader's function on the cases, and what the paper's formula does on each."""
     command = report.copy_box("python conformance/check.py MODULE:FUNCTION", "the check of your own function")
     return join(command, cases(["paper"]))
 
 
 def _read(facts: Iterable[tuple[str, str]]) -> Html:
+    """Return a list of facts, each with where it was read."""
     return tag("ul", *(tag("li", says, " ", tag("small", f"Read in {read_in}.")) for says, read_in in facts))
 
 
@@ -203,7 +205,7 @@ def cases(trainers: Iterable[str] = ()) -> Html:
 
 
 def all_cases() -> Html:
-    """Return a list of what the trainers without GDPO do instead, and a table of each trainer on each case."""
+    """Return a list of the trainers without GDPO and what they do instead, and the table of all trainers and cases."""
     without = [
         (f"{title}: {record.says}", f"{record.read_in}, on {record.read_on}") for title, record in WITHOUT_GDPO.items()
     ]
@@ -211,7 +213,7 @@ def all_cases() -> Html:
 
 
 def _while_it_trains(framework: Framework) -> list[str]:
-    """Return sentences on what is true of every run of this trainer, which none of its lines changes."""
+    """Return sentences on what happens in every run of this trainer, whatever its configuration says."""
     sentences = [
         "GDPO's batch step divides by a standard deviation over the whole batch. Groups in which every "
         "advantage is 0, which are called silent, make this std small and so make the other advantages large. Adam "
@@ -239,7 +241,7 @@ def _version(framework: Framework) -> str:
 
 
 def _about(lab: State, gate: str) -> list[str]:
-    """Return sentences on what the lines do with the Lab's pays and gate; none where pays are equal without a gate."""
+    """Return sentences on what the lines do with the Lab's pays and gate; none for equal pays without a gate."""
     notes = []
     if len(set(lab.pays)) > 1:
         notes.append(
@@ -253,7 +255,7 @@ def _about(lab: State, gate: str) -> list[str]:
 
 
 def program(framework: Framework, lab: State, gate: str) -> str:
-    """Return a program of at most 15 lines that prints this trainer's numbers on the Lab's marks."""
+    """Return a Python program of at most 15 lines that prints this trainer's advantages for the Lab's marks."""
     c, half = framework.convention, -(-len(lab.marks) // 2)
     tokens = f", lengths={lengths(lab)}" if gc.CONVENTIONS[c].last_step == "tokens" else ""
     first, second = str(lab.rewards[:half])[:-1], str(lab.rewards[half:])[1:]

@@ -1,4 +1,4 @@
-"""When to use which: the cases for GDPO beside those for GRPO, each with what this page found about it."""
+"""The table "When to use which": cases for GDPO beside cases for GRPO, each with what this page found about it."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,10 +16,10 @@ from views.train import cards
 
 @dataclass(frozen=True)
 class Case:
-    """A case for a method: what the rewards are like, what shows it, and where.
+    """A case for a method: what the rewards are like, what shows that the method fits, and where that can be seen.
 
-    at: the key of a chapter; scenario: the id of a set-up, if the chapter is Train. {verdict} in `shown_by` stands for
-    the verdict of that set-up.
+    at: the key of a chapter; scenario: the id of a scenario, if the chapter is Train. In `shown_by`, {verdict} stands
+    for the verdict of that scenario.
     """
 
     rewards: str
@@ -29,7 +29,7 @@ class Case:
 
 
 def cases() -> list[tuple[Case, Case]]:
-    """Return the rows of the table: a case for GDPO, and one for GRPO."""
+    """Return the rows of the table, each a case for GDPO and one for GRPO."""
     return [
         (
             Case(
@@ -99,25 +99,32 @@ def cases() -> list[tuple[Case, Case]]:
 
 @lru_cache(maxsize=1)
 def share_of_broken_ties_that_are_wrong() -> float:
-    """Return the share, in Evidence, of the right–wrong ties that GDPO breaks which end in the wrong order."""
+    """Return the share of the ties that end in the wrong order, of a right and a wrong answer and broken by GDPO.
+
+    They are those of the chapter Evidence as it opens.
+    """
     pairs = _pairs()
     return pairs.wrong("gdpo", 1.0, pairs.broken()) or 0.0
 
 
 @lru_cache(maxsize=1)
 def weight_that_orders_broken_ties() -> str:
-    """Return the weight of correctness, as text, above which none of those ties ends in the wrong order."""
+    """Return as text the weight of correctness above which no tie that GDPO breaks ends in the wrong order."""
     pairs = _pairs()
     return up(pairs.sufficient_weight("gdpo", pairs.broken()))
 
 
 def _pairs() -> prompts.Pairs:
+    """Return all pairs of a right and a wrong answer in the chapter Evidence as it opens."""
     data = prompts.load_once(ROOT / "data" / "bfcl_rewards.parquet")
     return prompts.pairs(prompts.marks_of(data, prompts.Choice()))
 
 
 def _in_epochs(scenario: str, coin: int) -> str:
-    """Return words on how many epochs each method takes to learn a coin of a set-up, at steps of equal size."""
+    """Return words on how many epochs each method takes to learn a coin of a scenario, with steps of equal size.
+
+    coin: its number.
+    """
     sketch = cards.load(ROOT / "data")[1]["sketches"][scenario]["equal"]
     return f"{count(sketch['gdpo']['steps'][coin], 'epoch')} under GDPO and {sketch['grpo']['steps'][coin]} under GRPO"
 
@@ -146,4 +153,4 @@ def _drawn() -> Html:
 
 def section() -> mo.Html:
     """Return the section with the table of cases."""
-    return show(tag("h2", "When to use which", kind="part"), _drawn())
+    return show(tag("h2", "When to use which", kind="section"), _drawn())
