@@ -1,6 +1,8 @@
-"""Patterns in advantages that no recipe makes: an estimator with a name, their order, or that something is missing.
+"""Patterns in logged advantages that no recipe makes: a known estimator, the order of the rewards, or a sign that
+something is not logged.
 
-All look at a sample of the log. What is named holds in nearly all of its groups, and chance cannot make it.
+All are looked for in a sample of the log. A pattern that is named holds in nearly all groups of the sample, and in too
+many to be chance.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,10 +34,10 @@ _OF_GROUP = "a factor for each group"
 
 @dataclass(frozen=True)
 class Residual:
-    """Describe a pattern found in logged advantages that no known recipe makes.
+    """Describe a pattern in logged advantages that no known recipe makes.
 
-    pattern: its name; says: sentences about it. known: whether it is a known estimator, or the advantages are ordered
-    as a weighted sum of the rewards, so that nothing is missing from the log.
+    pattern: its name; says: sentences about it. known: whether nothing need be missing from the log, as the advantages
+    are those of a known estimator or follow the rewards.
     """
 
     pattern: str
@@ -46,7 +48,7 @@ class Residual:
 
 
 def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual | None:
-    """Return the pattern in the advantages of these tables, which no recipe makes; None where none is found."""
+    """Return the pattern in the advantages of some tables, which no recipe makes; None where no pattern is found."""
     table = pl.concat(tables)
     ends = table["group"].rle().struct.field("len").cum_sum().to_numpy()
     table = table.head(max(int(ends[ends <= _ENOUGH].max(initial=0)), int(ends[0])))
@@ -67,10 +69,11 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
 
 
 def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tuple[str, Terms, str]]:
-    """Yield each estimator that may have made the advantages: its name, terms, and a sentence.
+    """Yield estimators that may have made the advantages: the name of each, its terms, and a sentence in which “…”
+    stands for the weights.
 
-    If it did, a weighted sum of these terms makes the advantages of each group but for a factor of the group. In the
-    sentence “…” stands for the weights.
+    If an estimator did make them, its terms have weights for which the weighted sum is a multiple of the advantages in
+    every group, with a factor of its own in each.
     """
     ratio = t.total(t.a.clamp(max=0)).abs() / t.total(t.a.clamp(min=0))
     ratio = ratio[ratio.isfinite() & (ratio > 0)]
@@ -108,7 +111,9 @@ def _estimators(log: Tensors, t: Terms, rewards: Sequence[str]) -> Iterator[tupl
 
 
 def _fit(t: Terms) -> Tensor | None:
-    """Return (rewards,) weights that make the advantages of nearly every group but for a factor, or None."""
+    """Return (rewards,) the weights with which the sum of the terms is a multiple of the advantages in nearly every
+    group; None if there are no such weights, or if too few groups show it.
+    """
     solution = solution_of(replace(t, batch=torch.arange(len(t.batch))), len(t.batch))
     if not solution.is_direction:
         return None
@@ -127,7 +132,9 @@ def _fit(t: Terms) -> Tensor | None:
 
 
 def _factors_vary(t: Terms, w: Tensor) -> bool:
-    """Return whether the factor differs between groups, for their sums and for their z-scores."""
+    """Return whether the factor between the advantages and the weighted sums differs from group to group, and does so
+    too between the advantages and the z-scores of these sums. w: (rewards,) the weights.
+    """
     square = t.total((w @ t.x).square())
     factor = t.total((w @ t.x) * t.a) / square
     stds = [(square / (t.total(t.part) - ddof).clamp(min=1)).sqrt() for ddof in (1, 0)]
@@ -137,6 +144,7 @@ def _factors_vary(t: Terms, w: Tensor) -> bool:
 
 
 def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
+    """Return words that name the weights; of a single reward with a weight, they name that reward alone."""
     known = {name: w for name, w in zip(rewards, weights.tolist(), strict=True) if w}
     words = weights_in_words(known, True).removesuffix(" (the log shows their ratio alone)")
     return f"with weights {words}" if len(known) > 1 else f"of {listing(known)} alone"
@@ -146,9 +154,8 @@ def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
 
 
 def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
-    """Return the pattern "order" where the advantages are ordered as a weighted sum in every group, else None.
-
-    Equal advantages contradict no order.
+    """Return the pattern "order" if some weighted sum of the rewards orders the responses of every group as their
+    advantages do, else None. Two equal advantages agree with any order.
     """
     slack = t.rounding + _NEAR / 2 * _largest(t, t.a)[t.unit] + _ROUND_OFF
     low, high, pairs = t.a - slack, t.a + slack, [t.unit.new_zeros(0, 2)]  # the first one has the higher advantage
@@ -179,10 +186,11 @@ def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
 
 
 def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
-    """Return the pattern that advantages follow the rewards mostly, or that something is not logged; None for neither.
+    """Return the pattern that the advantages follow the rewards for the most part, or the pattern that something is not
+    logged; None if neither shows.
 
-    hidden: in how many of the groups responses with equal rewards have different advantages; where they are many,
-    something is not logged.
+    hidden: in how many of the groups responses with equal rewards have different advantages; if they are many,
+    something is not logged. groups: the number of all groups.
     """
     mean, adds_up = t.total(t.a) / t.total(t.part).clamp(min=1), _adds_up(t)
     a = (t.a - mean[t.unit]) * t.part
@@ -205,11 +213,11 @@ def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
 
 
 def _adds_up(t: Terms) -> bool:
-    """Return whether the advantages of nearly every group add up to 0."""
+    """Return whether the advantages add up to 0 in nearly every group."""
     near = t.total(t.a).abs() <= t.total(t.rounding + _NEAR * t.a.abs() + _ROUND_OFF)
     return bool(near.double().mean() >= _NEARLY_ALL)
 
 
 def _largest(terms: Terms, x: Tensor) -> Tensor:
-    """Return (units,) the largest size of a value in each unit."""
+    """Return (units,) the largest absolute value of x in each unit of the terms. x: (responses,)."""
     return x.new_zeros(len(terms.batch)).scatter_reduce(0, terms.unit, x.abs() * terms.part, "amax")

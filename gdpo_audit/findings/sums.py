@@ -1,4 +1,6 @@
-"""The sums over a run: arrays with a place per batch, and how such sums are selected, joined and added up."""
+"""The sums over a run: records of arrays with a number per batch, and functions that select, join and add up
+batches.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +24,9 @@ _MERGED |= dict.fromkeys(
 
 
 class Made(NamedTuple):
-    """The weights that a batch is computed with, and the recipe of its logged advantages."""
+    """The weights with which the advantages of one batch are computed, and the recipe of the advantages that it
+    logged.
+    """
 
     weights: tuple[float, ...]
     recipe: Recipe | None
@@ -30,7 +34,7 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Basis:
-    """All that the sums of a run are computed with: its rewards, weights, convention and methods."""
+    """All that the sums over a run are computed with: its rewards, weights, convention and methods."""
 
     rewards: tuple[str, ...]
     weights: tuple[float, ...]
@@ -42,11 +46,15 @@ class Basis:
     changes: Mapping[int, Made] = field(default_factory=dict)  # by batch, where it is not `weights` and `recipe`
 
     def of_batch(self, batch: int) -> Made:
-        """Return the weights and the recipe of one batch."""
+        """Return the weights and the recipe of one batch, which are those of the run unless they change. batch: its
+        number.
+        """
         return self.changes.get(batch, Made(self.weights, self.recipe))
 
     def with_weights(self, named: Mapping[str, float]) -> "Basis":
-        """Return the basis with these weights in every batch; rewards without one keep theirs."""
+        """Return the basis with other weights in every batch, as far as they are named. named: weights by reward; a
+        reward without one keeps its own.
+        """
 
         def changed(weights: tuple[float, ...]) -> tuple[float, ...]:
             return tuple(named.get(name, w) for name, w in zip(self.rewards, weights, strict=True))
@@ -56,14 +64,18 @@ class Basis:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods to compute: the three that every report compares, and the one that made the log."""
+        """The ids of the methods to compute: the three that every report compares, the one that made the log, and
+        `extra_method`.
+        """
         made_the_log = None if self.recipe is None else self.recipe.method
         return tuple(dict.fromkeys(m for m in (*COMPARED, made_the_log, self.extra_method) if m is not None))
 
 
 @dataclass(frozen=True)
 class RewardSums:
-    """Sums over each reward, (rewards, batches), and over each pair of rewards, (rewards, rewards, batches)."""
+    """Sums over the values of each reward, (rewards, batches), and over each pair of rewards, (rewards, rewards,
+    batches).
+    """
 
     present: PerReward  # responses that have the reward
     total: PerReward  # of its values
@@ -84,10 +96,10 @@ class RewardSums:
 
 @dataclass(frozen=True)
 class MethodSums(Generic[Number]):
-    """Sums over the advantages of one method.
+    """Sums over the advantages that one method makes.
 
-    All but `silent_groups` and what stands from `squares` to `punished` leave out a group with a NaN advantage: a
-    framework that does not skip missing rewards makes such NaNs.
+    All counts of pairs, ties and mixed groups leave out a group with a NaN advantage, which a framework makes that does
+    not skip missing rewards. `silent_groups` and the sums from `squares` to `punished` leave out no group.
     """
 
     silent_groups: Number  # groups in which every advantage is 0
@@ -113,7 +125,7 @@ class MethodSums(Generic[Number]):
 
 @dataclass(frozen=True)
 class LengthSums(Generic[Number]):
-    """Sums over the lengths of completions, in tokens or in characters; 0 where the log has none."""
+    """Sums over the lengths of completions, in tokens or in characters; all are 0 if the log holds no lengths."""
 
     present: Number  # responses with a length
     total: Number  # of the lengths
@@ -123,7 +135,9 @@ class LengthSums(Generic[Number]):
 
 @dataclass(frozen=True)
 class LoggedSums(Generic[Number]):
-    """Sums over the logged advantages; without a recipe nothing is compared."""
+    """Sums over the logged advantages, which are compared with those of the recipe; without a recipe nothing is
+    compared.
+    """
 
     count: Number  # how many there are
     zeros: Number  # how many are 0
@@ -142,7 +156,9 @@ class LoggedSums(Generic[Number]):
 
 @dataclass(frozen=True)
 class Sums(Generic[Number]):
-    """Sums over responses and groups: `Sums[Array]` of each batch, on the last axis, `Sums[float]` of all batches."""
+    """Sums over responses and groups. A `Sums[Array]` holds them for each batch, on the last axis of its arrays; a
+    `Sums[float]` holds those of all batches together.
+    """
 
     batch: Number
     step: Number  # the first and the last of the batch
@@ -167,8 +183,10 @@ _RECORDS = (RewardSums, MethodSums, LengthSums, LoggedSums, Sums)
 
 
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
-    """Return a record whose fields are what `make` returns for the name and the values of that field in these records
-    of one kind; it goes into the records and dicts inside them.
+    """Return a record built field by field: a field is what `make` returns for its name and for the values that the
+    given records, all of one kind, have in it. Records and dicts inside the records are treated likewise.
+
+    name: the name to call `make` with if the arguments are values already.
     """
     first: Any = records[0]
     if isinstance(first, _RECORDS):
@@ -179,17 +197,19 @@ def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
 
 
 def take(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
-    """Return some of the batches; which: a mask, numbers or a slice."""
+    """Return some of the batches. which: a mask over the batches, their positions, or a slice."""
     return each(lambda _, x: x[..., which], batches)
 
 
 def concat(parts: Sequence[Sums[Array]]) -> Sums[Array]:
-    """Return the batches of all parts, one part after the other."""
+    """Return the batches of several parts of a run, one part after the other."""
     return each(lambda _, *arrays: np.concatenate(arrays, axis=-1), *parts)
 
 
 def add_up(parts: Sums[Array], number: Array) -> Sums[Array]:
-    """Add up the parts that have the same number, in the order of these numbers."""
+    """Return the sums of all parts that have the same number, in ascending order of these numbers. parts: sums over
+    parts of a run, such as its groups; number: (parts,) the number of each.
+    """
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")
         parts, number = take(parts, order), number[order]
@@ -204,28 +224,32 @@ def add_up(parts: Sums[Array], number: Array) -> Sums[Array]:
 
 
 def total(batches: Sums[Array]) -> Sums[float]:
-    """Return the sums over all batches: plain numbers, and arrays without their last axis."""
+    """Return the sums of all batches together: plain numbers in place of arrays over batches, and no last axis
+    elsewhere.
+    """
     whole = add_up(batches, np.zeros(len(batches.batch), dtype=np.int64))
     return each(lambda _, x: x[..., 0] if x.ndim > 1 else x[0].item(), whole)
 
 
 def push_of(pushed: Array, distances: Array, squares: Array | float) -> Array:
-    """Return the push on each reward from the sums of a method; 0 where a reward is constant or all advantages are 0.
-
-    As `gdpo_core.push`.
+    """Return the push on each reward, as `gdpo_core.push` defines it, from Σ A d, Σ d² and Σ A² of a method, with A the
+    advantages and d the distances of a reward from the means of its groups. It is 0 where a reward is constant in every
+    group or all advantages are 0.
     """
     size = np.sqrt(distances) * np.sqrt(squares)
     return np.clip(np.divide(pushed, size, out=np.zeros_like(size), where=size > 0), -1, 1)
 
 
 def scaled_share(batches: Sums[Array]) -> float:
-    """Return the share of the groups with advantages that are not reproduced in which all are off by one positive
-    factor; 0 where there is no such group.
+    """Return the share of groups whose advantages are all off by one positive factor, of the groups with advantages
+    that are not reproduced; 0 without such groups.
     """
     return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
 
 
 def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
-    """Put consecutive batches together until at most so many rows are left, each numbered as its first batch."""
+    """Return the sums with consecutive batches added together, so that at most `at_most` are left; each has the number
+    of the first of its batches.
+    """
     rows = len(batches.batch)
     return batches if rows <= at_most else add_up(batches, np.arange(rows) * at_most // rows)

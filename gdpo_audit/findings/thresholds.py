@@ -1,4 +1,6 @@
-"""The thresholds of the findings, each with its reason. A finding's evidence repeats the thresholds that it used."""
+"""The thresholds of the findings, each with the reason for it. The evidence of a finding repeats the thresholds that
+the finding used.
+"""
 
 from math import sqrt
 
@@ -51,7 +53,7 @@ NO_SPREAD = 1e-11  # of the variance of a reward that others do not explain: flo
 
 
 def push_noise(responses: int) -> float:
-    """Return how much a push measured on so many responses may differ by chance.
+    """Return by how much a push that was measured on so many responses may differ by chance.
 
     >>> push_noise(100), push_noise(1_000_000)
     (0.1, 0.02)

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from gdpo_audit.findings.examples import MOST, ExampleGroup, example_groups, with_texts
-from gdpo_audit.findings.facts import Facts, Phase, ValueFacts, ratio
+from gdpo_audit.findings.facts import Facts, Phase, ValueFacts
+from gdpo_audit.findings.figures import ratio
 from gdpo_audit.findings.finding import LISTED, Finding
 from gdpo_audit.findings.findings import Link, links
 from gdpo_audit.findings.forecast import Forecast, forecast_of, why_no_forecast
