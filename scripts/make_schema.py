@@ -18,7 +18,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def schema(title: str, *types: type) -> dict[str, Any]:
-    """Return the JSON schema of a value of one of the types."""
+    """Return the JSON schema of a value that has one of these types."""
     either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for of, part in parts.items():
         part["description"] = cleandoc(part["description"])  # as Python itself does from 3.13 on
@@ -39,7 +39,7 @@ def schema(title: str, *types: type) -> dict[str, Any]:
 
 
 def files() -> dict[Path, str]:
-    """Return each file as it should be."""
+    """Return what each file of a schema should hold, by the path of the file."""
     schemas = {
         "report": schema("gdpo audit --json, schema 1", ReportPart, ReportsPart),
         "compare": schema("gdpo compare --json, schema 1", Changes),
