@@ -163,9 +163,10 @@ def explain_command(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a board to flip and draw: one file")] = None,
     debug: _Debug = False,
 ) -> None:
-    """Print one computation, every number of it, from rewards to advantages.
+    """Print every number of one computation, from rewards to advantages.
 
-    A response is its rewards: 101 for three rewards of 0 or 1, else numbers with commas, 1,0.5,-2; nan is missing.
+    A response is given by its rewards: 101 for three rewards of 0 or 1, or numbers with commas between them, as in
+    1,0.5,-2. A missing reward is nan.
 
     \b
     gdpo explain 111 110 011 101 --convention trl --weights 1,0.5,2
@@ -216,8 +217,8 @@ def audit_command(
     gdpo audit rewards.csv --reward correct --reward short --group prompt_id --weight short=0.5
     gdpo audit outputs/completions --fail-on error,reward-dead
 
-    Exit status: 0 with a report, 1 where --fail-on finds something, 2 where a log cannot be read, 70 where gdpo itself
-    is at fault.
+    Exit status: 0 with a report, 1 if --fail-on finds something, 2 if a log cannot be read, 70 if gdpo itself is at
+    fault.
     """
     from gdpo_audit import cli
 
@@ -238,16 +239,16 @@ def check_command(
 ) -> int:
     """Say what a configuration will run, and where it is a trap, before anything runs.
 
-    YAML, JSON, shell scripts, Python programs and notebooks are read, never run. Several files are one configuration,
-    in which a command goes over a file of values, and a later file over an earlier one.
+    YAML, JSON, shell scripts, Python programs and notebooks are read, never run. Several files are one configuration.
+    In it a command has precedence over a file of values, and a later file over an earlier one.
 
     \b
     gdpo check train.sh --trainer verl==0.9.1
     gdpo check accelerate.yaml train.py --strict
     gdpo check config.yaml --log rewards.csv
 
-    Exit status: 0; 1 where --strict meets a trap of severity error; 2 where a file cannot be read, or is of no trainer
-    that is known or of two.
+    Exit status: 0; 1 if --strict meets a trap of severity error; 2 if a file cannot be read, or if no trainer, or more
+    than one, is recognised in it.
     """
     from gdpo_audit import cli
 
@@ -271,7 +272,9 @@ def compare_command(
     html: _Html = None,
     debug: _Debug = False,
 ) -> None:
-    """Say what changed from one run to another, and what may be scatter: of their steps, or of several runs by seeds.
+    """Say what changed from one run to another, and which changes may be chance.
+
+    Chance is judged by how steps differ within a run, or by how runs differ that had other seeds: name several then.
 
     \b
     gdpo compare runs/grpo/completions runs/gdpo/completions
