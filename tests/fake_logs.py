@@ -137,7 +137,9 @@ def write_trl(
 
 
 def _trl_frame(step: Step, names, chat: bool, extra: dict) -> pl.DataFrame:
-    """Return the table that TRL logs of a step. names: of the rewards; chat, extra: as in `write_trl`."""
+    """Return the table that TRL logs of a step. names: of the rewards; chat: whether prompts and completions are lists
+    of messages; extra: further columns, each as a function of the number of rows.
+    """
     r, a, prompts = step.flat()
     answers = [(f"answer {i} " * 6)[:40] for i in range(len(a))]
     if chat:

@@ -83,7 +83,9 @@ def rows(n: int, **columns) -> list[dict]:
 
 
 def table(n: int, **columns) -> pl.DataFrame:
-    """Return n rows in groups of 4 as a table; columns: as in `rows`."""
+    """Return n rows in groups of 4 as a table, each with a reward. columns: further ones, each as a function of the
+    row's index.
+    """
     return pl.DataFrame(rows(n, **columns), infer_schema_length=None)
 
 

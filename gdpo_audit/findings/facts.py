@@ -1,5 +1,5 @@
-"""Facts about a run, which all findings read: the sums over its batches, the recipe that made its advantages, and
-figures that follow from these.
+"""Facts about a run, which all findings read: the figures of its rewards and methods, and the recipe that made its
+advantages.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,9 @@ from gdpo_core.frameworks import FRAMEWORKS, Framework
 
 @dataclass(frozen=True)
 class Examples:
-    """The groups that show each kind of finding best, with a score that says how well, and the rows of these groups."""
+    """Hold the groups that show each kind of finding best: `scores` has a row per group and kind, with a score that
+    says how well, and `rows` has the responses of these groups.
+    """
 
     scores: pl.DataFrame  # finding, reward (the number of the one it is about, or null), score, group; the best first
     rows: pl.DataFrame
@@ -33,8 +35,8 @@ class Examples:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts(Figures):
-    """Hold all that a finding may read of a run: the sums over its batches, and what is known of how its advantages
-    were made.
+    """Hold all that a finding may read of a run: the figures of its rewards and methods, and what is known of how its
+    advantages were made.
 
     Batches that repeat the rows of the batch before them, and batches that an evaluation overwrote, are not in
     `batches`, so that the figures count no row twice and leave evaluations out.

@@ -116,20 +116,22 @@ class Figures:
         return self._over_groups(self._by_weights(self.coverage)[k])
 
     def due_share(self, k: int) -> float:
-        """Return the share of the update that the weight of the reward with index k asks for where it can act: as
-        `share_of_squares`, but each square counts in proportion to the groups in which its reward differs, since in
-        other groups no weight can do anything.
+        """Return the share of the update that the weight of the reward with index k asks for where the reward can act:
+        its squared weight, as a share of the squared weights of all rewards, each in proportion to the groups in which
+        its reward differs. In all other groups no weight can do anything.
         """
         return self._over_groups(self.due_shares(k))
 
     def due_shares(self, k: int) -> Array:
-        """Return (batches,) `due_share` of the reward with index k, with the weights of each batch."""
+        """Return (batches,) the share of the update that the weight of the reward with index k asks for in each batch,
+        where the reward can act: as `due_share`, but with the weights of that batch.
+        """
         return self._by_weights(lambda i: 1 - self.dead_or_missing(i))[k]
 
     def _by_weights(self, acts: Callable[[int], float]) -> Array:
-        """Return (rewards, batches) each reward's squared weight, times how often the reward acts, as a share of the
-        sum over all rewards; NaN where that sum is 0. acts: returns for the index of a reward the share of the groups
-        in which it acts.
+        """Return (rewards, batches) each reward's squared weight times how often the reward acts, as a share of the sum
+        over all rewards; NaN where that sum is 0. acts: a function from the index of a reward to the share of the
+        groups in which it acts.
         """
         parts = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
         whole = parts.sum(0)

@@ -199,8 +199,8 @@ def _deviations_as_logged(
     grouped: Grouped, distance: Tensor, part: pl.DataFrame, basis: Basis, same: float
 ) -> Deviations:
     """Return how far the rewards are from the means of their groups, with the rewards as the log holds them, even if a
-    gate changes what a method sees. distance: (rewards, …) these distances for the rewards that a method sees. same: as
-    `_pairs.tie_tolerance` returns it.
+    gate changes what a method sees. distance: (rewards, …) these distances for the rewards that a method sees. same:
+    the size, relative to the largest of a group, up to which a number is round-off.
     """
     for k, name in enumerate(basis.rewards):
         if (column := ungated_column(name)) in part.columns:
@@ -247,7 +247,8 @@ def _ties_and_order(
     grouped: Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, same: float
 ) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
     """Return the pairs of responses that each method ties, and the order in which it puts the pairs with different
-    primary reward: no pairs without a primary reward. same: as `_pairs.tie_tolerance` returns it.
+    primary reward: no pairs without a primary reward. same: the distance, relative to the largest advantage of a group,
+    up to which two advantages are equal.
     """
     # A response without any reward counts only where silent groups are counted, so it takes no part in pairs.
     rewards, kept = grouped.batch.rewards.flatten(1), grouped.rewarded.flatten()

@@ -1,5 +1,5 @@
-"""The table of a run with a row per step, the names of its columns, and descriptions of how the numbers of a column
-go.
+"""The table of a run with a row per step, the names of its columns, and functions that describe how a column
+develops.
 """
 
 from collections.abc import Collection, Sequence

@@ -121,8 +121,8 @@ def _differ(weights: Sequence[float], weights_of_run: Sequence[float]) -> bool:
 
 
 def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, Trial]:
-    """Return the setting that a trial makes, with the figures of the sample under it, and the trial. title, do: as in
-    `Setting`.
+    """Return the setting that a trial makes, with the figures of the sample under it, and the trial. title: the setting
+    in a few words; do: what to do for it, as the start of a sentence.
     """
     f, after, method = trials.facts, trials.facts_under(trial), trial.method
     shares, (functions, weights) = after.shares(method), f.functions(trial.weights)
@@ -164,9 +164,9 @@ def _best(f: Facts, rows: Sequence[Setting]) -> Setting | None:
     """Return the setting that is to be recommended: under it the push on the primary reward rises most, less what the
     pushes on other rewards lose. rows: the settings, the run's own first.
 
-    None if the push rises by no more than noise under all of them, or if the whole interval of the forecast, where
-    there is one, does not lie above 0. None too without a primary reward, as only the run's owner can say then what is
-    better, and where no method makes the advantages.
+    The push has to be above 0 and to rise by more than noise, and the whole interval of the forecast, if there is one,
+    has to lie above 0; None if no setting is such. None too without a primary reward, as only the run's owner can say
+    then what is better, and where no method makes the advantages.
     """
     if f.basis.primary is None or (f.recipe is None and f.reproduced is False):
         return None

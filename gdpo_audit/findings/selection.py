@@ -60,7 +60,7 @@ class Deviations:
 
 def deviations_of(batch: Batch, distance: Tensor, same: float) -> Deviations:
     """Return the distances of rewards from the means of their groups, with the sums that are computed of them once.
-    same: as `gdpo_core._pairs.tie_tolerance` returns it.
+    same: the size, relative to the largest of a group, up to which a number is round-off.
     """
     above = (distance > _round_off(batch, distance, same)).to(distance)
     squares, better = (batch.group.total(x) for x in (distance.square(), above))

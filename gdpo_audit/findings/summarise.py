@@ -25,7 +25,11 @@ Mapped: TypeAlias = Callable[..., Iterable]  # as `map`: what a function makes o
 
 
 class Summary(NamedTuple):
-    """The sums over each batch of a run, or of a part of it, and the groups that show each kind of finding best."""
+    """Hold the sums over each batch of a run, or of a part of it, and the groups that show each kind of finding best.
+
+    groups: the scores of these groups, and rows: their responses. visits: for every group of the run, which prompt it
+    answers, and whether it is silent or mixes prompts.
+    """
 
     batches: Sums[Array]
     # The groups that show a finding best, and their rows. Columns of the groups: batch, group, and a score for each

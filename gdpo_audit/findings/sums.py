@@ -34,7 +34,11 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Basis:
-    """All that the sums over a run are computed with: its rewards, weights, convention and methods."""
+    """All that the sums over a run are computed with: its rewards, weights, convention and methods. primary: the index
+    of the primary reward. recipe: that of the logged advantages. extra_method: a method to compute as well.
+    examples_of: the method of which examples are kept, None for none. changes: the weights and recipe of each batch, by
+    its number, that has others.
+    """
 
     rewards: tuple[str, ...]
     weights: tuple[float, ...]
@@ -98,8 +102,8 @@ class RewardSums:
 class MethodSums(Generic[Number]):
     """Sums over the advantages that one method makes.
 
-    All counts of pairs, ties and mixed groups leave out a group with a NaN advantage, which a framework makes that does
-    not skip missing rewards. `silent_groups` and the sums from `squares` to `punished` leave out no group.
+    Counts of pairs, ties, levels and mixed groups leave out a group with a NaN advantage; a framework that does not
+    skip missing rewards makes such NaNs. `silent_groups` and the sums from `squares` to `punished` leave out no group.
     """
 
     silent_groups: Number  # groups in which every advantage is 0

@@ -100,7 +100,8 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
     """Return the figures of the whole run under its own setting and under another one, and the lines of configuration
     that lead there. Raises InputError.
 
-    tables: all tables of the run in `with_every_weighed_reward(f, setting)`, read anew; engine: as in `audit`.
+    tables: all tables of the run in `with_every_weighed_reward(f, setting)`, read anew; engine: applies a function to
+    each part of the run, as `map` does.
     """
     ran, f = f, with_every_weighed_reward(f, setting)
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")

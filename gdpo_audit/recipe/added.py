@@ -16,8 +16,8 @@ _FITS = 1e-5  # the part of the advantages that a linear function of the columns
 
 @dataclass(frozen=True)
 class Added:
-    """A column of which a multiple was added to the advantages that a recipe makes, the whole column or its distance
-    from a mean.
+    """A column that was added to the advantages which a recipe makes, so many times, as it is or less a mean of it.
+    over: the scope of that mean, batch or group; empty for no mean.
     """
 
     column: str
@@ -72,8 +72,8 @@ def _common_slope(table: pl.DataFrame, names: Sequence[str]) -> float | None:
 
 
 def _without(table: pl.DataFrame, column: str, times: float, over: str) -> pl.DataFrame:
-    """Return the table with the multiple of the column taken off its advantages again. over: the scope of the mean, as
-    in `Added`.
+    """Return the table with the multiple of the column taken off its advantages again. over: "batch" or "group", whose
+    mean was taken off the column before it was added, or "" for none.
     """
     [name] = reward_columns([column])
     value = pl.col(name)

@@ -62,7 +62,10 @@ Solved = tuple[Terms, Solution]
 
 @dataclass(frozen=True)
 class Attempt:
-    """A recipe that was tried, with weights for one method and convention, and how well it reproduces the log."""
+    """A recipe that was tried, with weights for one method and convention, and how well it reproduces the log: in which
+    share of the batches, and with which root mean square error there. complexity: how odd its weights are, 0 for plain
+    ones.
+    """
 
     recipe: Recipe
     complexity: int  # of its weights: 0 if they were asked for or are ones, else about one per digit, or FITTED
@@ -234,8 +237,8 @@ def _attempt(
 ) -> Attempt | None:
     """Return the attempt with the best weights for one method and convention; None if these cannot have made the log.
 
-    given: weights to try first, or None. solved: the terms of the method, and the weights that fit them. by_chance: as
-    in `_attempts`.
+    given: weights to try first, or None. solved: the terms of the method, and the weights that fit them. by_chance:
+    whether a fit counts that chance alone may have made, as the log has no more equations than unknowns.
     """
     terms, solution = solved
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
@@ -319,8 +322,8 @@ def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
 
 def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
     """Return the share of the live batches that a method reproduces, and the root mean square error in these; 0 and
-    infinity if it reproduces none, or only what round-off would explain. live: (batches,) whether a batch shows
-    anything of the weights.
+    infinity if it reproduces none, or only some whose advantages are hardly larger than its errors. live: (batches,)
+    whether a batch shows anything of the weights.
     """
     comparison = compare_with(log, method, batch)
     error, index = comparison.error, log.batch_of_response

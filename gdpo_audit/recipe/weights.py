@@ -268,8 +268,9 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
 
 
 def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
-    """Return (…, rewards) the direction along which the smallest part of the rewards' variance is orthogonal to a.
-    every, orthogonal: (…, rewards, rewards) as in `_Moments`.
+    """Return (…, rewards) the direction along which the smallest part of the rewards' variance is orthogonal to the
+    advantages a. every, orthogonal: (…, rewards, rewards) X'X of the terms X, and of the part of X that is orthogonal
+    to a.
     """
     value, vector = torch.linalg.eigh(every)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
