@@ -43,9 +43,8 @@ class Maker:
     framework: str
     method: str  # its id in the audit
     decoupled: bool = False  # whether each reward is normalised in its group before the sum
-    centre: str = (
-        "group"  # whose mean is subtracted from a sum: that of its group, of the others in it, or of the batch
-    )
+    # Whose mean is subtracted from a sum: that of its "group", of the "others" in it, or of the "batch".
+    centre: str = "group"
     # What divides: the std of the sums in the "group", their "mean" there, the std of all "sums" of the batch, or the
     # std over the "batch" of what is left once the mean is subtracted; "" for nothing.
     by: str = ""

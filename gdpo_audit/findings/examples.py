@@ -21,9 +21,8 @@ from gdpo_core.ties import collapse
 MOST = 5  # the most groups that are shown for a kind of finding
 MOST_TEXTS = 256  # the most texts that are shown of a group, as a group may have any number of answers
 FINDINGS = ("advantage-impossible", "ties-hide-signal", "priority-inversion", "reward-dominates", "silent-groups")
-PUNISHED = (
-    "punished"  # shown though it is no finding: responses above the mean of a reward whose advantage is 0 or less
-)
+# Shown though it is no finding: responses above their group's mean of a reward whose advantage is 0 or less.
+PUNISHED = "punished"
 
 
 @dataclass(frozen=True)

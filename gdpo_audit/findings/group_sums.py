@@ -157,9 +157,8 @@ def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, grou
 def _reward_sums(grouped: Grouped, distance: Tensor, std: Tensor) -> RewardSums:
     """Return the sums over each reward in each group. distance, std: what `Grouped.centred` returns for the rewards."""
     r, squared = grouped.batch.rewards, distance.square()
-    whole = bool(
-        r.isfinite().all()
-    )  # if no reward is missing, the substitutes for missing ones are saved, which cost time
+    # If no reward is missing, nothing has to be put in the place of missing ones, which would cost time.
+    whole = bool(r.isfinite().all())
     present = torch.ones_like(r) if whole else (~r.isnan()).to(r)
     count, scatter = grouped.per_group(present), grouped.per_group(squared)  # (rewards, groups)
     filled = r if whole else r.nan_to_num(nan=0.0)
@@ -220,9 +219,7 @@ class _Outcome(NamedTuple):
 
     advantages: Tensor  # (prompts, rollouts) or (responses,)
     before_batch_step: Tensor  # in the same shape, GDPO's sums before its batch step; of other methods the advantages
-    added: (
-        Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method multiplies by weights and adds up
-    )
+    added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
     update: Tensor  # (rewards, groups) each reward's part of Σ A²
     squares: Tensor  # (groups,) Σ A²
     selected: Selected

@@ -19,16 +19,18 @@ from gdpo_audit.recipe.weights import Terms, separating, solution_of, terms_of
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.conventions import PAPER
 
-_ENOUGH = 4000  # responses
-# An advantage fits if it is this near, relative to the largest of its unit: an eps that is not known moves z so far.
+_ENOUGH = 4000  # the most responses that are looked at
+# An advantage fits if it is this near, relative to the largest of its unit, since an unknown eps may move z so far.
 _NEAR, _ROUND_OFF = 1e-3, 1e-6
-_NEARLY_ALL = 0.95  # of the groups
-_FEWEST, _EQUATIONS = 8, 20  # groups, and equations beyond those that any numbers solve: fewer fit by chance
-_PAIRS = 10  # for each reward, where the order is all there is
-_VARIES = 1.02  # the largest factor over the smallest: less is one factor
-_FOLLOWS = 0.5  # of the variance inside groups: what follows the rewards less is hardly made of them
-_FOLLOWS_ALONE = 0.8  # the same where no two responses are equal: nothing else speaks for the rewards there
-_RARE = 0.02  # of the responses
+_NEARLY_ALL = 0.95  # the share of the groups that a pattern has to fit
+# A pattern needs so many groups, and so many equations beyond those that any numbers solve: with fewer it fits by
+# chance.
+_FEWEST, _EQUATIONS = 8, 20
+_PAIRS = 10  # the fewest ordered pairs for each reward, where only the order shows
+_VARIES = 1.02  # factors whose largest is less than so many times the smallest count as one factor
+_FOLLOWS = 0.5  # of the variance inside groups: advantages that follow the rewards less are hardly made of them
+_FOLLOWS_ALONE = 0.8  # instead of it, where no two responses are equal, so that nothing else speaks for the rewards
+_RARE = 0.02  # of the responses: a gate that is open or closed for fewer does little
 _OF_GROUP = "a factor for each group"
 
 

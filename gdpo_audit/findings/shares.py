@@ -15,8 +15,9 @@ from gdpo_core._statistics import centre
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import method_for
 
-_ROUNDS, _EXACT = 200, 1e-4  # of the search for weights: where it ends
-_LEAST = 1e-3  # of the largest product of weight and spread: with smaller weights a reward could as well be left out
+_ROUNDS, _EXACT = 200, 1e-4  # the search for weights ends after so many rounds, or when all shares are so near
+# The smallest product of a weight and a spread, relative to the largest: with a smaller one a reward could be left out.
+_LEAST = 1e-3
 
 
 def weights_for(trials: Trials, method: str, wanted: Mapping[int, float]) -> tuple[float, ...] | None:

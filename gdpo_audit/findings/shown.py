@@ -14,15 +14,15 @@ from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.recipe.recipe import grid_of, half_step
 from gdpo_core._words import count, listing, number, percent
 
-_ROUNDED = 1e-3  # of the sizes of a group's advantages, which their sum may be off by where they were rounded
-_ALL, _SOME = 0.99, 0.01  # of the groups
-_EXACT = 1e-5  # of the advantages: what a weighted sum may miss of them
-_LIKE_Z = (0.7, 1.4)  # the middle std of the advantages of a group, where they are z-scores
+_ROUNDED = 1e-3  # the sum of a group's advantages counts as 0 if it is at most this part of the sum of their sizes
+_ALL, _SOME = 0.99, 0.01  # the shares of the groups that count as all of them, and as few
+_EXACT = 1e-5  # a weighted sum may miss so much, relative to the largest advantage
+_LIKE_Z = (0.7, 1.4)  # advantages look like z-scores if the median std of a group is between these
 _BF16 = 2**-7  # the relative distance of two neighbours in bfloat16
 NEVER = "The logged advantages add up to 0 in no group"
-_ROWS = 20  # more than columns: fewer equations fit by chance
-_NEAR = 0.9  # of the groups
-_LEAST = 8  # groups with an advantage other than 0: fewer say nothing of what is usual
+_ROWS = 20  # the fewest rows beyond the number of columns: fewer equations fit by chance
+_NEAR = 0.9  # the share of the groups that a rounded mean has to explain
+_LEAST = 8  # the fewest groups with an advantage other than 0: fewer do not show what is usual
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ from gdpo_audit.recipe.recipe import starts_of, tensors_of
 from gdpo_core._errors import expect
 from gdpo_core.frameworks import ALL_CONVENTIONS
 
-DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
-_HELD = 20  # groups of a piece for each thing: a report shows five, and some may be of batches that it leaves out
+DIGITS = 14  # of a reward that count: rewards that differ only in later ones, as 0.1 + 0.2 and 0.3 do, are equal
+# The groups that are kept from a piece for each kind of finding: a report shows five, and may leave out some batches.
+_HELD = 20
 _AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
 
-Mapped: TypeAlias = Callable[..., Iterable]  # as `map`: what a function makes of each item, in their order
+Mapped: TypeAlias = Callable[..., Iterable]  # like `map`: applies a function to each item, in their order
 
 
 class Summary(NamedTuple):

@@ -45,9 +45,9 @@ class Basis:
     convention: str  # a key of ALL_CONVENTIONS
     primary: int | None
     recipe: Recipe | None  # how the logged advantages were made
-    extra_method: str | None = None  # to compute beside these
-    examples_of: str | None = None  # the method whose ties, inversions and the like need examples; None: none
-    changes: Mapping[int, Made] = field(default_factory=dict)  # by batch, where it is not `weights` and `recipe`
+    extra_method: str | None = None  # a method to compute beside those of every report
+    examples_of: str | None = None  # the method of whose ties, wrong orders and the like examples are kept; None: none
+    changes: Mapping[int, Made] = field(default_factory=dict)  # by batch, where they are not `weights` and `recipe`
 
     def of_batch(self, batch: int) -> Made:
         """Return the weights and the recipe of one batch, which are those of the run unless they change. batch: its
@@ -83,17 +83,15 @@ class RewardSums:
 
     present: PerReward  # responses that have the reward
     total: PerReward  # of its values
-    scatter: (
-        PerReward  # Σ of the squared distances of its values from their mean: a sum of plain squares would lose digits
-    )
-    low: PerReward  # infinite where no response has it
-    high: PerReward
+    scatter: PerReward  # Σ of the squared distances of its values from their mean, as plain squares would lose digits
+    low: PerReward  # its lowest value; infinite where no response has it
+    high: PerReward  # its highest value; −infinite where no response has it
     degrees: PerReward  # of freedom of the std inside groups: responses that have it, minus one per group that holds it
     holding_groups: PerReward  # groups in which a response has it
     dead_groups: PerReward  # groups in which it is constant or missing
     faint_groups: PerReward  # groups in which it is nearly constant, see FAINT_STD
-    # These two are over the responses that have both rewards of a pair i, j, with d the distance from the mean of the
-    # group. The correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
+    # The next two are over the responses that have both rewards of a pair i, j, with d the distances from the means of
+    # the group. The correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
     products: PerReward  # Σ d_i d_j
     squared: PerReward  # Σ d_i²
 
@@ -109,22 +107,23 @@ class MethodSums(Generic[Number]):
     silent_groups: Number  # groups in which every advantage is 0
     squares: Number  # Σ A²
     update: PerReward  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
-    update_unright: PerReward  # the same of the groups that `unright_groups` counts
-    # These four, (rewards, batches), are over responses that have an advantage, with d the distance of the reward from
-    # its mean in the group. The push is pushed / √(squares · distances).
+    update_unright: PerReward  # the part of `update` that comes from the groups which `unright_groups` counts
+    # The next four, (rewards, batches), are over responses that have an advantage, with d the distance of the reward
+    # from its mean in the group. The push is pushed / √(squares · distances).
     pushed: PerReward  # Σ A d
     distances: PerReward  # Σ d²
     above: PerReward  # responses with d > 0
-    punished: PerReward  # of these: those with A ≤ 0
+    punished: PerReward  # of the responses with d > 0, those with A ≤ 0
     mixed_groups: Number  # groups that hold two different reward vectors
     different_pairs: Number  # pairs in a group whose reward vectors differ
-    tie_groups: Number  # groups in which such a pair has one advantage
-    tied_pairs: Number  # how many such pairs have one advantage
+    tie_groups: Number  # groups in which a pair with different reward vectors has one advantage
+    tied_pairs: Number  # pairs with different reward vectors that have one advantage
     levels: Number  # distinct advantages, summed over the mixed groups
     primary_pairs: Number  # pairs in a group with different primary reward
-    inverted: Number  # of these: the lower response gets more
-    tied_primary: Number  # of these: both get the same
-    break_even: Number  # the weight on the primary reward above which no such pair is inverted; −infinite if none is
+    inverted: Number  # of these pairs, those in the wrong order: the response with less of it gets more
+    tied_primary: Number  # of these pairs, those in which both responses get the same
+    # The weight on the primary reward above which no pair is in the wrong order; −infinite if none is now.
+    break_even: Number
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,8 @@ class LengthSums(Generic[Number]):
 
     present: Number  # responses with a length
     total: Number  # of the lengths
-    squared: Number  # Σ d², with d the distance from the mean of the group
-    products: PerReward  # (rewards, batches) Σ d times the distance of the reward from its mean
+    squared: Number  # Σ d², with d the distance of a length from the mean of its group
+    products: PerReward  # (rewards, batches) Σ d times the distance of the reward from its mean in the group
 
 
 @dataclass(frozen=True)
@@ -143,18 +142,18 @@ class LoggedSums(Generic[Number]):
     compared.
     """
 
-    count: Number  # how many there are
+    count: Number  # how many advantages are logged
     zeros: Number  # how many are 0
     wrong: Number  # how many the recipe does not reproduce
     testable: Number  # how many are far enough from 0 to test the recipe
-    impossible: Number  # of these: how many no rewards make, see findings/impossible.py
-    wrong_groups: Number  # groups that hold such an advantage
-    scaled_groups: Number  # of these: all advantages are the same positive multiple of the recipe's
+    impossible: Number  # how many no rewards can make, see findings/impossible.py
+    wrong_groups: Number  # groups with an advantage that the recipe does not reproduce
+    scaled_groups: Number  # of these groups, those whose advantages are one positive multiple of the recipe's
     hidden_groups: Number  # groups in which something that the log does not hold made a difference
-    max_error: Number  # −infinite where nothing is compared
-    max_error_live: Number  # of the groups in which the recipe makes an advantage other than 0
-    largest_silent: Number  # the size of the largest one where the recipe makes all of a group 0: round-off
-    residue_groups: Number  # groups in which such an advantage is larger than a recipe may miss
+    max_error: Number  # how far an advantage is from the recipe's, at most; −infinite where nothing is compared
+    max_error_live: Number  # the same in groups in which the recipe makes an advantage other than 0
+    largest_silent: Number  # the largest size in groups in which the recipe makes every advantage 0: round-off
+    residue_groups: Number  # groups in which such round-off is larger than what a recipe may miss
     largest_impossible: Number  # the size of the largest advantage that no rewards make; 0 where there is none
 
 
@@ -165,7 +164,7 @@ class Sums(Generic[Number]):
     """
 
     batch: Number
-    step: Number  # the first and the last of the batch
+    step: Number  # the first step of the batch, and the last one
     step_last: Number
     fingerprint: Number  # a hash of rewards and logged advantages in their order
     responses: Number
@@ -176,7 +175,7 @@ class Sums(Generic[Number]):
     unright_groups: Number  # groups that hold the primary reward, in which no response has more than 0 of it
     live_responses: Number  # responses in groups with an advantage other than 0 before GDPO's step over the batch
     constant_sums: Number  # groups in which the weighted sum of the rewards is constant
-    filtered_groups: Number  # of these: those with an advantage other than 0 before GDPO's step over the batch
+    filtered_groups: Number  # of these groups, those with an advantage other than 0 before GDPO's step over the batch
     rewards: RewardSums
     methods: Mapping[str, MethodSums[Number]]
     lengths: LengthSums[Number]
