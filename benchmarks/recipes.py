@@ -36,8 +36,8 @@ VERDICTS = ("certain, right", "certain, wrong", "open", "open, wrong", "nothing"
 
 @dataclass(frozen=True)
 class Maker:
-    """Describe how advantages are made: what is added up, what is subtracted, what divides it, and what is done at the
-    end.
+    """Describe how the advantages of a log are made: which sums are added up, whose mean is subtracted, what divides
+    them, and what is done at the end.
     """
 
     framework: str

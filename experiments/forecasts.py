@@ -178,8 +178,8 @@ def what_came(table: pl.DataFrame) -> dict[tuple[str, str, str], float]:
 
 
 def judge(came: Sequence[float], forecasts: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
-    """Return how good forecasts are by the rules above, as counts and mean errors. came: what came of each; forecasts:
-    each with difference, low and high, which are None for an open one.
+    """Return how good forecasts are by the rules at the head of this file, as counts and mean errors. came: what came
+    of each; forecasts: each with difference, low and high, which are None for an open one.
     """
     pairs = list(zip(came, forecasts, strict=True))
     shut = [(x, f["low"], f["high"]) for x, f in pairs if f["low"] is not None and f["high"] is not None]

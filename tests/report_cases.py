@@ -97,22 +97,24 @@ def in_bfloat16(values):
 class Truth(NamedTuple):
     """Facts that a report on a log has to hold. A fact that is None, empty or () is not asked for."""
 
-    rewards: tuple[str, ...] = ()  # those that count, and no other column
+    rewards: tuple[str, ...] = ()  # the columns that count as rewards, all of them
     method: str | None = None  # what made the logged advantages
     groups: int | None = None
     responses: int | None = None
-    repeated: int | None = None  # prompts that come twice
-    weights: tuple[float, ...] = ()  # up to a factor
-    shares: tuple[float, ...] = ()  # under the method that made the advantages, or `under`
-    within: float = 1e-3  # of the shares, and of the weights relative to the first
+    repeated: int | None = None  # how many prompts come twice
+    weights: tuple[float, ...] = ()  # of the rewards, up to a common factor
+    shares: tuple[float, ...] = ()  # of the rewards, under the method that made the advantages, or under `under`
+    within: float = 1e-3  # by how much shares may be off, and weights relative to the first
     dead: tuple[float, ...] = ()
     silent: float | None = None
-    says: tuple[str, ...] = ()  # patterns, each of which is in the report
-    never: str = ""  # a pattern that is not
-    finding: str = ""  # the id of one that is there
-    asks: str = ""  # a pattern of the question that may stand in place of a report; that must, if nothing else is asked
-    first: str = ""  # a pattern of what is said first: what to do, and the first finding
-    under: str = ""  # the method whose shares these are, where none is known to have made the advantages: "" for GRPO
+    says: tuple[str, ...] = ()  # patterns, each of which has to be in the report
+    never: str = ""  # a pattern that may not be in it
+    finding: str = ""  # the id of a finding that has to be there
+    # A pattern of the question that may stand in place of a report, and that must if no other fact is asked for.
+    asks: str = ""
+    first: str = ""  # a pattern of what is said first, which is what to do and the first finding
+    # The method under which the shares are, if none is known to have made the advantages: "" for GRPO.
+    under: str = ""
     reproduced: bool = True  # whether the method made every advantage that is logged
 
 
@@ -122,8 +124,9 @@ class Case(NamedTuple):
     log: dict[str, bytes]
     truth: Truth
     read: Mapping[str, Any] = {}  # options of read_run
-    audit: Mapping[str, Any] = {}  # and of audit
-    on_disk: str | None = None  # what is read of the log on a disk: "" for its folder, or a glob there
+    audit: Mapping[str, Any] = {}  # options of audit
+    # What to read if the log is written to a disk: "" for its folder, or a glob there. None: it is read from memory.
+    on_disk: str | None = None
 
 
 CASES: dict[str, Callable[[], Case]] = {}
