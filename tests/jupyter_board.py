@@ -55,7 +55,9 @@ def rewards():
     ("path", "width"), [("lab/tree/board.ipynb", 1400), ("notebooks/board.ipynb", 1400), ("notebooks/board.ipynb", 390)]
 )
 def test_a_flip_in_jupyter_moves_the_bars_to_what_the_core_computes(jupyter, path, width):
-    """Both views of the board show it, and so does another tab, which is opened after some marks were set."""
+    """After a flip the bars move in both views of the board, and in another tab, which is opened after some marks were
+    set.
+    """
     expected = rewards()
 
     def all_show_it():

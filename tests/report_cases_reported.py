@@ -208,7 +208,7 @@ def merged_draws() -> Case:
 @case
 def merged_draws_by_the_prompt() -> Case:
     """Return a log in which a prompt that was drawn twice is one group for the trainer, with the prompt named to the
-    reader. The report has to find groups of several sizes, and right figures.
+    reader. The report has to find groups of several sizes, and its figures have to be right.
     """
     log, truth = draws_of_which_some_repeat()
     return Case(log, truth, read={"group": "prompt"})

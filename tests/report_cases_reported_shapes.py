@@ -277,7 +277,7 @@ def episodes_of_prime_rl() -> tuple[dict[str, bytes], np.ndarray, list[str], np.
 
 
 def of_prime_rl(r, keys) -> Truth:
-    """Return the truth about such episodes, which the trainer only centres. r: (episodes, 2); keys: the group of
+    """Return the truth about a log of episodes from prime-rl, which only centres. r: (episodes, 2); keys: the group of
     each.
     """
     w = np.array([1, 0.25])

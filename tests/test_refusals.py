@@ -272,7 +272,7 @@ PATHS = [
 
 @pytest.mark.parametrize("log, message, then, options", PARQUET + TEXTS + FRAMEWORKS + SEVERAL + ZIPS + TABLES + PATHS)
 def test_what_cannot_be_read_is_refused_in_one_line(log, message, then, options):
-    """Some of these logs are read once the caller says more."""
+    """Some of these logs can be read if the caller says more."""
     refused(log, message, **options)
     if then:
         run = ga.read_run(log, **then)

@@ -192,7 +192,9 @@ def random_setting(draw):
 
 
 def plain_medians(run):
-    """Return for each coin the first epoch at 0.9, the middle one of three seeds; None for never."""
+    """Return for each coin the first epoch at which its probability is 0.9 or more, the middle one of three seeds; None
+    for never.
+    """
     found = []
     for k in range(run.p.shape[2]):
         first = []

@@ -110,7 +110,9 @@ def groups_mix_prompts(f: Facts) -> Iterator[Finding]:
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
-    """Yield one finding if a prompt occurs more than once in a batch, so that its text does not tell groups apart."""
+    """Yield one finding if a prompt occurs more than once in a batch, so that its text does not tell groups apart; none
+    if the advantages show that the trainer grouped by the prompt too.
+    """
     for details in issues(f, "prompts-merged"):
         if f.run.grouped_by_column and f.reproduced:
             continue  # such groups are the trainer's own
@@ -132,7 +134,8 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
     """Yield one finding if batches hold a number of rows that is no multiple of the group size, or, where a column
-    tells the groups apart, if some groups are smaller than the others.
+    tells the groups apart, if some groups are smaller than the others; none if the advantages show that the trainer had
+    such groups.
     """
     for details in issues(f, "ragged-batches"):
         if f.run.grouped_by_column and f.reproduced:
