@@ -83,8 +83,8 @@ class Facts(Figures):
         """
         if self.basis.recipe is None:
             return False
-        parts = self.batches.logged, self.overwritten_batches.logged
-        return not any(part.wrong.any() or part.testable.any() for part in parts)
+        logged_sums = self.batches.logged, self.overwritten_batches.logged
+        return not any(sums.wrong.any() or sums.testable.any() for sums in logged_sums)
 
     @property
     def method(self) -> str:

@@ -48,7 +48,7 @@ class Figures:
     @property
     def alike(self) -> set[str]:
         """The names of all rewards that occur in `relations`, whose shares of the update the log cannot tell apart."""
-        return {part for name, parts in self.relations for part in (name, *parts)}
+        return {linked for name, terms in self.relations for linked in (name, *terms)}
 
     # --- one reward; k is its index ---
 
@@ -133,9 +133,9 @@ class Figures:
         over all rewards; NaN where that sum is 0. acts: a function from the index of a reward to the share of the
         groups in which it acts.
         """
-        parts = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
-        whole = parts.sum(0)
-        return np.divide(parts, whole, out=np.full_like(parts, nan), where=whole > 0)
+        squares = np.square(self._weights) * np.array([[acts(k)] for k in range(len(self.rewards))])
+        whole = squares.sum(0)
+        return np.divide(squares, whole, out=np.full_like(squares, nan), where=whole > 0)
 
     @cached_property
     def _weights(self) -> Array:
@@ -161,7 +161,7 @@ class Figures:
         """
         sums = self.totals.methods[method]
         shares = zip(self.rewards, sums.update.tolist(), strict=True)
-        return [nan if name in self.alike else ratio(part, sums.squares) for name, part in shares]
+        return [nan if name in self.alike else ratio(update, sums.squares) for name, update in shares]
 
     def push(self, method: str) -> list[float]:
         """Return the push on each reward under a method, in the order of the rewards; `gdpo_core.push` says what that
@@ -211,6 +211,6 @@ class Figures:
         return ratio(self.order(method).wrong, self.order(method).pairs)
 
 
-def ratio(part: float, whole: float) -> float:
-    """Return a part divided by its whole; NaN where the whole is 0."""
-    return float(part / whole) if whole else nan
+def ratio(numerator: float, denominator: float) -> float:
+    """Return the numerator divided by the denominator; NaN where the denominator is 0."""
+    return float(numerator / denominator) if denominator else nan
